@@ -1,0 +1,135 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package preflight asks the API server, before a component starts its
+// informers, whether the component's credential may do what the component is
+// about to do.
+//
+// Without it a missing right is nearly invisible: an informer that may not list
+// its resource retries for ever, the process answers /healthz, and no pod is
+// scheduled. The check is advice that a human reads, not a security boundary;
+// the API server still decides on every request.
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Right is one thing that a component must be allowed to do.
+type Right struct {
+	// Verb is the API verb, such as "list".
+	Verb string
+	// Group is the API group; empty is the core group.
+	Group string
+	// Resource is the plural resource name, such as "pods".
+	Resource string
+	// Subresource is empty for the resource itself.
+	Subresource string
+	// Namespace limits the right to one namespace; empty means all of them, or
+	// a cluster-scoped resource.
+	Namespace string
+	// Name limits the right to one object; empty means every object.
+	Name string
+	// Why says what stops working without the right. Shown to the user.
+	Why string
+}
+
+// String describes the right as kubectl auth can-i would be asked for it:
+// "list nodes", "create pods/binding", "update leases.coordination.k8s.io/x in
+// namespace y".
+func (r Right) String() string {
+	var b strings.Builder
+	b.WriteString(r.Verb + " " + r.Resource)
+	if r.Group != "" {
+		b.WriteString("." + r.Group)
+	}
+	if r.Subresource != "" {
+		b.WriteString("/" + r.Subresource)
+	}
+	if r.Name != "" {
+		fmt.Fprintf(&b, " %q", r.Name)
+	}
+	if r.Namespace != "" {
+		fmt.Fprintf(&b, " in namespace %q", r.Namespace)
+	}
+	return b.String()
+}
+
+// Expand returns one Right per verb, each a copy of r with that Verb.
+func Expand(r Right, verbs ...string) []Right {
+	rights := make([]Right, 0, len(verbs))
+	for _, verb := range verbs {
+		r.Verb = verb
+		rights = append(rights, r)
+	}
+	return rights
+}
+
+// MissingRightsError lists every right that the API server says the caller does
+// not have.
+type MissingRightsError struct {
+	// User is the name under which the API server knows the caller; empty if it
+	// would not say.
+	User string
+	// Missing is never empty.
+	Missing []Right
+}
+
+// Error names the user and each missing right on a line of its own.
+func (e *MissingRightsError) Error() string {
+	var b strings.Builder
+	user := "the configured credential"
+	if e.User != "" {
+		user = fmt.Sprintf("user %q", e.User)
+	}
+	fmt.Fprintf(&b, "%s lacks %d right(s):", user, len(e.Missing))
+	for _, r := range e.Missing {
+		b.WriteString("\n  " + r.String())
+		if r.Why != "" {
+			b.WriteString(": " + r.Why)
+		}
+	}
+	return b.String()
+}
+
+// Check asks for each right in turn. It returns nil if all are granted, a
+// *MissingRightsError if the API server denies any of them, and another error
+// if it could not be asked (connection refused, context done): the caller
+// decides whether to start regardless.
+func Check(ctx context.Context, client kubernetes.Interface, rights []Right) error {
+	var missing []Right
+	for _, r := range rights {
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource,
+					Namespace: r.Namespace, Name: r.Name,
+				},
+			},
+		}
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("asking whether this process may %s: %w", r, err)
+		}
+		if !answer.Status.Allowed {
+			missing = append(missing, r)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	result := &MissingRightsError{Missing: missing}
+	// The name only helps to find the binding to mend, so its absence is no
+	// reason to fail differently.
+	if who, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}); err == nil {
+		result.User = who.Status.UserInfo.Username
+	}
+	return result
+}
