@@ -1,0 +1,138 @@
+# Copyright The Berth Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Everything a contributor runs, in one file. `make` alone lists the targets.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+BIN := bin
+TOOL := $(GO) tool -modfile=hack/tools/go.mod
+
+# One setting of cgo for everything that is compiled, so that building, linting
+# and testing share the build cache. Only the race detector needs cgo.
+export CGO_ENABLED := 0
+
+# What --version says: the tag, or the commit where there is no tag yet. Outside
+# a git checkout (a source archive) only the release that this tree leads to.
+RELEASE := v0.1.0
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null),$\
+$(addprefix $(RELEASE)-dev+,$(shell git describe --always --exclude '*' --dirty 2>/dev/null)),$\
+$(RELEASE)-dev)
+
+# The Kubernetes version stands in go.mod alone. It is linked into every binary:
+# clients cannot parse what an API server without a version reports.
+K8S_VERSION = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
+K8S_VERSION_PARTS = $(subst ., ,$(K8S_VERSION:v%=%))
+K8S_LDFLAGS = $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version,$\
+-X $(package).gitVersion=$(K8S_VERSION) $\
+-X $(package).gitMajor=$(word 1,$(K8S_VERSION_PARTS)) $\
+-X $(package).gitMinor=$(word 2,$(K8S_VERSION_PARTS)))
+BERTH_LDFLAGS = $(K8S_LDFLAGS) -X github.com/berth-scheduler/berth/pkg/version.version=$(VERSION)
+
+# Never -trimpath: parts of Kubernetes' test framework find their data by source
+# path. No VCS stamping: VERSION says it, and git may distrust a checkout in CI.
+GO_BUILD = $(GO) build -buildvcs=false
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z][a-z-]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Build and run
+
+.PHONY: build
+build: ## Build all binaries, and stock kube-scheduler and kubectl, into bin/.
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -ldflags '$(BERTH_LDFLAGS)' -o $(BIN)/ ./cmd/...
+	$(GO_BUILD) -ldflags '$(K8S_LDFLAGS)' -o $(BIN)/ k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubectl
+
+.PHONY: demo
+demo: build ## Place pods with three schedulers on a local cluster (KEEP=1 leaves it running).
+	$(GO_BUILD) -o $(BIN)/demo ./hack/demo
+	@KEEP='$(KEEP)' DEMO_BREAK='$(DEMO_BREAK)' $(BIN)/demo
+
+.PHONY: image
+image: ## Build the container images (IMAGE_PREFIX, ENGINE=docker|podman).
+	@command -v $(ENGINE) >/dev/null || { echo "image: $(ENGINE) not found; install it, or set ENGINE" >&2; exit 1; }
+	for binary in berth-scheduler random-scheduler; do \
+	  $(ENGINE) build -f hack/image/Dockerfile --build-arg BINARY=$$binary --build-arg VERSION='$(VERSION)' \
+	    -t $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) .; \
+	done
+
+.PHONY: clean
+clean: ## Remove what the other targets built. Caches of Go stay.
+	rm -rf $(BIN) out
+
+##@ Test
+
+# Packages whose tests use goroutines of their own run under the race detector.
+# test/ starts whole control planes: without it, and one package at a time,
+# because each of them keeps two cores busy.
+.PHONY: test
+test: build test-unit test-integration ## Run all tests: pkg/ and cmd/ with the race detector, then test/.
+
+.PHONY: test-unit
+test-unit: ## Run the tests beside the code, with the race detector.
+	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./pkg/... ./cmd/...
+	$(GO) test -timeout 5m ./hack/...
+
+.PHONY: test-integration
+test-integration: build ## Run test/ against real API servers and schedulers.
+	$(GO) test -timeout 15m -p 1 ./test/...
+
+.PHONY: bench
+bench: ## Run the micro-benchmarks six times (BENCH=regexp); feed two outputs to benchstat.
+	@mkdir -p out
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... | tee out/bench.txt
+	$(TOOL) benchstat out/bench.txt
+
+##@ Check and change
+
+.PHONY: generate
+generate: ## Regenerate the code of the plugin args.
+	hack/update-codegen.sh
+
+.PHONY: fmt
+fmt: ## Format the Go code and sort its imports.
+	$(TOOL) golangci-lint fmt
+
+.PHONY: lint
+lint: ## Run the linters, import rules included (.golangci.yaml).
+	$(TOOL) golangci-lint run
+	$(TOOL) logcheck -check-contextual ./...
+
+.PHONY: lint-fix
+lint-fix: ## Run the linters and apply the fixes that they offer.
+	$(TOOL) golangci-lint run --fix
+
+# A step of verify changes nothing, or regenerates in place and shows the diff.
+# It compares files before and after, not with the last commit: it works in a
+# tree with edits under way. To add a step, add a target to this list.
+.PHONY: verify
+verify: verify-generate verify-tidy verify-fmt verify-scripts lint ## Check generated code, modules, format, scripts and lint.
+
+.PHONY: verify-generate
+verify-generate:
+	hack/verify-codegen.sh
+
+.PHONY: verify-tidy
+verify-tidy:
+	$(GO) mod tidy -diff
+	$(GO) -C hack/tools mod tidy -diff
+
+.PHONY: verify-fmt
+verify-fmt:
+	$(TOOL) golangci-lint fmt --diff
+
+.PHONY: verify-scripts
+verify-scripts:
+	hack/verify-scripts.sh
+
+ENGINE ?= docker
+IMAGE_PREFIX ?= localhost/
+IMAGE_TAG ?= $(subst +,-,$(VERSION))
+BENCH ?= .
