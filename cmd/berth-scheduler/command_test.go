@@ -1,0 +1,159 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/test/utils/ktesting"
+)
+
+// TestWrongConfigurationsStopAtStart runs every file in testdata/wrong. Each
+// begins with one or more lines "# want: TEXT", the text that names the field.
+// There is no API server behind the kubeconfig: all of it must be noticed
+// before the first request.
+func TestWrongConfigurationsStopAtStart(t *testing.T) {
+	files, err := filepath.Glob("testdata/wrong/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in testdata/wrong: %v", err)
+	}
+	kubeconfig := unreachable(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			_, ctx := ktesting.NewTestContext(t)
+			opts := options.NewOptions()
+			opts.ConfigFile = withKubeconfig(t, file, kubeconfig)
+			opts.SecureServing.BindPort = 0
+			wants := wantLines(t, file)
+
+			err := run(ctx, opts)
+			if err == nil {
+				t.Fatal("the scheduler ran and stopped without an error")
+			}
+			for _, want := range wants {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not contain %q:\n%v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigIsRequired(t *testing.T) {
+	_, ctx := ktesting.NewTestContext(t)
+	err := run(ctx, options.NewOptions())
+	if err == nil || !strings.Contains(err.Error(), "--config: required") {
+		t.Errorf("want an error that names --config, got %v", err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	cmd := newCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--version"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.HasPrefix(got, "berth-scheduler v") || !strings.Contains(got, "(Kubernetes v") {
+		t.Errorf("unexpected version line %q", got)
+	}
+}
+
+func TestNeededRightsFollowTheConfiguration(t *testing.T) {
+	config := &schedconfig.KubeSchedulerConfiguration{}
+	config.LeaderElection.LeaderElect = true
+	config.LeaderElection.ResourceNamespace = "ns"
+	config.LeaderElection.ResourceName = "lease"
+	texts := func(config *schedconfig.KubeSchedulerConfiguration, gates bool) string {
+		var b strings.Builder
+		for _, r := range neededRights(config, func(featuregate.Feature) bool { return gates }) {
+			if r.Why == "" {
+				t.Errorf("%s: no reason given", r)
+			}
+			b.WriteString(r.String() + "\n")
+		}
+		return b.String()
+	}
+
+	all := texts(config, true)
+	for _, want := range []string{
+		"create pods/binding\n", `update leases.coordination.k8s.io "lease" in namespace "ns"` + "\n",
+		"list resourceclaims.resource.k8s.io\n", "watch podgroups.scheduling.k8s.io\n",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("want %q among\n%s", want, all)
+		}
+	}
+	config.LeaderElection.LeaderElect = false
+	few := texts(config, false)
+	for _, absent := range []string{"leases", "resourceclaims", "podgroups"} {
+		if strings.Contains(few, absent) {
+			t.Errorf("%s is asked for though its feature is off:\n%s", absent, few)
+		}
+	}
+}
+
+// wantLines returns the texts of the leading "# want: " lines of file.
+func wantLines(t *testing.T, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wants []string
+	for scanner := bufio.NewScanner(bytes.NewReader(data)); scanner.Scan(); {
+		text, ok := strings.CutPrefix(scanner.Text(), "# want: ")
+		if !ok {
+			break
+		}
+		wants = append(wants, text)
+	}
+	if len(wants) == 0 {
+		t.Fatalf("%s: the first line does not say what is wanted", file)
+	}
+	return wants
+}
+
+// withKubeconfig copies file and sets clientConnection.kubeconfig, unless the
+// file is not a KubeSchedulerConfiguration in the first place.
+func withKubeconfig(t *testing.T, file, kubeconfig string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(data, []byte("kind: KubeSchedulerConfiguration")) {
+		data = append(data, []byte("\nclientConnection: {kubeconfig: "+kubeconfig+"}\n")...)
+	}
+	path := filepath.Join(t.TempDir(), filepath.Base(file))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// unreachable writes a kubeconfig for a server that nobody listens at.
+func unreachable(t *testing.T) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
+	config.CurrentContext = "c"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

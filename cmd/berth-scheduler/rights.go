@@ -1,0 +1,83 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/featuregate"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/berth-scheduler/berth/pkg/preflight"
+)
+
+// preflightClient is the client that the rights are asked with.
+type preflightClient = kubernetes.Interface
+
+// read is what an informer needs.
+var read = []string{"list", "watch"}
+
+// neededRights lists what kube-scheduler 1.36 does with the API under this
+// configuration. The sources are its informers (pkg/scheduler/eventhandlers.go,
+// scheduler.go and the plugins' constructors), its writes (api_calls, the
+// preemption executor, events) and its leader election. A right that is only
+// needed behind a feature gate is listed only where that gate is on.
+func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(featuregate.Feature) bool) []preflight.Right {
+	var rights []preflight.Right
+	need := func(why, group, resource string, verbs ...string) {
+		rights = append(rights, preflight.Expand(preflight.Right{Group: group, Resource: resource, Why: why}, verbs...)...)
+	}
+	needSub := func(why, group, resource, subresource string, verbs ...string) {
+		rights = append(rights, preflight.Expand(preflight.Right{Group: group, Resource: resource, Subresource: subresource, Why: why}, verbs...)...)
+	}
+
+	need("pods are what is scheduled", "", "pods", read...)
+	need("preemption deletes its victims", "", "pods", "delete")
+	needSub("a placement is written as a Binding", "", "pods", "binding", "create")
+	needSub("a pod that cannot be placed is told so in its status", "", "pods", "status", "patch")
+	need("nodes are what pods are placed on", "", "nodes", read...)
+	need("namespace labels decide tenancy, rules with a namespaceSelector and pod affinity", "", "namespaces", read...)
+	need("default topology spreading looks at what selects a pod", "", "services", read...)
+	need("default topology spreading looks at what selects a pod", "", "replicationcontrollers", read...)
+	need("default topology spreading looks at what selects a pod", "apps", "replicasets", read...)
+	need("default topology spreading looks at what selects a pod", "apps", "statefulsets", read...)
+	need("preemption honours disruption budgets", "policy", "poddisruptionbudgets", read...)
+
+	need("a pod's volumes limit its nodes", "", "persistentvolumeclaims", append([]string{"update"}, read...)...)
+	need("a pod's volumes limit its nodes", "", "persistentvolumes", append([]string{"update"}, read...)...)
+	for _, resource := range []string{"storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"} {
+		need("a pod's volumes limit its nodes", "storage.k8s.io", resource, read...)
+	}
+
+	if enabled(features.DynamicResourceAllocation) {
+		const why = "dynamic resource allocation"
+		need(why, "resource.k8s.io", "deviceclasses", read...)
+		need(why, "resource.k8s.io", "resourceslices", read...)
+		need(why, "resource.k8s.io", "resourceclaims", append([]string{"get", "update", "patch"}, read...)...)
+		needSub(why, "resource.k8s.io", "resourceclaims", "status", "update", "patch")
+		if enabled(features.DRAExtendedResource) {
+			need(why, "resource.k8s.io", "resourceclaims", "create", "delete")
+			// The claims that it creates name the pod as owner and block its
+			// deletion, which OwnerReferencesPermissionEnforcement checks.
+			needSub(why, "", "pods", "finalizers", "update")
+		}
+		if enabled(features.DRADeviceTaintRules) {
+			need(why, "resource.k8s.io", "devicetaintrules", read...)
+		}
+	}
+	if enabled(features.GenericWorkload) {
+		need("gang scheduling", "scheduling.k8s.io", "podgroups", read...)
+	}
+
+	need("a pod's events say where it went and why it waits", "events.k8s.io", "events", "create", "patch", "update")
+
+	if le := config.LeaderElection; le.LeaderElect {
+		const why = "leader election keeps all but one replica waiting"
+		lease := preflight.Right{Group: "coordination.k8s.io", Resource: "leases", Namespace: le.ResourceNamespace, Why: why}
+		rights = append(rights, preflight.Expand(lease, "create")...)
+		lease.Name = le.ResourceName
+		rights = append(rights, preflight.Expand(lease, "get", "update")...)
+	}
+	return rights
+}

@@ -1,0 +1,169 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+)
+
+// ValidateArgs validates the arguments of every plugin of Berth in every
+// profile of config, and returns one aggregate of all errors, each with its full
+// path from the root of the file, or nil.
+func ValidateArgs(config *schedconfig.KubeSchedulerConfiguration) error {
+	byName := map[string]Plugin{}
+	for _, p := range Plugins() {
+		byName[p.Name] = p
+	}
+	var errs []error
+	for i, profile := range config.Profiles {
+		for _, pc := range profile.PluginConfig {
+			plugin, ours := byName[pc.Name]
+			if !ours {
+				continue
+			}
+			// By name, not by index: upstream appends an entry with the defaults
+			// for each plugin that has none, at an index that is not in the file.
+			path := field.NewPath("profiles").Index(i).Child("pluginConfig").Key(pc.Name).Child("args")
+			if err := plugin.ValidateArgs(path, pc.Args); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return flatten(errs)
+}
+
+// CheckConfiguration checks config as a whole, which no factory can do: it sees
+// its own arguments alone, before multiPoint is expanded. effective holds, by
+// schedulerName, what each profile runs in the end (framework.ListPlugins).
+// It returns one aggregate of all errors or nil.
+func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effective map[string]*schedconfig.Plugins) error {
+	var errs field.ErrorList
+	errs = append(errs, checkLease(config)...)
+	for i := range config.Profiles {
+		profile := &config.Profiles[i]
+		path := field.NewPath("profiles").Index(i)
+		running, ok := effective[profile.SchedulerName]
+		if !ok {
+			errs = append(errs, field.InternalError(path.Child("schedulerName"), fmt.Errorf("no framework was built for %q", profile.SchedulerName)))
+			continue
+		}
+		for _, plugin := range Plugins() {
+			errs = append(errs, checkEnabled(path, profile, running, plugin)...)
+		}
+	}
+	return errs.ToAggregate()
+}
+
+// stockLease is what KubeSchedulerConfiguration defaults to, and what the
+// cluster's own scheduler holds.
+const (
+	stockLeaseNamespace = "kube-system"
+	stockLeaseName      = "kube-scheduler"
+)
+
+// checkLease refuses the lease of the cluster's own scheduler, behind which
+// Berth would wait for ever, unless Berth is to take that scheduler's place: then
+// sharing the lease is what keeps the two from scheduling at the same time.
+func checkLease(config *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
+	le := config.LeaderElection
+	if !le.LeaderElect || le.ResourceNamespace != stockLeaseNamespace || le.ResourceName != stockLeaseName {
+		return nil
+	}
+	if slices.ContainsFunc(config.Profiles, func(p schedconfig.KubeSchedulerProfile) bool {
+		return p.SchedulerName == corev1.DefaultSchedulerName
+	}) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("leaderElection", "resourceName"), le.ResourceName,
+		fmt.Sprintf("in namespace %q this is the lease of the cluster's own scheduler (and the default), behind which this one would wait for ever: set resourceNamespace and resourceName to a lease of this scheduler's own",
+			stockLeaseNamespace))}
+}
+
+// checkEnabled holds what the profile says of one plugin against what it runs.
+// A plugin of Berth works at all of its extension points or at none: Filter
+// reads what PreFilter prepared, and a preference without Score is silent.
+func checkEnabled(path *field.Path, profile *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins, plugin Plugin) field.ErrorList {
+	var on, off []string
+	for _, point := range extensionPoints {
+		if !point.implementedBy(plugin.prototype) {
+			continue
+		}
+		if slices.ContainsFunc(point.enabled(running), func(p schedconfig.Plugin) bool { return p.Name == plugin.Name }) {
+			on = append(on, point.name)
+		} else {
+			off = append(off, point.name)
+		}
+	}
+	switch {
+	case len(on) > 0 && len(off) > 0:
+		return field.ErrorList{field.Invalid(path.Child("plugins"), plugin.Name,
+			fmt.Sprintf("runs at %s but not at %s, where it is needed too: enable it under multiPoint and disable it nowhere",
+				strings.Join(on, ", "), strings.Join(off, ", ")))}
+	case len(on) == 0:
+		for _, pc := range profile.PluginConfig {
+			if pc.Name == plugin.Name {
+				return field.ErrorList{field.Invalid(path.Child("pluginConfig").Key(pc.Name), plugin.Name,
+					"has arguments but is not enabled, so they would have no effect: add it to plugins.multiPoint.enabled, or remove the arguments")}
+			}
+		}
+	}
+	return nil
+}
+
+// extensionPoint is one list of a profile, and how to tell whether a plugin
+// belongs on it.
+type extensionPoint struct {
+	name          string
+	enabled       func(*schedconfig.Plugins) []schedconfig.Plugin
+	implementedBy func(fwk.Plugin) bool
+}
+
+func implements[T any](p fwk.Plugin) bool {
+	_, ok := p.(T)
+	return ok
+}
+
+// extensionPoints are those that a plugin of Berth can implement. QueueSort is
+// not among them: a profile has one, and all profiles must share it.
+var extensionPoints = []extensionPoint{
+	{"preEnqueue", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.PreEnqueue.Enabled }, implements[fwk.PreEnqueuePlugin]},
+	{"preFilter", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.PreFilter.Enabled }, implements[fwk.PreFilterPlugin]},
+	{"filter", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.Filter.Enabled }, implements[fwk.FilterPlugin]},
+	{"postFilter", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.PostFilter.Enabled }, implements[fwk.PostFilterPlugin]},
+	{"preScore", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.PreScore.Enabled }, implements[fwk.PreScorePlugin]},
+	{"score", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.Score.Enabled }, implements[fwk.ScorePlugin]},
+	{"reserve", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.Reserve.Enabled }, implements[fwk.ReservePlugin]},
+	{"permit", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.Permit.Enabled }, implements[fwk.PermitPlugin]},
+	{"preBind", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.PreBind.Enabled }, implements[fwk.PreBindPlugin]},
+	{"bind", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.Bind.Enabled }, implements[fwk.BindPlugin]},
+	{"postBind", func(p *schedconfig.Plugins) []schedconfig.Plugin { return p.PostBind.Enabled }, implements[fwk.PostBindPlugin]},
+}
+
+// flatten turns aggregates within errs into one list, so that the user reads one
+// error a line rather than nested brackets.
+func flatten(errs []error) error {
+	var flat []error
+	for _, err := range errs {
+		var aggregate utilerrors.Aggregate
+		if errors.As(err, &aggregate) {
+			flat = append(flat, utilerrors.Flatten(aggregate).Errors()...)
+			continue
+		}
+		flat = append(flat, err)
+	}
+	return utilerrors.NewAggregate(flat)
+}
+
+// typeName returns "config.LabelPresenceArgs" for T.
+func typeName[T any]() string { return reflect.TypeFor[T]().String() }

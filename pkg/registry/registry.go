@@ -1,0 +1,71 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package registry is the one list of Berth's plugins. The scheduler binary, the
+// simulator and the tests all build their frameworks from it, and check a
+// KubeSchedulerConfiguration with it, so that what one of them accepts the
+// others accept too.
+package registry
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	_ "github.com/berth-scheduler/berth/pkg/apis/config/scheme" // the plugins' arguments decode
+	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+)
+
+// Plugin is one entry of the registry.
+type Plugin struct {
+	// Name is the plugin's name in a profile. Its arguments have the kind
+	// <Name>Args.
+	Name string
+	// New builds the plugin. It validates its arguments itself.
+	New frameworkruntime.PluginFactory
+	// ValidateArgs validates the plugin's arguments, which must be of the
+	// internal type, and gathers every error below path.
+	ValidateArgs func(path *field.Path, args runtime.Object) error
+	// prototype has the plugin's type. Only its method set is looked at: the
+	// extension points at which the plugin has to be enabled.
+	prototype fwk.Plugin
+}
+
+// Plugins returns every plugin of Berth, each call a fresh slice.
+func Plugins() []Plugin {
+	return []Plugin{
+		{
+			Name:         labelpresence.Name,
+			New:          labelpresence.New,
+			ValidateArgs: typed(validation.ValidateLabelPresenceArgs),
+			prototype:    (*labelpresence.LabelPresence)(nil),
+		},
+	}
+}
+
+// New returns the plugins as an out-of-tree registry of the scheduler framework.
+func New() frameworkruntime.Registry {
+	r := frameworkruntime.Registry{}
+	for _, p := range Plugins() {
+		r[p.Name] = p.New
+	}
+	return r
+}
+
+// typed adapts a validator of one kind of arguments to any object. An object of
+// another type is an error: the scheme decodes <Name>Args for <Name> only.
+func typed[T any, P interface {
+	*T
+	runtime.Object
+}](validate func(*field.Path, P) error,
+) func(*field.Path, runtime.Object) error {
+	return func(path *field.Path, args runtime.Object) error {
+		want, ok := args.(P)
+		if !ok {
+			return field.TypeInvalid(path, args, "want "+typeName[T]())
+		}
+		return validate(path, want)
+	}
+}
