@@ -1,0 +1,78 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command berth-local runs a Kubernetes control plane with simulated nodes on
+// this machine: etcd, kube-apiserver, kube-controller-manager and kwok, without a
+// scheduler.
+//
+//	berth-local up --kubeconfig FILE [--data-dir DIR] [--nodes FILE|N]
+//	berth-local kubeconfig --data-dir DIR --service-account NAMESPACE/NAME
+//
+// The binary is also each of its components: it starts itself again under the
+// hidden command "component".
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-scheduler/berth/pkg/version"
+)
+
+const program = "berth-local"
+
+// Exit codes.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError marks an error of the command line: unknown flags and the like.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func main() {
+	err := newCommand().Execute()
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
+	if errors.As(err, &usageError{}) {
+		os.Exit(exitUsage)
+	}
+	os.Exit(exitFailed)
+}
+
+func newCommand() *cobra.Command {
+	var text bytes.Buffer
+	version.Print(&text, program)
+	cmd := &cobra.Command{
+		Use:           program,
+		Short:         "Run a Kubernetes control plane with simulated nodes on this machine",
+		Version:       version.String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SetVersionTemplate(text.String())
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())}
+	})
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(newUpCommand(), newKubeconfigCommand(), newComponentCommand())
+	return cmd
+}
+
+// noArguments refuses arguments that are no flags.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("unexpected argument %q: see %s --help", args[0], cmd.CommandPath())}
+	}
+	return nil
+}

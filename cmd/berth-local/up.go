@@ -1,0 +1,111 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+)
+
+func newUpCommand() *cobra.Command {
+	var options controlplane.Options
+	var nodes string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the control plane and run it until SIGINT or SIGTERM",
+		Long: `Start etcd, kube-apiserver, kube-controller-manager and kwok on 127.0.0.1, and
+print one line on standard output as soon as they are usable:
+
+  berth-local ready: server URL, kubeconfig FILE, data DIR, nodes N
+
+SIGINT and SIGTERM stop everything in order; the exit code is then 0. If a
+component dies, the others are stopped, the last lines of its log are printed,
+and the exit code is 1. Errors of the command line give exit code 2.
+
+With --data-dir the data, the certificate authority and the service account
+signing key are kept, so objects and tokens outlive a restart; the kubeconfig is
+left and rewritten at the next start. Without it everything lives in a temporary
+folder, which is removed at the end together with the kubeconfig.
+
+kwok simulates every node, including those that you create with kubectl: it makes
+them ready, and the pods bound to them Running. A node or pod annotated
+kwok.x-k8s.io/status=custom keeps the status that you give it.`,
+		Example: `  berth-local up --kubeconfig /tmp/berth.kubeconfig --nodes 10
+  berth-local up --kubeconfig dev.kubeconfig --data-dir dev --nodes nodes.yaml`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if options.Kubeconfig == "" {
+				return usageError{errors.New("--kubeconfig is required: name the file to write the administrator's kubeconfig to")}
+			}
+			var err error
+			if options.Nodes, err = parseNodes(nodes); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			// Stop listening with the first signal: a second one then ends the
+			// process at once, and with it the components.
+			context.AfterFunc(ctx, stop)
+			defer stop()
+			return up(ctx, cmd.OutOrStdout(), options)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "file to write the administrator's kubeconfig to (required)")
+	flags.StringVar(&options.DataDir, "data-dir", "", "folder that keeps data, certificates and logs (default: a temporary one)")
+	flags.StringVar(&nodes, "nodes", "0", "number of nodes to create, or a YAML or JSON file of Nodes; existing ones are left alone")
+	flags.IntVar(&options.Port, "port", 0, "port of the API server on 127.0.0.1 (default: the port of the last run if free, else any free one)")
+	flags.StringVar(&options.AuditLog, "audit-log", "", "file to append the API server's audit log to (default: none)")
+	flags.StringArrayVar(&options.APIServerArgs, "apiserver-arg", nil, "further flag for kube-apiserver, such as --runtime-config=api/alpha=true (repeatable)")
+	flags.StringArrayVar(&options.ControllerManagerArgs, "controller-manager-arg", nil, "further flag for kube-controller-manager (repeatable)")
+	flags.DurationVar(&options.StartTimeout, "start-timeout", controlplane.DefaultStartTimeout, "how long to wait until everything is usable")
+	return cmd
+}
+
+// parseNodes reads the value of --nodes: a number, or else the name of a file.
+func parseNodes(value string) ([]corev1.Node, error) {
+	count, err := strconv.Atoi(value)
+	switch {
+	case err == nil && count < 0:
+		return nil, usageError{fmt.Errorf("--nodes %s: must be 0 or more, or a file", value)}
+	case err == nil:
+		return controlplane.FakeNodes(count), nil
+	case value == "":
+		return nil, usageError{errors.New("--nodes: must be a number or a file")}
+	default:
+		return controlplane.ReadNodesFile(value)
+	}
+}
+
+// up runs a control plane until ctx ends or a component dies.
+func up(ctx context.Context, out io.Writer, options controlplane.Options) error {
+	cluster, err := controlplane.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := filepath.Abs(options.Kubeconfig)
+	if err != nil {
+		kubeconfig = options.Kubeconfig
+	}
+	fmt.Fprintf(out, "%s ready: server %s, kubeconfig %s, data %s, nodes %d\n",
+		program, cluster.Server(), kubeconfig, cluster.DataDir(), len(options.Nodes))
+	var failure error
+	select {
+	case <-ctx.Done():
+		fmt.Fprintf(os.Stderr, "%s: stopping\n", program)
+	case failure = <-cluster.Failed():
+	}
+	return errors.Join(failure, cluster.Stop())
+}

@@ -1,0 +1,255 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/controlplane/spawn"
+)
+
+// stopGrace is how long a component may take to stop before it is killed. None
+// of them has work to finish by then: what is acknowledged is in etcd.
+const stopGrace = 15 * time.Second
+
+// Cluster is a running control plane. Its methods may be called concurrently.
+type Cluster struct {
+	options Options
+	folder  *folder
+	spawner *spawn.Spawner
+	port    int
+	config  *rest.Config
+	client  kubernetes.Interface
+	// failed has room for every component, so that a death never blocks.
+	failed chan error
+
+	// mu serialises start, stop, kill and restart of components. It guards the fields below.
+	mu        sync.Mutex
+	processes map[Component]*process
+	stopped   bool
+}
+
+// Start starts a control plane and returns when it is usable: the API server is
+// ready, RBAC's default roles and the namespace "default" with its ServiceAccount
+// are there, kwok runs, and every node asked for is ready. If anything fails, or
+// ctx ends before, it stops what it started and returns why. Once Start has
+// returned, ctx no longer matters.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	options, err := options.complete()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKubeconfigTarget(options.Kubeconfig); err != nil {
+		return nil, err
+	}
+	if err := checkAuditLog(options.AuditLog); err != nil {
+		return nil, err
+	}
+	f, err := openFolder(options.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	options.DataDir = f.root
+	c := &Cluster{
+		options:   options,
+		folder:    f,
+		spawner:   spawn.New(),
+		failed:    make(chan error, len(Components())),
+		processes: map[Component]*process{},
+	}
+	if err := c.start(ctx); err != nil {
+		// The logs say why; everything else of a temporary folder goes.
+		return nil, errors.Join(err, c.shutdown(f.removeButLogs))
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.StartTimeout)
+	defer cancel()
+	logger := klog.FromContext(ctx)
+
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	for _, component := range Components() {
+		if component == ControllerManager {
+			// Both need the API server, and neither the other.
+			if err := ensureKwokRole(ctx, c.client); err != nil {
+				return err
+			}
+		}
+		if err := c.launch(component); err != nil {
+			return err
+		}
+		logger.V(1).Info("Component started", "component", component)
+		if component == Etcd || component == APIServer {
+			if err := c.waitReady(ctx, component); err != nil {
+				return err
+			}
+		}
+	}
+	if err := createNodes(ctx, c.client, c.options.Nodes); err != nil {
+		return err
+	}
+	for _, component := range []Component{ControllerManager, Kwok} {
+		if err := c.waitReady(ctx, component); err != nil {
+			return err
+		}
+	}
+	return c.waitNodes(ctx)
+}
+
+// prepare writes every file that the components read.
+func (c *Cluster) prepare() error {
+	now := time.Now()
+	for _, component := range Components() {
+		// One log a run: what an earlier run said explains nothing about this one.
+		if err := os.WriteFile(c.folder.log(component), nil, 0o600); err != nil {
+			return unwritable(c.folder.root, err)
+		}
+	}
+	if err := os.WriteFile(c.folder.auditPolicy(), []byte(auditPolicy), 0o600); err != nil {
+		return unwritable(c.folder.root, err)
+	}
+	previous, err := serverOf(c.folder.kubeconfig("admin"))
+	if err != nil {
+		previous = "" // the first start in this folder
+	}
+	if c.port, err = choosePort(c.options.Port, previous); err != nil {
+		return err
+	}
+	ca, err := ensurePKI(c.folder, now)
+	if err != nil {
+		return err
+	}
+	admin, err := writeKubeconfigs(c.folder, ca, now, c.Server())
+	if err != nil {
+		return err
+	}
+	if c.options.Kubeconfig != "" {
+		if err := writeFile(c.options.Kubeconfig, admin); err != nil {
+			return fmt.Errorf("--kubeconfig %s: cannot write the file: %w", c.options.Kubeconfig, err)
+		}
+	}
+	if c.config, err = AdminConfig(c.folder.root); err != nil {
+		return err
+	}
+	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
+		return fmt.Errorf("making a client for %s: %w", c.Server(), err)
+	}
+	return nil
+}
+
+// launch starts one component and watches over it.
+func (c *Cluster) launch(component Component) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return fmt.Errorf("starting %s: the control plane is stopped", component)
+	}
+	if p := c.processes[component]; p != nil && p.running() {
+		return fmt.Errorf("starting %s: it runs already", component)
+	}
+	// What the last run left would pass for the readiness of this one.
+	for _, stale := range c.readinessFiles(component) {
+		if err := os.RemoveAll(stale); err != nil {
+			return unwritable(c.folder.root, err)
+		}
+	}
+	p, err := launch(c.spawner, c.options.Executable, component, c.arguments(component),
+		c.folder.path("etcd"), c.folder.log(component), c.ended)
+	if err != nil {
+		return err
+	}
+	c.processes[component] = p
+	return nil
+}
+
+// ended is told of every process that is gone.
+func (c *Cluster) ended(p *process) {
+	if !p.asked.Load() {
+		c.failed <- p.failure()
+	}
+}
+
+// Stop stops every component in the reverse order of its start. A temporary
+// folder, and the kubeconfig that Options named for it, are then removed. A second
+// call does nothing. The error says which component had to be killed, or what
+// could not be removed; everything has stopped even so.
+func (c *Cluster) Stop() error {
+	return c.shutdown(c.folder.remove)
+}
+
+// shutdown stops everything and leaves of a temporary folder what remove leaves.
+func (c *Cluster) shutdown(remove func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil
+	}
+	c.stopped = true
+	var errs []error
+	components := Components()
+	for i := len(components) - 1; i >= 0; i-- {
+		if p := c.processes[components[i]]; p != nil {
+			errs = append(errs, p.stop(stopGrace))
+		}
+	}
+	c.spawner.Close()
+	// Before the lock goes: nobody may start in a folder that is being removed.
+	return errors.Join(append(errs, c.removeKubeconfig(), remove(), c.folder.close())...)
+}
+
+// removeKubeconfig removes the kubeconfig of a control plane that is gone for
+// good, unless the file has become another's meanwhile.
+func (c *Cluster) removeKubeconfig() error {
+	if !c.folder.temporary || c.options.Kubeconfig == "" {
+		return nil
+	}
+	server, err := serverOf(c.options.Kubeconfig)
+	if err != nil || server != c.Server() {
+		return nil //nolint:nilerr // not ours any more: leave it alone
+	}
+	if err := os.Remove(c.options.Kubeconfig); err != nil {
+		return fmt.Errorf("removing the kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// Failed delivers a *ComponentError for every component that ends without Stop,
+// KillComponent or RestartComponent having asked it to.
+func (c *Cluster) Failed() <-chan error { return c.failed }
+
+// Server is the API server's URL.
+func (c *Cluster) Server() string { return fmt.Sprintf("https://127.0.0.1:%d", c.port) }
+
+// DataDir is the folder in use, absolute, also when it is a temporary one.
+func (c *Cluster) DataDir() string { return c.folder.root }
+
+// AdminKubeconfig is the file in the folder with the administrator's kubeconfig.
+func (c *Cluster) AdminKubeconfig() string { return c.folder.kubeconfig("admin") }
+
+// LogFile is the file that a component's output goes to.
+func (c *Cluster) LogFile(component Component) string { return c.folder.log(component) }
+
+// LogTail returns the last lines of a component's log.
+func (c *Cluster) LogTail(component Component, lines int) string {
+	return tail(c.folder.log(component), lines)
+}
+
+// Config returns a copy of the administrator's client configuration.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Client returns the administrator's client. It has no client-side rate limit.
+func (c *Cluster) Client() kubernetes.Interface { return c.client }

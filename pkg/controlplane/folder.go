@@ -1,0 +1,123 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// lockName is the file that marks a folder as ours and carries its lock.
+const lockName = "berth-local.lock"
+
+// folder is the data directory: what lies where.
+type folder struct {
+	root string
+	// temporary folders are removed by a clean stop.
+	temporary bool
+	lock      *folderLock
+}
+
+func (f *folder) path(elem ...string) string {
+	return filepath.Join(append([]string{f.root}, elem...)...)
+}
+
+func (f *folder) pki(name string) string          { return f.path("pki", name) }
+func (f *folder) etcd(name string) string         { return f.path("etcd", name) }
+func (f *folder) log(c Component) string          { return f.path("logs", string(c)+".log") }
+func (f *folder) kubeconfig(client string) string { return f.path("kubeconfig", client) }
+func (f *folder) auditPolicy() string             { return f.path("audit-policy.yaml") }
+func (f *folder) kwokReady() string               { return f.path("kwok.ready") }
+
+// openFolder creates the data directory, or a temporary one when dir is empty,
+// and locks it. Call close on the result, also when a later step fails.
+func openFolder(dir string) (*folder, error) {
+	f := &folder{root: dir}
+	if dir == "" {
+		temporary, err := os.MkdirTemp("", "berth-local-")
+		if err != nil {
+			return nil, fmt.Errorf("creating a temporary data directory: %w: free some space, or name a folder with --data-dir", err)
+		}
+		f.root, f.temporary = temporary, true
+	} else {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, unwritable(dir, err)
+		}
+		if err := checkOurs(dir); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := lockFolder(f.root)
+	if err != nil {
+		return nil, err
+	}
+	f.lock = lock
+	for _, sub := range []string{"pki", "etcd", "logs", "kubeconfig"} {
+		if err := os.MkdirAll(f.path(sub), 0o700); err != nil {
+			return nil, errors.Join(unwritable(f.root, err), f.close())
+		}
+	}
+	return f, nil
+}
+
+// checkOurs refuses a folder that holds something else than our data: a typo in
+// --data-dir must not fill somebody's home directory.
+func checkOurs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return unwritable(dir, err)
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
+		return fmt.Errorf("--data-dir %s: the folder is not empty and holds no data of berth-local: name an empty or a new one", dir)
+	}
+	return nil
+}
+
+// unwritable words the error of a folder that cannot be created, read or written.
+func unwritable(dir string, err error) error {
+	return fmt.Errorf("--data-dir %s: cannot use the folder: %w: name one that you can write to", dir, err)
+}
+
+// close releases the lock. The folder and its data stay.
+func (f *folder) close() error {
+	if f.lock == nil {
+		return nil
+	}
+	return f.lock.release()
+}
+
+// remove deletes a temporary folder and leaves any other alone.
+func (f *folder) remove() error {
+	if !f.temporary {
+		return nil
+	}
+	if err := os.RemoveAll(f.root); err != nil {
+		return fmt.Errorf("removing the temporary data directory: %w", err)
+	}
+	return nil
+}
+
+// removeButLogs deletes what a failed start left in a temporary folder, except
+// the logs, which tell why it failed.
+func (f *folder) removeButLogs() error {
+	if !f.temporary {
+		return nil
+	}
+	entries, err := os.ReadDir(f.root)
+	if err != nil {
+		return fmt.Errorf("cleaning the temporary data directory: %w", err)
+	}
+	var errs []error
+	for _, entry := range entries {
+		if entry.Name() != "logs" {
+			errs = append(errs, os.RemoveAll(f.path(entry.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}

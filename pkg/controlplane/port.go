@@ -1,0 +1,76 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"strconv"
+)
+
+// Automatic ports come from below the range in which kernels choose the local
+// ports of outgoing connections (32768 and up on Linux): while the API server is
+// down between a kill and a restart, nothing takes its port by chance.
+const (
+	firstPort = 20000
+	lastPort  = 32000
+	portTries = 200
+)
+
+// choosePort returns the port for the API server. A wanted port that is taken is
+// an error that names the flag; previous, the server of the last run, is taken
+// again when it is free; else any free port is.
+func choosePort(wanted int, previous string) (int, error) {
+	if wanted != 0 {
+		if err := probePort(wanted); err != nil {
+			return 0, fmt.Errorf("--port %d: 127.0.0.1:%d cannot be used: %w: choose another port, or leave --port out to get a free one", wanted, wanted, err)
+		}
+		return wanted, nil
+	}
+	if port := portOf(previous); port != 0 && probePort(port) == nil {
+		return port, nil
+	}
+	return FreePort()
+}
+
+// FreePort returns a port of 127.0.0.1 that nothing listened on a moment ago.
+func FreePort() (int, error) {
+	var last error
+	for range portTries {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		if last = probePort(port); last == nil {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port found on 127.0.0.1 between %d and %d: %w", firstPort, lastPort, last)
+}
+
+func probePort(port int) error {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		// The cause says it all ("address already in use"); the rest repeats the port.
+		var op *net.OpError
+		if errors.As(err, &op) {
+			return op.Err
+		}
+		return err
+	}
+	return listener.Close()
+}
+
+// portOf returns the port of a server URL, 0 when there is none.
+func portOf(server string) int {
+	parsed, err := url.Parse(server)
+	if err != nil {
+		return 0
+	}
+	port, err := strconv.Atoi(parsed.Port())
+	if err != nil {
+		return 0
+	}
+	return port
+}

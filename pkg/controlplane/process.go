@@ -1,0 +1,141 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/berth-scheduler/berth/pkg/controlplane/spawn"
+)
+
+// tailLines is how much of its log a component's error quotes.
+const tailLines = 15
+
+// ComponentError says that a component ended without being asked to.
+type ComponentError struct {
+	// Component is the one that ended, and State how, such as "exit status 1".
+	Component Component
+	State     string
+	// LogFile is its whole log, Tail the last lines of it.
+	LogFile string
+	Tail    string
+}
+
+var _ error = &ComponentError{}
+
+// Error names the component, how it ended, and the last lines of its log.
+func (e *ComponentError) Error() string {
+	return fmt.Sprintf("%s ended unexpectedly (%s); the last lines of %s:\n%s", e.Component, e.State, e.LogFile, e.Tail)
+}
+
+// process is one run of one component.
+type process struct {
+	component Component
+	cmd       *exec.Cmd
+	logFile   string
+	// asked is set before the process is signalled, so that its end is no failure.
+	asked atomic.Bool
+	// done is closed when the process is gone.
+	done chan struct{}
+}
+
+// launch starts a component with its output appended to logFile. ended is called
+// once, from another goroutine, when the process is gone.
+func launch(spawner *spawn.Spawner, executable string, component Component, args []string, dir, logFile string, ended func(*process)) (*process, error) {
+	log, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: opening its log: %w", component, err)
+	}
+	defer log.Close() // the child has its own descriptor
+	cmd := exec.Command(executable, append([]string{"component", string(component), "--"}, args...)...)
+	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := spawner.Start(cmd); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", component, err)
+	}
+	p := &process{component: component, cmd: cmd, logFile: logFile, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // the state says more than the error
+		close(p.done)
+		ended(p)
+	}()
+	return p, nil
+}
+
+// failure describes the end of a process that is gone.
+func (p *process) failure() *ComponentError {
+	return &ComponentError{
+		Component: p.component,
+		State:     p.cmd.ProcessState.String(),
+		LogFile:   p.logFile,
+		Tail:      tail(p.logFile, tailLines),
+	}
+}
+
+// stop asks the process to end and waits; after grace it kills it and says so.
+func (p *process) stop(grace time.Duration) error {
+	p.asked.Store(true)
+	// A process that is gone already cannot be signalled; done tells.
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+	}
+	p.kill()
+	return fmt.Errorf("%s did not stop within %v and was killed", p.component, grace)
+}
+
+// kill ends the process at once and waits until it is gone.
+func (p *process) kill() {
+	p.asked.Store(true)
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// tail returns the last lines of a file, or why there are none.
+func tail(path string, lines int) string {
+	// Logs of a long run are large, and the end is what counts.
+	const window = 64 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close()
+	size, err := file.Seek(0, 2)
+	if err != nil {
+		return err.Error()
+	}
+	buffer := make([]byte, min(size, window))
+	if _, err := file.ReadAt(buffer, size-int64(len(buffer))); err != nil {
+		return err.Error()
+	}
+	text := strings.TrimRight(string(buffer), "\n")
+	if text == "" {
+		return "(empty)"
+	}
+	all := strings.Split(text, "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// errNotRunning is returned for operations on a component that is not there.
+var errNotRunning = errors.New("it does not run")

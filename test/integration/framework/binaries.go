@@ -1,0 +1,74 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// binEnv names the environment variable with a folder of ready-made binaries.
+const binEnv = "BERTH_BIN"
+
+// The binaries that the Makefile builds.
+const (
+	BerthLocal      = "berth-local"
+	BerthScheduler  = "berth-scheduler"
+	RandomScheduler = "random-scheduler"
+	KubeScheduler   = "kube-scheduler"
+	KubectlBinary   = "kubectl"
+)
+
+// Root returns the repository's root folder.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}
+
+// Binary returns the absolute path of a binary, built from the current tree.
+func Binary(tb testing.TB, name string) string {
+	tb.Helper()
+	dir, err := binaries()
+	if err != nil {
+		tb.Fatalf("building the binaries: %v", err)
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		tb.Fatalf("looking for a binary: %v", err)
+	}
+	return path
+}
+
+// binaries brings bin/ up to date, once in this process.
+var binaries = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(binEnv); dir != "" {
+		return fromRoot(dir), nil
+	}
+	dir := filepath.Join(Root(), "bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	// Test packages run as processes side by side; only one may link at a time.
+	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
+	}
+	build := exec.Command("make", "--silent", "build")
+	build.Dir = Root()
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", errors.Join(fmt.Errorf("make build: %w", err), errors.New(string(output)))
+	}
+	return dir, nil
+})

@@ -1,0 +1,42 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"k8s.io/client-go/rest"
+)
+
+// adminHTTPClient returns a client that shows the administrator's certificate and
+// trusts any: those that the schedulers make up for a test are signed by nobody.
+func adminHTTPClient(config *rest.Config) (*http.Client, error) {
+	config = rest.CopyConfig(config)
+	config.Insecure, config.CAData, config.CAFile = true, nil, ""
+	return rest.HTTPClientFor(config)
+}
+
+// get returns the body of a page that answers 200 OK.
+func get(ctx context.Context, client *http.Client, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("GET %s: %s: %s", url, response.Status, body)
+	}
+	return string(body), nil
+}
