@@ -36,6 +36,14 @@ BERTH_LDFLAGS = $(K8S_LDFLAGS) -X github.com/berth-scheduler/berth/pkg/version.v
 # path. No VCS stamping: VERSION says it, and git may distrust a checkout in CI.
 GO_BUILD = $(GO) build -buildvcs=false
 
+# The names that manifests/ uses: IMAGE_PREFIX and IMAGE_TAG change both alike.
+ENGINE ?= docker
+IMAGE_PREFIX ?= localhost/
+IMAGE_TAG ?= $(RELEASE)
+
+# Regular expression of the benchmarks to run.
+BENCH ?= .
+
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -50,6 +58,11 @@ build: ## Build all binaries, and stock kube-scheduler and kubectl, into bin/.
 	$(GO_BUILD) -ldflags '$(BERTH_LDFLAGS)' -o $(BIN)/ ./cmd/...
 	$(GO_BUILD) -ldflags '$(K8S_LDFLAGS)' -o $(BIN)/ k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubectl
 
+# One binary of cmd/ alone; the image is built with it, so both get the same flags.
+.PHONY: build-binary
+build-binary:
+	$(GO_BUILD) -ldflags '$(BERTH_LDFLAGS)' -o $(BIN)/ ./cmd/$(BINARY)
+
 .PHONY: demo
 demo: build ## Place pods with three schedulers on a local cluster (KEEP=1 leaves it running).
 	$(GO_BUILD) -o $(BIN)/demo ./hack/demo
@@ -60,7 +73,7 @@ image: ## Build the container images (IMAGE_PREFIX, ENGINE=docker|podman).
 	@command -v $(ENGINE) >/dev/null || { echo "image: $(ENGINE) not found; install it, or set ENGINE" >&2; exit 1; }
 	for binary in berth-scheduler random-scheduler; do \
 	  $(ENGINE) build -f hack/image/Dockerfile --build-arg BINARY=$$binary --build-arg VERSION='$(VERSION)' \
-	    -t $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) .; \
+	    --tag $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) .; \
 	done
 
 .PHONY: clean
@@ -87,7 +100,7 @@ test-integration: build ## Run test/ against real API servers and schedulers.
 .PHONY: bench
 bench: ## Run the micro-benchmarks six times (BENCH=regexp); feed two outputs to benchstat.
 	@mkdir -p out
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... | tee out/bench.txt
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... ./test/perf/... | tee out/bench.txt
 	$(TOOL) benchstat out/bench.txt
 
 ##@ Check and change
@@ -131,8 +144,3 @@ verify-fmt:
 .PHONY: verify-scripts
 verify-scripts:
 	hack/verify-scripts.sh
-
-ENGINE ?= docker
-IMAGE_PREFIX ?= localhost/
-IMAGE_TAG ?= $(subst +,-,$(VERSION))
-BENCH ?= .

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Copyright The Berth Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Moves every Kubernetes module to one version: k8s.io/kubernetes, the staging
+# modules it is built from (require and replace lines; they must move together,
+# or the build mixes two Kubernetes versions), and the code generators.
+#
+# usage: hack/update-k8s.sh [--dry-run] [--root DIR] VERSION
+#   VERSION    such as v1.36.3
+#   --dry-run  print what would change, change nothing
+#   --root     the checkout to work on (default: the one this script is in)
+
+set -euo pipefail
+
+usage() {
+  echo "usage: hack/update-k8s.sh [--dry-run] [--root DIR] VERSION   (VERSION such as v1.36.3)" >&2
+  exit 2
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+dry_run=false
+version=
+while (($# > 0)); do
+  case $1 in
+    --dry-run) dry_run=true ;;
+    --root)
+      (($# > 1)) || usage
+      root=$2
+      shift
+      ;;
+    -*) usage ;;
+    *)
+      [[ -z "${version}" ]] || usage
+      version=$1
+      ;;
+  esac
+  shift
+done
+[[ -n "${version}" ]] || usage
+if [[ ! "${version}" =~ ^v1\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$ ]]; then
+  echo "update-k8s: VERSION ${version}: want v1.MINOR.PATCH, such as v1.36.3" >&2
+  exit 2
+fi
+[[ -f "${root}/go.mod" ]] || { echo "update-k8s: --root ${root}: no go.mod there" >&2; exit 2; }
+
+# Staging modules follow Kubernetes with major version 0.
+staging_version=v0.${version#v1.}
+
+# Kubernetes' own go.mod at the target version knows its staging modules: those
+# that it replaces by a folder of its own. Their set changes between minors.
+if ! kubernetes_mod=$(cd "${root}" && go list -m -f '{{.GoMod}}' "k8s.io/kubernetes@${version}"); then
+  echo "update-k8s: VERSION ${version}: no such version of k8s.io/kubernetes to be had, see above" >&2
+  exit 1
+fi
+staging=$(go mod edit -print "${kubernetes_mod}" | awk '/=> \.\/staging\// { sub(/^replace /, ""); print $1 }' | sort)
+
+# required and replaced print the lines of a go.mod as "module version".
+required() {
+  go mod edit -print "$1" | awk '/=>/ { next } { sub(/^require /, "") } $1 ~ /\// && $2 ~ /^v/ { print $1, $2 }'
+}
+replaced() {
+  go mod edit -print "$1" | awk '/=>/ { sub(/^replace /, ""); print $1, $NF }'
+}
+
+# edit MODFILE KIND MODULE OLD NEW plans one edit, unless it changes nothing.
+plan=()
+edit() {
+  local modfile=$1 kind=$2 module=$3 old=$4 new=$5
+  [[ "${old}" != "${new}" ]] || return 0
+  printf '%s: %s %s %s -> %s\n' "${modfile}" "${kind}" "${module}" "${old}" "${new}"
+  case ${kind} in
+    require) plan+=("${modfile} -require=${module}@${new}") ;;
+    replace) plan+=("${modfile} -replace=${module}=${module}@${new}") ;;
+  esac
+}
+
+cd "${root}"
+for modfile in go.mod hack/tools/go.mod; do
+  while read -r module old; do
+    if [[ "${module}" == k8s.io/kubernetes ]]; then
+      edit "${modfile}" require "${module}" "${old}" "${version}"
+    elif [[ "${old}" != v0.0.0 ]] && grep -qxF "${module}" <<<"${staging}"; then
+      edit "${modfile}" require "${module}" "${old}" "${staging_version}"
+    fi
+  done < <(required "${modfile}")
+done
+while read -r module; do
+  # Examples that nothing imports need no line.
+  [[ "${module}" != k8s.io/sample-* ]] || replaced go.mod | grep -q "^${module} " || continue
+  old=$(replaced go.mod | awk -v module="${module}" '$1 == module { print $2 }')
+  edit go.mod replace "${module}" "${old:-(none)}" "${staging_version}"
+done <<<"${staging}"
+while read -r module old; do
+  if [[ "${module}" == k8s.io/* && "${old}" == v0.* ]] && ! grep -qxF "${module}" <<<"${staging}"; then
+    echo "note: go.mod replaces ${module} by ${old}, but Kubernetes ${version} has no such staging module; drop the line if nothing needs it"
+  fi
+done < <(replaced go.mod)
+
+if ((${#plan[@]} == 0)); then
+  echo "everything is at ${version} already"
+  exit 0
+fi
+if [[ "${dry_run}" == true ]]; then
+  echo "dry run: ${#plan[@]} lines would change, none did"
+  exit 0
+fi
+for step in "${plan[@]}"; do
+  go mod edit "${step#* }" "${step%% *}"
+done
+go mod tidy
+go -C hack/tools mod tidy
+echo "moved to ${version}; next: make generate verify test"
