@@ -1,0 +1,49 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package labelpresence
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+const (
+	metricsNamespace = "berth"
+	metricsSubsystem = "labelpresence"
+
+	// ruleTenancy is the value of the label "rule" for tenancy. The other values
+	// are rules[0], rules[1] and so on: as many as the arguments have rules.
+	ruleTenancy = "tenancy"
+)
+
+var (
+	nodeRejections = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace,
+		Subsystem: metricsSubsystem,
+		Name:      "node_rejections_total",
+		Help: "Number of times that Filter refused a node to a pod, by the first rule of the profile that the node broke (rules[i] or tenancy). " +
+			"One pod counts once per node and attempt, and again in simulations of preemption.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "rule"})
+
+	tenancyViolations = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace:      metricsNamespace,
+		Subsystem:      metricsSubsystem,
+		Name:           "tenancy_violations",
+		Help:           "Number of pods that are on a node where the tenancy of the profile does not allow them, whoever put them there.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+
+	registerMetricsOnce sync.Once
+)
+
+// registerMetrics registers the metrics in the registry that kube-scheduler
+// serves. What is extracted from a vector before that counts nothing.
+func registerMetrics() {
+	registerMetricsOnce.Do(func() {
+		legacyregistry.MustRegister(nodeRejections, tenancyViolations)
+	})
+}

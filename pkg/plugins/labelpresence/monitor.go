@@ -1,0 +1,272 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package labelpresence
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+)
+
+// tenancyMonitor finds the pods that are on a node where tenancy does not allow
+// them. Berth does not put them there; but another scheduler may, or a pod's
+// author with spec.nodeName, or a node or namespace gets another tenant while
+// pods run. Each such pod is reported once, and counted until it is gone or
+// allowed:
+//
+//	         pod gets a node          verdict: refused (report)
+//	unwatched ──────────────> watched <────────────────────────> violating
+//	    ^                        │        verdict: allowed          │
+//	    └────────────────────────┴──── gone, terminated ────────────┘
+//
+// A verdict depends on the labels of one node and one namespace, so it is
+// computed when a pod gets its node, and again for the pods of a node or a
+// namespace whose tenant changes: never for all pods. The labels are read at
+// that moment, from the informer's store and from the index; an event only says
+// that it is time to look, so the order of events does not matter, and each
+// change of a label is followed by an event. What is not known (a node or
+// namespace that has not arrived, or is gone) violates nothing.
+//
+// Memory is one small record per pod with a node, outside exempt namespaces.
+type tenancyMonitor struct {
+	tenancy    *tenancy
+	namespaces *namespaceIndex
+	nodes      corelisters.NodeLister
+	// report tells the owner of the pod. It is called without a lock held.
+	report func(violation)
+	gauge  metrics.GaugeMetric
+
+	// mu guards the fields below; the handlers of three informers write them.
+	mu          sync.Mutex
+	pods        map[types.UID]*watchedPod
+	byNode      podGroups
+	byNamespace podGroups
+	violating   int
+}
+
+// watchedPod is a pod that has a node and has not terminated.
+type watchedPod struct {
+	pod *corev1.Pod
+	// violation is what tenancy says against the pod, nil if nothing.
+	violation *refusal
+}
+
+// violation is a pod that is where it must not be.
+type violation struct {
+	pod    *corev1.Pod
+	node   *corev1.Node
+	reason *refusal
+}
+
+// podGroups are pods by the name of something that they share.
+type podGroups map[string]map[types.UID]*watchedPod
+
+func (g podGroups) insert(name string, w *watchedPod) {
+	if g[name] == nil {
+		g[name] = map[types.UID]*watchedPod{}
+	}
+	g[name][w.pod.UID] = w
+}
+
+func (g podGroups) remove(name string, uid types.UID) {
+	delete(g[name], uid)
+	if len(g[name]) == 0 {
+		delete(g, name)
+	}
+}
+
+func newTenancyMonitor(t *tenancy, namespaces *namespaceIndex, nodes corelisters.NodeLister, gauge metrics.GaugeMetric, report func(violation)) *tenancyMonitor {
+	gauge.Set(0)
+	return &tenancyMonitor{
+		tenancy:     t,
+		namespaces:  namespaces,
+		nodes:       nodes,
+		report:      report,
+		gauge:       gauge,
+		pods:        map[types.UID]*watchedPod{},
+		byNode:      podGroups{},
+		byNamespace: podGroups{},
+	}
+}
+
+// startTenancyMonitor builds the monitor and adds its handlers to the informers
+// of pods and nodes. The namespaces' handler is that of the index.
+func (pl *LabelPresence) startTenancyMonitor(ctx context.Context, namespaces *namespaceIndex) (*tenancyMonitor, error) {
+	core := pl.handle.SharedInformerFactory().Core().V1()
+	m := newTenancyMonitor(pl.policy.tenancy, namespaces, core.Nodes().Lister(),
+		tenancyViolations.WithLabelValues(pl.handle.ProfileName()), pl.reportViolation)
+
+	logger := klog.FromContext(ctx)
+	options := cache.HandlerOptions{Logger: &logger}
+	if _, err := core.Pods().Informer().AddEventHandlerWithOptions(m.podHandler(), options); err != nil {
+		return nil, err
+	}
+	if _, err := core.Nodes().Informer().AddEventHandlerWithOptions(m.nodeHandler(), options); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *tenancyMonitor) podHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if pod, ok := obj.(*corev1.Pod); ok {
+				m.podChanged(pod)
+			}
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			old, okOld := oldObj.(*corev1.Pod)
+			updated, okNew := newObj.(*corev1.Pod)
+			if !okOld || !okNew {
+				return
+			}
+			if old.UID != updated.UID {
+				// The informer missed that the first was deleted.
+				m.podGone(old)
+			}
+			m.podChanged(updated)
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if pod, ok := obj.(*corev1.Pod); ok {
+				m.podGone(pod)
+			}
+		},
+	}
+}
+
+func (m *tenancyMonitor) nodeHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if node, ok := obj.(*corev1.Node); ok {
+				m.nodeChanged(node.Name)
+			}
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			old, okOld := oldObj.(*corev1.Node)
+			updated, okNew := newObj.(*corev1.Node)
+			if !okOld || !okNew {
+				return
+			}
+			// Nodes are updated all the time, their tenant hardly ever.
+			key := m.tenancy.nodeLabelKey
+			if tenantOf(old.Labels, key) != tenantOf(updated.Labels, key) {
+				m.nodeChanged(updated.Name)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if node, ok := obj.(*corev1.Node); ok {
+				m.nodeChanged(node.Name)
+			}
+		},
+	}
+}
+
+// podChanged takes note of a pod that is new or changed.
+func (m *tenancyMonitor) podChanged(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" || !m.tenancy.governs(pod.Namespace) {
+		return
+	}
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		m.podGone(pod)
+		return
+	}
+	m.look(func() podSet {
+		if w, watched := m.pods[pod.UID]; watched {
+			// A pod's node and namespace never change.
+			w.pod = pod
+			return nil
+		}
+		w := &watchedPod{pod: pod}
+		m.pods[pod.UID] = w
+		m.byNode.insert(pod.Spec.NodeName, w)
+		m.byNamespace.insert(pod.Namespace, w)
+		return podSet{pod.UID: w}
+	})
+}
+
+// podGone forgets a pod.
+func (m *tenancyMonitor) podGone(pod *corev1.Pod) {
+	m.look(func() podSet {
+		w, watched := m.pods[pod.UID]
+		if !watched {
+			return nil
+		}
+		if w.violation != nil {
+			m.violating--
+		}
+		delete(m.pods, pod.UID)
+		m.byNode.remove(w.pod.Spec.NodeName, pod.UID)
+		m.byNamespace.remove(w.pod.Namespace, pod.UID)
+		return nil
+	})
+}
+
+// nodeChanged looks again at the pods of a node.
+func (m *tenancyMonitor) nodeChanged(name string) {
+	m.look(func() podSet { return m.byNode[name] })
+}
+
+// namespaceChanged looks again at the pods of a namespace.
+func (m *tenancyMonitor) namespaceChanged(name string) {
+	m.look(func() podSet { return m.byNamespace[name] })
+}
+
+// podSet is a set of watched pods.
+type podSet = map[types.UID]*watchedPod
+
+// look runs update with mu held, computes the verdict on the pods that it
+// returns, and reports those that are in the wrong now.
+func (m *tenancyMonitor) look(update func() podSet) {
+	for _, v := range m.verdicts(update) {
+		m.report(v)
+	}
+}
+
+func (m *tenancyMonitor) verdicts(update func() podSet) []violation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found []violation
+	for _, w := range update() {
+		node, reason := m.verdict(w.pod)
+		if reason == w.violation {
+			continue
+		}
+		if w.violation != nil {
+			m.violating--
+		}
+		w.violation = reason
+		if reason != nil {
+			m.violating++
+			found = append(found, violation{pod: w.pod, node: node, reason: reason})
+		}
+	}
+	m.gauge.Set(float64(m.violating))
+	return found
+}
+
+// verdict returns what tenancy says against the pod being where it is, nil if
+// nothing, and the node.
+func (m *tenancyMonitor) verdict(pod *corev1.Pod) (*corev1.Node, *refusal) {
+	facts, known := m.namespaces.get(pod.Namespace)
+	if !known {
+		return nil, nil
+	}
+	node, err := m.nodes.Get(pod.Spec.NodeName)
+	if err != nil {
+		return nil, nil // the lister's only error is that the node is not there
+	}
+	return node, m.tenancy.refuse(node.Labels, facts.tenant)
+}

@@ -1,0 +1,285 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package labelpresence
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// tenancyNodes has one node of each tenant, and a shared one.
+func tenancyNodes() []*corev1.Node {
+	return []*corev1.Node{
+		makeNode("shared", map[string]string{"other": "blue"}),
+		makeNode("blue", map[string]string{nodeTenantKey: "blue"}),
+		makeNode("red", map[string]string{nodeTenantKey: "red"}),
+		makeNode("empty", map[string]string{nodeTenantKey: ""}),
+	}
+}
+
+// tenancyNamespaces has one namespace of each tenant, one without, and one that
+// is exempt.
+func tenancyNamespaces() []*corev1.Namespace {
+	return []*corev1.Namespace{
+		makeNamespace("blue", "1", map[string]string{namespaceTenantKey: "blue"}),
+		makeNamespace("empty", "2", map[string]string{namespaceTenantKey: ""}),
+		makeNamespace("none", "3", map[string]string{"other": "blue"}),
+		makeNamespace("kube-system", "4", nil),
+		makeNamespace("exempt-blue", "5", map[string]string{namespaceTenantKey: "blue"}),
+	}
+}
+
+const (
+	reasonNoTenant    = `node(s) had label "example.com/node-tenant" of a tenant, and the pod's namespace has no label "example.com/tenant"`
+	reasonOtherTenant = `node(s) had label "example.com/node-tenant" of another tenant than the pod's namespace has in label "example.com/tenant"`
+	reasonUnconfined  = `node(s) didn't have label "example.com/node-tenant" of the tenant that the pod's namespace has in label "example.com/tenant"`
+)
+
+func TestFilterTenancy(t *testing.T) {
+	tests := []struct {
+		name      string
+		tenants   config.TenantPolicy
+		namespace string
+		// want has the reason by node; nil means that the plugin skips the pod.
+		want map[string]string
+	}{
+		{
+			name:      "a tenant's pods are confined to its nodes",
+			tenants:   config.TenantsConfined,
+			namespace: "blue",
+			want:      map[string]string{"shared": reasonUnconfined, "blue": "", "red": reasonOtherTenant, "empty": reasonOtherTenant},
+		},
+		{
+			name:      "a tenant's pods are free to use shared nodes",
+			tenants:   config.TenantsFree,
+			namespace: "blue",
+			want:      map[string]string{"shared": "", "blue": "", "red": reasonOtherTenant, "empty": reasonOtherTenant},
+		},
+		{
+			name:      "the empty value is a tenant, confined",
+			tenants:   config.TenantsConfined,
+			namespace: "empty",
+			want:      map[string]string{"shared": reasonUnconfined, "blue": reasonOtherTenant, "red": reasonOtherTenant, "empty": ""},
+		},
+		{
+			name:      "the empty value is a tenant, free",
+			tenants:   config.TenantsFree,
+			namespace: "empty",
+			want:      map[string]string{"shared": "", "blue": reasonOtherTenant, "red": reasonOtherTenant, "empty": ""},
+		},
+		{
+			name:      "pods without a tenant use shared nodes, under Confined",
+			tenants:   config.TenantsConfined,
+			namespace: "none",
+			want:      map[string]string{"shared": "", "blue": reasonNoTenant, "red": reasonNoTenant, "empty": reasonNoTenant},
+		},
+		{
+			name:      "pods without a tenant use shared nodes, under Free",
+			tenants:   config.TenantsFree,
+			namespace: "none",
+			want:      map[string]string{"shared": "", "blue": reasonNoTenant, "red": reasonNoTenant, "empty": reasonNoTenant},
+		},
+		{
+			name:      "an exempt namespace may use every node",
+			tenants:   config.TenantsConfined,
+			namespace: "kube-system",
+			want:      nil,
+		},
+		{
+			name:      "an exempt namespace with a tenant label may use every node too",
+			tenants:   config.TenantsConfined,
+			namespace: "exempt-blue",
+			want:      nil,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			args := &config.LabelPresenceArgs{Tenancy: makeTenancy(tt.tenants, "kube-system", "exempt-blue")}
+			profile := startProfile(t, args, schedtest.Options{Nodes: tenancyNodes(), Namespaces: tenancyNamespaces()})
+			pod := st.MakePod().Namespace(tt.namespace).Name("p").Obj()
+			if got, want := profile.Skips(t.Context(), t, pod), tt.want == nil; got != want {
+				t.Fatalf("Skips: want %t, got %t", want, got)
+			}
+			if tt.want == nil {
+				return
+			}
+			got, status := profile.Filter(t.Context(), t, pod)
+			if !status.IsSuccess() {
+				t.Fatalf("PreFilter: %v", status)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// No field of a pod lifts tenancy: with whatever its author writes, the verdict
+// on every node is that of a pod without it.
+func TestNoPodFieldLiftsTenancy(t *testing.T) {
+	want := map[string]string{"shared": reasonUnconfined, "blue": "", "red": reasonOtherTenant, "empty": reasonOtherTenant}
+	priority := int32(2000001000)
+	tests := []struct {
+		name   string
+		change func(*corev1.Pod)
+	}{
+		{name: "nothing", change: func(*corev1.Pod) {}},
+		{name: "a toleration of everything", change: func(pod *corev1.Pod) {
+			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}},
+		{name: "a selector of the other tenant's nodes", change: func(pod *corev1.Pod) {
+			pod.Spec.NodeSelector = map[string]string{nodeTenantKey: "red"}
+		}},
+		{name: "labels as the other tenant's", change: func(pod *corev1.Pod) {
+			pod.Labels = map[string]string{namespaceTenantKey: "red", nodeTenantKey: "red"}
+		}},
+		{name: "annotations as the other tenant's", change: func(pod *corev1.Pod) {
+			pod.Annotations = map[string]string{namespaceTenantKey: "red", nodeTenantKey: "red"}
+		}},
+		{name: "a forged affinity to a node's name", change: func(pod *corev1.Pod) {
+			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: pinnedTo("red")}
+		}},
+		{name: "a forged DaemonSet owner and node affinity", change: func(pod *corev1.Pod) {
+			forged := makeDaemonPod("blue", "p", "red").Obj()
+			pod.OwnerReferences, pod.Spec.Affinity = forged.OwnerReferences, forged.Spec.Affinity
+		}},
+		{name: "a nominated node", change: func(pod *corev1.Pod) { pod.Status.NominatedNodeName = "red" }},
+		{name: "the highest priority", change: func(pod *corev1.Pod) {
+			pod.Spec.Priority, pod.Spec.PriorityClassName = &priority, "system-node-critical"
+		}},
+		{name: "a static pod's annotation", change: func(pod *corev1.Pod) {
+			pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+		}},
+	}
+	args := &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsConfined, "kube-system")}
+	profile := startProfile(t, args, schedtest.Options{Nodes: tenancyNodes(), Namespaces: tenancyNamespaces()})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := st.MakePod().Namespace("blue").Name("p").Obj()
+			tt.change(pod)
+			got, status := profile.Filter(t.Context(), t, pod)
+			if !status.IsSuccess() {
+				t.Fatalf("PreFilter: %v", status)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A node that breaks tenancy and a rule is refused for tenancy.
+func TestTenancyIsTheReasonThatIsGiven(t *testing.T) {
+	args := &config.LabelPresenceArgs{
+		Rules:   []config.LabelPresenceRule{makeRule(true, "nowhere")},
+		Tenancy: makeTenancy(config.TenantsConfined),
+	}
+	profile := startProfile(t, args, schedtest.Options{Nodes: tenancyNodes(), Namespaces: tenancyNamespaces()})
+	got, status := profile.Filter(t.Context(), t, st.MakePod().Namespace("blue").Name("p").Obj())
+	if !status.IsSuccess() {
+		t.Fatalf("PreFilter: %v", status)
+	}
+	want := map[string]string{
+		"shared": reasonUnconfined, "red": reasonOtherTenant, "empty": reasonOtherTenant,
+		"blue": `node(s) didn't have label "nowhere" that LabelPresence rules[0] requires`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
+	}
+}
+
+// Where the labels of a namespace decide, a pod of a namespace that the
+// scheduler does not know is refused, and nobody else.
+func TestUnknownNamespace(t *testing.T) {
+	tests := []struct {
+		name string
+		args *config.LabelPresenceArgs
+		pod  *corev1.Pod
+		// wantRefused is whether PreFilter refuses the pod.
+		wantRefused bool
+	}{
+		{
+			name:        "tenancy",
+			args:        &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree, "kube-system")},
+			pod:         st.MakePod().Namespace("unknown").Name("p").Obj(),
+			wantRefused: true,
+		},
+		{
+			name: "tenancy, exempt namespace",
+			args: &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree, "kube-system")},
+			pod:  st.MakePod().Namespace("kube-system").Name("p").Obj(),
+		},
+		{
+			name:        "rule with a namespaceSelector",
+			args:        &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x")}},
+			pod:         st.MakePod().Namespace("unknown").Name("p").Obj(),
+			wantRefused: true,
+		},
+		{
+			name: "rule with a namespaceSelector, for other pods",
+			args: &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{forPods(inNamespaces(makeRule(true, "a"), "x"), "web")}},
+			pod:  st.MakePod().Namespace("unknown").Name("p").Obj(),
+		},
+		{
+			name: "rule with a namespaceSelector, daemon pod",
+			args: &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x")}},
+			pod:  makeDaemonPod("unknown", "p", "n").Obj(),
+		},
+		{
+			name: "rule without a namespaceSelector",
+			args: &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}},
+			pod:  st.MakePod().Namespace("unknown").Name("p").Obj(),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			profile := startProfile(t, tt.args, schedtest.Options{})
+			_, status := profile.Filter(t.Context(), t, tt.pod)
+			if !tt.wantRefused {
+				if !status.IsSuccess() {
+					t.Fatalf("PreFilter: %v", status)
+				}
+				return
+			}
+			want := `namespace "unknown" is not known to the scheduler yet, and LabelPresence needs its labels`
+			if got := status.Message(); got != want || status.Code() != fwk.UnschedulableAndUnresolvable {
+				t.Errorf("want %v %q, got %v %q", fwk.UnschedulableAndUnresolvable, want, status.Code(), got)
+			}
+		})
+	}
+}
+
+// The framework aggregates equal reasons and uses them as a format string.
+func TestReasonsAreFewAndSafe(t *testing.T) {
+	args := &config.LabelPresenceArgs{
+		Rules:   []config.LabelPresenceRule{makeRule(true, "a", "b"), makeRule(false, "c")},
+		Tenancy: makeTenancy(config.TenantsConfined),
+	}
+	pl := newProfile(t, args, schedtest.Options{}).Plugin.(*LabelPresence)
+	reasons := map[string]bool{}
+	for _, refused := range []*refusal{pl.policy.tenancy.noTenant, pl.policy.tenancy.otherTenant, pl.policy.tenancy.unconfined} {
+		reasons[refused.reason] = true
+	}
+	for _, r := range pl.policy.rules {
+		for _, label := range r.labels {
+			reasons[label.refusal.reason] = true
+		}
+	}
+	if want := 6; len(reasons) != want {
+		t.Errorf("want %d distinct reasons, got %d", want, len(reasons))
+	}
+	for reason := range reasons {
+		if strings.Contains(reason, "%") || !strings.HasPrefix(reason, "node(s) ") {
+			t.Errorf("reason %q", reason)
+		}
+	}
+}
