@@ -127,7 +127,10 @@ func run(ctx context.Context, opts *options.Options) error {
 	if err := registry.CheckConfiguration(&config.ComponentConfig, effectivePlugins(sched.Profiles)); err != nil {
 		return fmt.Errorf("%s: %w", opts.ConfigFile, err)
 	}
-	if err := checkRights(ctx, config.Client, &config.ComponentConfig); err != nil {
+	if err := checkRights(ctx, config.Client, &config.ComponentConfig, serving{
+		port:   opts.SecureServing.BindPort != 0,
+		lookup: !opts.Authentication.SkipInClusterLookup,
+	}); err != nil {
 		return err
 	}
 	if err := unknownkeys.Watch(ctx, config.InformerFactory, func(schedulerName string) events.EventRecorder {
@@ -170,8 +173,8 @@ func effectivePlugins(profiles profile.Map) map[string]*schedconfig.Plugins {
 // checkRights fails if the API server denies something that the scheduler
 // needs. If it cannot be asked, the scheduler starts regardless: its informers
 // wait for an API server that comes up late.
-func checkRights(ctx context.Context, client preflightClient, config *schedconfig.KubeSchedulerConfiguration) error {
-	err := preflight.Check(ctx, client, neededRights(config, utilfeature.DefaultFeatureGate.Enabled))
+func checkRights(ctx context.Context, client preflightClient, config *schedconfig.KubeSchedulerConfiguration, serving serving) error {
+	err := preflight.Check(ctx, client, neededRights(config, serving, utilfeature.DefaultFeatureGate.Enabled))
 	var missing *preflight.MissingRightsError
 	switch {
 	case errors.As(err, &missing):

@@ -78,7 +78,7 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	config.LeaderElection.ResourceName = "lease"
 	texts := func(config *schedconfig.KubeSchedulerConfiguration, gates bool) string {
 		var b strings.Builder
-		for _, r := range neededRights(config, func(featuregate.Feature) bool { return gates }) {
+		for _, r := range neededRights(config, serving{port: gates, lookup: gates}, func(featuregate.Feature) bool { return gates }) {
 			if r.Why == "" {
 				t.Errorf("%s: no reason given", r)
 			}
@@ -91,6 +91,7 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	for _, want := range []string{
 		"create pods/binding\n", `update leases.coordination.k8s.io "lease" in namespace "ns"` + "\n",
 		"list resourceclaims.resource.k8s.io\n", "watch podgroups.scheduling.k8s.io\n",
+		`get configmaps "extension-apiserver-authentication" in namespace "kube-system"` + "\n",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("want %q among\n%s", want, all)
@@ -98,7 +99,7 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	}
 	config.LeaderElection.LeaderElect = false
 	few := texts(config, false)
-	for _, absent := range []string{"leases", "resourceclaims", "podgroups"} {
+	for _, absent := range []string{"leases", "resourceclaims", "podgroups", "configmaps", "tokenreviews"} {
 		if strings.Contains(few, absent) {
 			t.Errorf("%s is asked for though its feature is off:\n%s", absent, few)
 		}

@@ -4,10 +4,11 @@
 package main
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/features"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/preflight"
 )
@@ -18,12 +19,20 @@ type preflightClient = kubernetes.Interface
 // read is what an informer needs.
 var read = []string{"list", "watch"}
 
+// serving is what the flags say about the endpoints of the scheduler itself.
+type serving struct {
+	// port is false under --secure-port=0.
+	port bool
+	// lookup is false under --authentication-skip-lookup.
+	lookup bool
+}
+
 // neededRights lists what kube-scheduler 1.36 does with the API under this
 // configuration. The sources are its informers (pkg/scheduler/eventhandlers.go,
 // scheduler.go and the plugins' constructors), its writes (api_calls, the
 // preemption executor, events) and its leader election. A right that is only
 // needed behind a feature gate is listed only where that gate is on.
-func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(featuregate.Feature) bool) []preflight.Right {
+func neededRights(config *schedconfig.KubeSchedulerConfiguration, serving serving, enabled func(featuregate.Feature) bool) []preflight.Right {
 	var rights []preflight.Right
 	need := func(why, group, resource string, verbs ...string) {
 		rights = append(rights, preflight.Expand(preflight.Right{Group: group, Resource: resource, Why: why}, verbs...)...)
@@ -54,7 +63,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 		const why = "dynamic resource allocation"
 		need(why, "resource.k8s.io", "deviceclasses", read...)
 		need(why, "resource.k8s.io", "resourceslices", read...)
-		need(why, "resource.k8s.io", "resourceclaims", append([]string{"get", "update", "patch"}, read...)...)
+		need(why, "resource.k8s.io", "resourceclaims", append([]string{"get", "update"}, read...)...)
 		needSub(why, "resource.k8s.io", "resourceclaims", "status", "update", "patch")
 		if enabled(features.DRAExtendedResource) {
 			need(why, "resource.k8s.io", "resourceclaims", "create", "delete")
@@ -62,18 +71,36 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 			// deletion, which OwnerReferencesPermissionEnforcement checks.
 			needSub(why, "", "pods", "finalizers", "update")
 		}
+		if enabled(features.DRAResourceClaimGranularStatusAuthorization) {
+			// No endpoint of its own: who writes status.allocation is asked for it.
+			needSub(why, "resource.k8s.io", "resourceclaims", "binding", "update", "patch")
+		}
 		if enabled(features.DRADeviceTaintRules) {
 			need(why, "resource.k8s.io", "devicetaintrules", read...)
 		}
 	}
 	if enabled(features.GenericWorkload) {
 		need("gang scheduling", "scheduling.k8s.io", "podgroups", read...)
+		needSub("gang scheduling", "scheduling.k8s.io", "podgroups", "status", "update", "patch")
 	}
 
-	need("a pod's events say where it went and why it waits", "events.k8s.io", "events", "create", "patch", "update")
+	need("a pod's events say where it went and why it waits", "events.k8s.io", "events", "create", "patch")
+
+	if serving.port {
+		const why = "/metrics and the health endpoints ask who is asking, and whether they may"
+		need(why, "authentication.k8s.io", "tokenreviews", "create")
+		need(why, "authorization.k8s.io", "subjectaccessreviews", "create")
+		if serving.lookup {
+			rights = append(rights, preflight.Expand(preflight.Right{
+				Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
+				Why: why + " (a RoleBinding to the Role extension-apiserver-authentication-reader there)",
+			}, "get", "list", "watch")...)
+		}
+	}
 
 	if le := config.LeaderElection; le.LeaderElect {
 		const why = "leader election keeps all but one replica waiting"
+		need("leader election reports through the old events API", "", "events", "create", "patch")
 		lease := preflight.Right{Group: "coordination.k8s.io", Resource: "leases", Namespace: le.ResourceNamespace, Why: why}
 		rights = append(rights, preflight.Expand(lease, "create")...)
 		lease.Name = le.ResourceName

@@ -1,0 +1,186 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scheduler shows what the berth-scheduler binary does apart from any
+// one plugin, as a process beside the stock scheduler.
+package scheduler
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/unknownkeys"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// TestPodWaitsForItsScheduler has a stock scheduler run while a pod names one
+// that does not; the pod is Pending until that one is started.
+func TestPodWaitsForItsScheduler(t *testing.T) {
+	c := framework.Start(t, framework.Options{NodeCount: 2})
+	c.ApplyManifests(t, "manifests/base")
+	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
+
+	create(t, c, pod("waiting", names.Scheduler))
+	create(t, c, pod("stock", corev1.DefaultSchedulerName))
+	// The stock scheduler sees pods in order, so once the second is placed it has
+	// had its chance at the first.
+	c.WaitForPodRunning(t, "default", "stock")
+	waiting, err := c.Client.CoreV1().Pods("default").Get(t.Context(), "waiting", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waiting.Spec.NodeName != "" || waiting.Status.Phase != corev1.PodPending || framework.PodScheduledCondition(waiting) != nil {
+		t.Fatalf("a pod whose scheduler does not run has node %q, phase %s and the condition %v",
+			waiting.Spec.NodeName, waiting.Status.Phase, framework.PodScheduledCondition(waiting))
+	}
+
+	c.StartBerthScheduler(t, "config/berth-scheduler/berth-scheduler.yaml", framework.SchedulerOptions{LeaderElect: true})
+	c.WaitForPodRunning(t, "default", "waiting")
+	if by := scheduledBy(t, c, "waiting"); by != names.Scheduler {
+		t.Errorf("the pod was placed by %q", by)
+	}
+}
+
+// TestUnknownKeyIsReported: a misspelt key in Berth's domain gives the pod one
+// Warning event that names it.
+func TestUnknownKeyIsReported(t *testing.T) {
+	c := framework.Start(t, framework.Options{NodeCount: 1})
+	c.ApplyManifests(t, "manifests/base")
+	c.StartBerthScheduler(t, "config/berth-scheduler/berth-scheduler.yaml", framework.SchedulerOptions{})
+
+	typo := pod("typo", names.Scheduler)
+	typo.Annotations = map[string]string{names.Domain + "/no-such-key": "x"}
+	create(t, c, typo)
+	var event corev1.Event
+	framework.WaitForCondition(t, framework.WaitTimeout, "the event "+unknownkeys.Reason, func() (bool, error) {
+		events, err := c.Client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + unknownkeys.Reason})
+		if err != nil || len(events.Items) == 0 {
+			return false, err
+		}
+		event = events.Items[0]
+		return true, nil
+	})
+	if event.InvolvedObject.Name != "typo" || event.Type != corev1.EventTypeWarning || !strings.Contains(event.Message, names.Domain+"/no-such-key") {
+		t.Errorf("unexpected event %s on %s: %s", event.Type, event.InvolvedObject.Name, event.Message)
+	}
+	// The typo does not keep the pod from running.
+	c.WaitForPodRunning(t, "default", "typo")
+}
+
+// TestBatchingStaysOn runs a workload of one pod per node with LabelPresence on:
+// the scheduler reuses results, which it never does for a profile with a plugin
+// that does not sign pods.
+func TestBatchingStaysOn(t *testing.T) {
+	const nodes = 30
+	c := framework.Start(t, framework.Options{NodeCount: nodes})
+	c.ApplyManifests(t, "manifests/base")
+	for i := range nodes {
+		c.Kubectl(t, "label", "node", fmt.Sprintf("node-%d", i), "selectable=")
+	}
+	for i := range nodes {
+		p := pod(fmt.Sprintf("p%d", i), names.Scheduler)
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20")}
+		create(t, c, p)
+	}
+	// The pods are there before the scheduler: it takes them one after the other,
+	// and a result may be reused only by the very next cycle.
+	scheduler := c.StartBerthScheduler(t, "config/berth-scheduler/batching.yaml", framework.SchedulerOptions{
+		Args: []string{"--feature-gates=OpportunisticBatching=true"},
+	})
+	for i := range nodes {
+		c.WaitForPodScheduled(t, "default", fmt.Sprintf("p%d", i))
+	}
+	used := 0
+	for line := range strings.Lines(scheduler.Metrics(t)) {
+		if m := hintUsed.FindStringSubmatch(line); m != nil {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			used += n
+		}
+	}
+	t.Logf("%d of %d pods were placed by a hint from the one before", used, nodes)
+	if used < nodes/2 {
+		t.Errorf("hints were used for %d of %d pods: %s", used, nodes, metricLines(scheduler.Metrics(t), "scheduler_batch_"))
+	}
+}
+
+var hintUsed = regexp.MustCompile(`^scheduler_batch_attempts_total\{.*result="hint_used"\} (\d+)`)
+
+// TestWrongConfigurationEndsTheProcess: the table of wrong files is tested in
+// cmd/berth-scheduler; here a real process ends with code 1 and says so on its
+// standard error, one error a line.
+func TestWrongConfigurationEndsTheProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the binaries: skipped under -short")
+	}
+	file := filepath.Join(framework.Root(), "cmd/berth-scheduler/testdata/wrong/several-errors.yaml")
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	process := framework.StartProcess(t, framework.BerthScheduler, "--config="+file)
+	if code := process.Wait(t, framework.WaitTimeout); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	for _, want := range []string{"several-errors.yaml", "rules[0].presence: Required value", "rules[1].labels"} {
+		if !strings.Contains(process.Output(), want) {
+			t.Errorf("want %q in\n%s", want, process.Output())
+		}
+	}
+}
+
+func pod(name, schedulerName string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: corev1.PodSpec{
+			SchedulerName: schedulerName,
+			Containers:    []corev1.Container{{Name: "c", Image: "registry.example.com/app"}},
+		},
+	}
+}
+
+func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
+	t.Helper()
+	if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scheduledBy returns who reported the pod's Scheduled event.
+func scheduledBy(t *testing.T, c *framework.Cluster, name string) string {
+	t.Helper()
+	var by string
+	framework.WaitForCondition(t, framework.WaitTimeout, "the Scheduled event of "+name, func() (bool, error) {
+		events, err := c.Client.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{
+			FieldSelector: "regarding.name=" + name + ",reason=Scheduled",
+		})
+		if err != nil || len(events.Items) == 0 {
+			return false, err
+		}
+		by = events.Items[0].ReportingController
+		return true, nil
+	})
+	return by
+}
+
+// metricLines returns the lines of a metrics page that begin with prefix.
+func metricLines(page, prefix string) string {
+	var lines []string
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, prefix) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
