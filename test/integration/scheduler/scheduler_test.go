@@ -84,9 +84,7 @@ func TestBatchingStaysOn(t *testing.T) {
 	const nodes = 30
 	c := framework.Start(t, framework.Options{NodeCount: nodes})
 	c.ApplyManifests(t, "manifests/base")
-	for i := range nodes {
-		c.Kubectl(t, "label", "node", fmt.Sprintf("node-%d", i), "selectable=")
-	}
+	c.Kubectl(t, "label", "nodes", "--all", "selectable=")
 	for i := range nodes {
 		p := pod(fmt.Sprintf("p%d", i), names.Scheduler)
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20")}

@@ -1,0 +1,301 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package labelpresence shows what the plugin of that name does to pods on a
+// real API server, in a berth-scheduler process with the shipped roles.
+package labelpresence
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// TestPolicyOfOld is the example of the removed labelsPresence predicate: with
+// the rule "selectable present", a pod with nodeSelector device=gpu lands only
+// on a node that carries both labels.
+func TestPolicyOfOld(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+		node("gpu", map[string]string{"device": "gpu"}),
+		node("selectable", map[string]string{"selectable": ""}),
+	}})
+	c.ApplyManifests(t, "manifests/base")
+	c.StartBerthScheduler(t, "config/berth-scheduler/labelpresence.yaml", framework.SchedulerOptions{})
+
+	create(t, c, pod("waiting", map[string]string{"device": "gpu"}))
+	waiting := c.WaitForPodUnschedulable(t, "default", "waiting")
+	message := framework.PodScheduledCondition(waiting).Message
+	for _, want := range []string{`"selectable"`, "rules[0]", "0/2 nodes are available"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("the condition's message does not contain %q: %s", want, message)
+		}
+	}
+	framework.WaitForCondition(t, framework.WaitTimeout, "the FailedScheduling event to name the label", func() (bool, error) {
+		events, err := c.Client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{
+			FieldSelector: "involvedObject.name=waiting,reason=FailedScheduling",
+		})
+		if err != nil || len(events.Items) == 0 {
+			return false, err
+		}
+		return strings.Contains(events.Items[0].Message, `"selectable"`), nil
+	})
+
+	// The label wakes the pod: the wait ends long before the five minutes after
+	// which the queue is flushed anyway.
+	c.Kubectl(t, "label", "node", "gpu", "selectable=")
+	if woken := c.WaitForPodScheduled(t, "default", "waiting"); woken.Spec.NodeName != "gpu" {
+		t.Errorf("the pod went to %s", woken.Spec.NodeName)
+	}
+	c.Kubectl(t, "label", "node", "gpu", "selectable-")
+
+	both := node("both", map[string]string{"device": "gpu", "selectable": "any-value"})
+	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), &both, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		name := fmt.Sprintf("chooses-%d", i)
+		create(t, c, pod(name, map[string]string{"device": "gpu"}))
+		if got := c.WaitForPodScheduled(t, "default", name).Spec.NodeName; got != "both" {
+			t.Errorf("%s went to %s", name, got)
+		}
+	}
+}
+
+// TestRuleScopes has one profile with an absence rule for all, a presence rule
+// for the namespaces of a team, and one for labelled pods.
+func TestRuleScopes(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+		node("plain", nil),
+		node("broken", map[string]string{"maintenance": ""}),
+	}})
+	c.ApplyManifests(t, "manifests/base")
+	scheduler := c.StartBerthScheduler(t, profile(t, `
+      rules:
+      - labels: [maintenance]
+        presence: false
+      - labels: [research]
+        presence: true
+        namespaceSelector: {matchLabels: {team: research}}
+      - labels: [fast]
+        presence: true
+        podSelector: {matchLabels: {speed: fast}}
+`), framework.SchedulerOptions{})
+	c.Kubectl(t, "create", "namespace", "lab")
+	c.Kubectl(t, "label", "namespace", "lab", "team=research")
+	waitForDefaultServiceAccount(t, c, "lab")
+
+	create(t, c, pod("free", nil))
+	if got := c.WaitForPodScheduled(t, "default", "free").Spec.NodeName; got != "plain" {
+		t.Errorf("a pod outside all scopes went to %s", got)
+	}
+
+	scoped := pod("scoped", nil)
+	scoped.Labels = map[string]string{"speed": "fast"}
+	create(t, c, scoped)
+	expectReason(t, c, "default", "scoped", `node(s) didn't have label "fast"`)
+	// Relabelling the pod itself is one way out.
+	c.Kubectl(t, "label", "pod", "scoped", "speed-")
+	c.WaitForPodScheduled(t, "default", "scoped")
+
+	if !strings.Contains(scheduler.Metrics(t), `berth_labelpresence_node_rejections_total{profile="berth-scheduler",rule="rules[2]"}`) {
+		t.Error("the rejections of rules[2] are not in the metrics")
+	}
+
+	// A namespace's label comes and goes. Two watches tell the scheduler of it,
+	// in either order, and the pod must not sleep through it once.
+	for i := range 20 {
+		name := fmt.Sprintf("lab-%d", i)
+		in := pod(name, nil)
+		in.Namespace = "lab"
+		create(t, c, in)
+		expectReason(t, c, "lab", name, `node(s) didn't have label "research"`)
+		c.Kubectl(t, "label", "namespace", "lab", "team-")
+		c.WaitForPodScheduled(t, "lab", name)
+		c.Kubectl(t, "label", "namespace", "lab", "team=research")
+		// The scheduler has seen the label when it refuses again.
+		refused := pod(name+"-refused", nil)
+		refused.Namespace = "lab"
+		framework.WaitForCondition(t, framework.WaitTimeout, "the rule to apply again", func() (bool, error) {
+			_ = c.Client.CoreV1().Pods("lab").Delete(t.Context(), refused.Name, metav1.DeleteOptions{})
+			c.WaitForPodGone(t, "lab", refused.Name)
+			create(t, c, refused)
+			return framework.PodScheduledCondition(c.WaitForPod(t, "lab", refused.Name, "decided", decided)).Status == corev1.ConditionFalse, nil
+		})
+		c.Kubectl(t, "delete", "pod", "-n", "lab", refused.Name, "--wait=true")
+	}
+}
+
+// TestPreferences fills the preferred nodes first, and still uses the others.
+func TestPreferences(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+		node("slow", nil),
+		node("fast", map[string]string{"disk": "ssd"}),
+		node("fast-but-spare", map[string]string{"disk": "ssd", "spare": ""}),
+	}})
+	c.ApplyManifests(t, "manifests/base")
+	// The weight of the plugin lifts it above the default scores, which sum to 12
+	// and would spread the pods.
+	c.StartBerthScheduler(t, profile(t, `
+      preferences:
+      - {label: disk, presence: true, weight: 2}
+      - {label: spare, presence: false, weight: 1}
+`, "\n    score: {disabled: [{name: LabelPresence}], enabled: [{name: LabelPresence, weight: 100}]}"), framework.SchedulerOptions{})
+
+	for i, want := range []string{"fast", "fast-but-spare", "slow"} {
+		name := fmt.Sprintf("p%d", i)
+		p := pod(name, nil)
+		p.Spec.Containers[0].Resources.Requests = nodeSized()
+		create(t, c, p)
+		if got := c.WaitForPodScheduled(t, "default", name).Spec.NodeName; got != want {
+			t.Errorf("pod %d went to %s, want %s", i, got, want)
+		}
+	}
+}
+
+// TestDaemonSets has the real DaemonSet controller create pods for nodes that
+// break the rule.
+func TestDaemonSets(t *testing.T) {
+	const daemonSet = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: default}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      schedulerName: berth-scheduler
+      containers: [{name: c, image: registry.example.com/agent}]
+`
+	tests := []struct {
+		policy      string
+		wantRunning int
+	}{
+		{policy: "Exempt", wantRunning: 2},
+		{policy: "Enforce", wantRunning: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.policy, func(t *testing.T) {
+			c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+				node("selectable", map[string]string{"selectable": ""}),
+				node("other", nil),
+			}})
+			c.ApplyManifests(t, "manifests/base")
+			c.StartBerthScheduler(t, profile(t, `
+      daemonSets: `+tt.policy+`
+      rules: [{labels: [selectable], presence: true}]
+`), framework.SchedulerOptions{})
+			c.Apply(t, daemonSet)
+			framework.WaitForCondition(t, framework.WaitTimeout, "both pods of the DaemonSet to be decided", func() (bool, error) {
+				pods, err := c.Client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=agent"})
+				if err != nil || len(pods.Items) != 2 {
+					return false, err
+				}
+				bound := 0
+				for i := range pods.Items {
+					if !decided(&pods.Items[i]) {
+						return false, nil
+					}
+					if pods.Items[i].Spec.NodeName != "" {
+						bound++
+					}
+				}
+				if bound != tt.wantRunning {
+					t.Fatalf("%d pods have a node, want %d", bound, tt.wantRunning)
+				}
+				return true, nil
+			})
+		})
+	}
+}
+
+// profile writes a configuration with LabelPresence under multiPoint and the
+// given arguments, and returns its path. plugins is added below "plugins:".
+func profile(t *testing.T, args string, plugins ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "profile.yaml")
+	content := `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {resourceNamespace: berth-system, resourceName: berth-scheduler}
+profiles:
+- schedulerName: berth-scheduler
+  plugins:
+    multiPoint: {enabled: [{name: LabelPresence}]}` + strings.Join(plugins, "") + `
+  pluginConfig:
+  - name: LabelPresence
+    args:
+      apiVersion: kubescheduler.config.k8s.io/v1
+      kind: LabelPresenceArgs
+` + args
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// node is a node as berth-local makes them, with these labels besides.
+func node(name string, labels map[string]string) corev1.Node {
+	n := controlplane.FakeNodes(1)[0]
+	n.Name = name
+	n.Labels[corev1.LabelHostname] = name
+	for key, value := range labels {
+		n.Labels[key] = value
+	}
+	return n
+}
+
+// nodeSized are requests that leave no room for a second such pod on a node.
+func nodeSized() corev1.ResourceList {
+	cpu := controlplane.FakeNodes(1)[0].Status.Allocatable[corev1.ResourceCPU]
+	return corev1.ResourceList{corev1.ResourceCPU: cpu}
+}
+
+func pod(name string, nodeSelector map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: corev1.PodSpec{
+			SchedulerName: names.Scheduler,
+			NodeSelector:  nodeSelector,
+			Containers:    []corev1.Container{{Name: "c", Image: "registry.example.com/app"}},
+		},
+	}
+}
+
+func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
+	t.Helper()
+	if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// decided reports whether a scheduler has said yes or no to the pod.
+func decided(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" || framework.PodScheduledCondition(pod) != nil
+}
+
+func expectReason(t *testing.T, c *framework.Cluster, namespace, name, want string) {
+	t.Helper()
+	message := framework.PodScheduledCondition(c.WaitForPodUnschedulable(t, namespace, name)).Message
+	if !strings.Contains(message, want) {
+		t.Errorf("pod %s/%s: the message does not contain %q: %s", namespace, name, want, message)
+	}
+}
+
+// waitForDefaultServiceAccount waits until pods can be created in a new namespace.
+func waitForDefaultServiceAccount(t *testing.T, c *framework.Cluster, namespace string) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, "the ServiceAccount of "+namespace, func() (bool, error) {
+		_, err := c.Client.CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil, err
+	})
+}
