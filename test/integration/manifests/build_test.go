@@ -1,0 +1,214 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifests tests what manifests/ installs, against a real API server
+// and controller-manager, and with the scheduler run as its Deployment says.
+package manifests
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/install"
+)
+
+// kustomizations returns the folders below manifests/ that kubectl apply -k
+// accepts, relative to it. Components are not among them: overlays use them.
+func kustomizations(t *testing.T) []string {
+	t.Helper()
+	root := install.Path("manifests")
+	var found []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "kustomization.yaml" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var head struct{ Kind string }
+		if err := yaml.Unmarshal(content, &head); err != nil {
+			return err
+		}
+		if head.Kind == "Kustomization" {
+			relative, err := filepath.Rel(root, filepath.Dir(path))
+			found = append(found, relative)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, promised := range []string{"base", "namespace", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "random-scheduler"} {
+		if !slices.Contains(found, promised) {
+			t.Errorf("manifests/%s: promised in the README, but it is no kustomization", promised)
+		}
+	}
+	return found
+}
+
+// build runs kustomize as kubectl does, with its default restrictions.
+func build(t *testing.T, dir string) resmap.ResMap {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatalf("building %s: %v", dir, err)
+	}
+	return built
+}
+
+// find decodes the one object of the kind with the name into a T.
+func find[T any](t *testing.T, built resmap.ResMap, kind, name string) *T {
+	t.Helper()
+	for _, r := range built.Resources() {
+		if r.GetKind() != kind || r.GetName() != name {
+			continue
+		}
+		content, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := new(T)
+		if err := yaml.UnmarshalStrict(content, object); err != nil {
+			t.Fatalf("%s %s: %v", kind, name, err)
+		}
+		return object
+	}
+	t.Fatalf("no %s %q was built", kind, name)
+	return nil
+}
+
+func TestKustomizationsBuild(t *testing.T) {
+	for _, dir := range kustomizations(t) {
+		t.Run(dir, func(t *testing.T) {
+			for _, r := range build(t, install.Path("manifests", dir)).Resources() {
+				// Kustomize's own namespace field would move the binding that must
+				// stay in kube-system; so the objects carry theirs, and none may forget.
+				clusterScoped := strings.HasPrefix(r.GetKind(), "Cluster") || strings.HasPrefix(r.GetKind(), "ValidatingAdmissionPolicy") ||
+					r.GetKind() == "Namespace" || r.GetKind() == "PriorityClass"
+				if got := r.GetNamespace(); (got == "") != clusterScoped {
+					t.Errorf("%s %s: namespace is %q", r.GetKind(), r.GetName(), got)
+				}
+			}
+		})
+	}
+}
+
+// TestLeaseRightKeepsItsName: kustomize takes a resourceName for a reference to
+// a ConfigMap of that name and appends the hash.
+func TestLeaseRightKeepsItsName(t *testing.T) {
+	role := find[rbacv1.Role](t, build(t, install.Path("manifests/base")), "Role", names.Scheduler)
+	var got []string
+	for _, rule := range role.Rules {
+		got = append(got, rule.ResourceNames...)
+	}
+	if diff := cmp.Diff([]string{names.Scheduler}, got); diff != "" {
+		t.Errorf("unexpected lease names (-want,+got):\n%s", diff)
+	}
+}
+
+// TestEditedProfileIsARollout edits a profile in a copy of the repository: the
+// pod template must change with it.
+func TestEditedProfileIsARollout(t *testing.T) {
+	copied := t.TempDir()
+	for _, dir := range []string{"manifests", "config"} {
+		if err := os.CopyFS(filepath.Join(copied, dir), os.DirFS(install.Path(dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounted := func() string {
+		deployment := find[appsv1.Deployment](t, build(t, filepath.Join(copied, "manifests/overlays/tenancy")), "Deployment", names.Scheduler)
+		return deployment.Spec.Template.Spec.Volumes[0].ConfigMap.Name
+	}
+	before := mounted()
+	profile := filepath.Join(copied, "config/berth-scheduler/tenancy.yaml")
+	content, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := strings.Replace(string(content), "tenants: Confined", "tenants: Free", 1)
+	if edited == string(content) {
+		t.Fatal("the profile has no line to edit")
+	}
+	if err := os.WriteFile(profile, []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if after := mounted(); after == before {
+		t.Errorf("the Deployment mounts ConfigMap %q before and after the edit, so no pod would be replaced", before)
+	}
+}
+
+// TestTenancyPolicyMatchesProfile: what the policy repeats of the profile must
+// be the same, or the two leave a gap.
+func TestTenancyPolicyMatchesProfile(t *testing.T) {
+	built := build(t, install.Path("manifests/overlays/tenancy"))
+	schedulerNames, tenancy := tenancyProfile(t)
+
+	policy := find[admissionregistrationv1.ValidatingAdmissionPolicy](t, built, "ValidatingAdmissionPolicy", "berth-tenancy-pods")
+	var profiles []string
+	for _, variable := range policy.Spec.Variables {
+		if variable.Name != "profiles" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(variable.Expression, "'", `"`)), &profiles); err != nil {
+			t.Fatalf("variable profiles: %v", err)
+		}
+	}
+	if diff := cmp.Diff(schedulerNames, profiles); diff != "" {
+		t.Errorf("the policy's profiles differ from the file's schedulerNames (-want,+got):\n%s", diff)
+	}
+	if tenancy.NamespaceLabelKey != names.TenantLabel {
+		t.Errorf("the profile reads namespace label %q, the policy %q", tenancy.NamespaceLabelKey, names.TenantLabel)
+	}
+
+	for _, name := range []string{"berth-tenancy-pods", "berth-tenancy-bindings"} {
+		binding := find[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, built, "ValidatingAdmissionPolicyBinding", name)
+		var exempt []string
+		for _, requirement := range binding.Spec.MatchResources.NamespaceSelector.MatchExpressions {
+			if requirement.Key == "kubernetes.io/metadata.name" && requirement.Operator == "NotIn" {
+				exempt = requirement.Values
+			}
+		}
+		if diff := cmp.Diff(tenancy.ExemptNamespaces, exempt); diff != "" {
+			t.Errorf("%s: exempt namespaces differ from the profile's (-want,+got):\n%s", name, diff)
+		}
+	}
+}
+
+// tenancyProfile returns the schedulerNames of the tenancy profile file and the
+// tenancy of its first profile.
+func tenancyProfile(t *testing.T) ([]string, *config.LabelPresenceTenancy) {
+	t.Helper()
+	file := decodeProfile(t, install.Path("config/berth-scheduler/tenancy.yaml"))
+	var schedulerNames []string
+	var tenancy *config.LabelPresenceTenancy
+	for _, profile := range file.Profiles {
+		schedulerNames = append(schedulerNames, profile.SchedulerName)
+		for _, pc := range profile.PluginConfig {
+			if args, ok := pc.Args.(*config.LabelPresenceArgs); ok {
+				tenancy = args.Tenancy
+			}
+		}
+	}
+	if tenancy == nil {
+		t.Fatal("the tenancy profile has no tenancy")
+	}
+	return schedulerNames, tenancy
+}
