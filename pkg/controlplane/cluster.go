@@ -22,6 +22,10 @@ import (
 // of them has work to finish by then: what is acknowledged is in etcd.
 const stopGrace = 15 * time.Second
 
+// orphanGrace is the same for an API server whose etcd is gone: it would wait for
+// it in vain.
+const orphanGrace = time.Second
+
 // Cluster is a running control plane. Its methods may be called concurrently.
 type Cluster struct {
 	options Options
@@ -68,8 +72,11 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		processes: map[Component]*process{},
 	}
 	if err := c.start(ctx); err != nil {
-		// The logs say why; everything else of a temporary folder goes.
-		return nil, errors.Join(err, c.shutdown(f.removeButLogs))
+		remove := f.remove
+		if len(c.processes) > 0 {
+			remove = f.removeButLogs // they say why
+		}
+		return nil, errors.Join(err, c.shutdown(remove))
 	}
 	return c, nil
 }
@@ -203,12 +210,20 @@ func (c *Cluster) shutdown(remove func() error) error {
 	components := Components()
 	for i := len(components) - 1; i >= 0; i-- {
 		if p := c.processes[components[i]]; p != nil {
-			errs = append(errs, p.stop(stopGrace))
+			errs = append(errs, p.stop(c.grace(p.component)))
 		}
 	}
 	c.spawner.Close()
 	// Before the lock goes: nobody may start in a folder that is being removed.
 	return errors.Join(append(errs, c.removeKubeconfig(), remove(), c.folder.close())...)
+}
+
+// grace says how long a component may take to stop. The caller holds mu.
+func (c *Cluster) grace(component Component) time.Duration {
+	if etcd := c.processes[Etcd]; component == APIServer && (etcd == nil || !etcd.running()) {
+		return orphanGrace
+	}
+	return stopGrace
 }
 
 // removeKubeconfig removes the kubeconfig of a control plane that is gone for

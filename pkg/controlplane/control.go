@@ -49,7 +49,7 @@ func (c *Cluster) stopComponent(component Component) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.processes[component]; p != nil && p.running() {
-		return p.stop(stopGrace)
+		return p.stop(c.grace(component))
 	}
 	return nil
 }

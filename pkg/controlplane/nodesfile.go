@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -169,18 +171,19 @@ func decodeNode(raw []byte) (*corev1.Node, []error) {
 func checkQuantities(raw []byte) []error {
 	var loose struct {
 		Status struct {
-			Capacity    map[string]any `json:"capacity"`
-			Allocatable map[string]any `json:"allocatable"`
+			Capacity    map[string]json.RawMessage `json:"capacity"`
+			Allocatable map[string]json.RawMessage `json:"allocatable"`
 		} `json:"status"`
 	}
 	if err := json.Unmarshal(raw, &loose); err != nil {
 		return nil //nolint:nilerr // of another shape altogether: the decoder names the field
 	}
 	var errs []error
-	check := func(path *field.Path, resources map[string]any) {
-		for name, value := range resources {
-			if _, err := resource.ParseQuantity(fmt.Sprint(value)); err != nil {
-				errs = append(errs, field.Invalid(path.Key(name), value, "must be a quantity such as 4, 500m or 16Gi"))
+	check := func(path *field.Path, resources map[string]json.RawMessage) {
+		for _, name := range slices.Sorted(maps.Keys(resources)) {
+			var quantity resource.Quantity
+			if err := quantity.UnmarshalJSON(resources[name]); err != nil {
+				errs = append(errs, field.Invalid(path.Key(name), string(resources[name]), "must be a quantity such as 4, 500m or 16Gi"))
 			}
 		}
 	}

@@ -5,6 +5,8 @@ package controlplane
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -62,7 +64,8 @@ func validateNode(node *corev1.Node) field.ErrorList {
 
 func validateResources(resources corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for name, quantity := range resources {
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		quantity := resources[name]
 		for _, problem := range validation.IsQualifiedName(string(name)) {
 			errs = append(errs, field.Invalid(path, name, problem))
 		}

@@ -72,15 +72,13 @@ func (o Options) complete() (Options, error) {
 		o.Executable = executable
 	}
 	// Components run in a working directory of their own: no path may be relative.
-	for flag, path := range map[string]*string{
-		"--data-dir": &o.DataDir, "--kubeconfig": &o.Kubeconfig, "--audit-log": &o.AuditLog,
-	} {
+	for _, path := range []*string{&o.DataDir, &o.Kubeconfig, &o.AuditLog, &o.Executable} {
 		if *path == "" {
 			continue
 		}
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s %s: %w", flag, *path, err))
+			errs = append(errs, fmt.Errorf("%s: %w", *path, err))
 		}
 		*path = absolute
 	}

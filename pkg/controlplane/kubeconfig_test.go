@@ -1,0 +1,75 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+func TestCheckKubeconfigTarget(t *testing.T) {
+	ours, err := encodeKubeconfig(newKubeconfig("https://127.0.0.1:1", nil, "jane", clientcmdapi.NewAuthInfo()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := newKubeconfig("https://127.0.0.1:1", nil, "jane", clientcmdapi.NewAuthInfo())
+	both.Clusters["prod"] = clientcmdapi.NewCluster()
+	merged, err := encodeKubeconfig(both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		content []byte
+		missing bool
+		want    string // part of the error, empty for none
+	}{
+		{name: "a new file", missing: true},
+		{name: "an empty file"},
+		{name: "one of ours", content: ours},
+		{name: "one of ours with another cluster in it", content: merged, want: "berth-local did not write it"},
+		{name: "something else", content: []byte("secret: yes\n"), want: "berth-local did not write it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "kubeconfig")
+			if !tt.missing {
+				if err := os.WriteFile(path, tt.content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := checkKubeconfigTarget(path)
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("want no error, got %v", err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path)):
+				t.Errorf("want an error that contains %q and the file, got %v", tt.want, err)
+			}
+			entries, err := os.ReadDir(filepath.Dir(path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range entries {
+				if entry.Name() != "kubeconfig" {
+					t.Errorf("left behind: %s", entry.Name())
+				}
+			}
+			if tt.missing && len(entries) != 0 {
+				t.Error("the check created the file")
+			}
+		})
+	}
+}
+
+func TestUserKubeconfigErrors(t *testing.T) {
+	if _, err := UserKubeconfig(t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "--user") {
+		t.Errorf("no user: want an error that names the flag, got %v", err)
+	}
+	if _, err := UserKubeconfig(t.TempDir(), "jane"); err == nil || !strings.Contains(err.Error(), "no control plane was ever started there") {
+		t.Errorf("an empty folder: want an error that says so, got %v", err)
+	}
+}

@@ -1,0 +1,59 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+)
+
+func listen(t *testing.T) (port int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func TestChoosePort(t *testing.T) {
+	taken := listen(t)
+	free, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name     string
+		wanted   int
+		previous string
+		want     int // 0: any but the taken one
+		wantErr  string
+	}{
+		{name: "any", previous: ""},
+		{name: "wanted", wanted: free, previous: "https://127.0.0.1:1", want: free},
+		{name: "wanted but taken", wanted: taken, wantErr: fmt.Sprintf("--port %d: 127.0.0.1:%d cannot be used: ", taken, taken)},
+		{name: "the last one", previous: fmt.Sprintf("https://127.0.0.1:%d", free), want: free},
+		{name: "the last one is taken", previous: fmt.Sprintf("https://127.0.0.1:%d", taken)},
+		{name: "the last one makes no sense", previous: "::"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := choosePort(tt.wanted, tt.previous)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Fatalf("want an error that contains %q, got %v", tt.wantErr, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.want != 0 && got != tt.want || got == taken {
+				t.Errorf("want %d (0: any free one), got %d", tt.want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// denyOdd refuses ConfigMaps by a rule in CEL: admission policies need no switch.
+const denyOdd = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: deny-odd}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
+  validations:
+  - {expression: "object.metadata.name != 'odd'", message: odd names are refused}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: deny-odd}
+spec: {policyName: deny-odd, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: mark}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets]}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'marked': 'yes'}}}"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: mark}
+spec: {policyName: mark}
+`
+
+func TestAccess(t *testing.T) {
+	c := framework.Start(t, framework.Options{Audit: true})
+	c.Kubectl(t, "create", "serviceaccount", "nobody")
+	nobody := c.ServiceAccountKubeconfig(t, "default", "nobody")
+
+	t.Run("a ServiceAccount without a role is refused", func(t *testing.T) {
+		_, err := framework.ClientFor(t, nobody).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("listing pods: want Forbidden, got %v", err)
+		}
+	})
+
+	t.Run("a ServiceAccount has the rights of its role and no more", func(t *testing.T) {
+		c.Kubectl(t, "create", "rolebinding", "nobody", "--clusterrole=view", "--serviceaccount=default:nobody")
+		client := framework.ClientFor(t, nobody)
+		framework.WaitForCondition(t, framework.WaitTimeout, "the role to count", func() (bool, error) {
+			_, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+			return err == nil, err
+		})
+		if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("listing nodes: want Forbidden, got %v", err)
+		}
+	})
+
+	t.Run("the scheduler's user has the scheduler's rights", func(t *testing.T) {
+		client := framework.ClientFor(t, c.StockSchedulerKubeconfig(t))
+		if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("listing nodes: %v", err)
+		}
+		if _, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("listing secrets: want Forbidden, got %v", err)
+		}
+	})
+
+	t.Run("nobody gets in without a credential", func(t *testing.T) {
+		output, err := c.KubectlAs(t, os.DevNull, "", "get", "namespaces", "--server="+c.Server(), "--insecure-skip-tls-verify")
+		if err == nil || !strings.Contains(err.Error(), "system:anonymous") {
+			t.Errorf("listing namespaces: want system:anonymous to be refused, got %v and:\n%s", err, output)
+		}
+	})
+
+	t.Run("admission policies work", func(t *testing.T) {
+		c.Apply(t, denyOdd)
+		framework.WaitForCondition(t, framework.WaitTimeout, "the validating policy to refuse", func() (bool, error) {
+			_, err := c.KubectlAs(t, c.Kubeconfig, "", "create", "configmap", "odd", "--dry-run=server")
+			return err != nil && strings.Contains(err.Error(), "odd names are refused"), err
+		})
+		c.Kubectl(t, "create", "configmap", "even")
+		framework.WaitForCondition(t, framework.WaitTimeout, "the mutating policy to mark", func() (bool, error) {
+			marked, err := c.KubectlAs(t, c.Kubeconfig, "", "create", "secret", "generic", "s", "--dry-run=server", "-o=jsonpath={.metadata.labels.marked}")
+			return marked == "yes", err
+		})
+	})
+
+	t.Run("the audit log names who did what", func(t *testing.T) {
+		framework.WaitForCondition(t, framework.WaitTimeout, "the refused list to be in the audit log", func() (bool, error) {
+			content, err := os.ReadFile(c.AuditLog)
+			if err != nil {
+				return false, err
+			}
+			for _, line := range strings.Split(string(content), "\n") {
+				if strings.Contains(line, `"username":"system:serviceaccount:default:nobody"`) && strings.Contains(line, `"authorization.k8s.io/decision":"forbid"`) {
+					return true, nil
+				}
+			}
+			return false, nil
+		})
+	})
+
+	t.Run("the command kubeconfig", func(t *testing.T) {
+		user := printKubeconfig(t, "--data-dir="+c.DataDir, "--user=jane", "--group=system:masters")
+		if got := mustKubectl(t, user, "auth", "whoami", "-o=jsonpath={.status.userInfo.username}"); got != "jane" {
+			t.Errorf("user: want jane, got %q", got)
+		}
+		for _, tt := range []struct {
+			name string
+			args []string
+			want string
+		}{
+			{name: "without a folder", args: []string{"--user=jane"}, want: "--data-dir is required"},
+			{name: "of an empty folder", args: []string{"--data-dir=" + t.TempDir(), "--user=jane"}, want: "no control plane was ever started there"},
+			{name: "for nobody", args: []string{"--data-dir=" + c.DataDir}, want: "--service-account NAMESPACE/NAME or --user NAME"},
+			{name: "for a name without namespace", args: []string{"--data-dir=" + c.DataDir, "--service-account=nobody"}, want: `--service-account "nobody": must be NAMESPACE/NAME`},
+			{name: "for one that does not exist", args: []string{"--data-dir=" + c.DataDir, "--service-account=default/missing"}, want: "--service-account default/missing: no such ServiceAccount"},
+			{name: "for too short a time", args: []string{"--data-dir=" + c.DataDir, "--service-account=default/nobody", "--duration=1m"}, want: "--duration 1m0s"},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				output, err := exec.CommandContext(t.Context(), framework.Binary(t, framework.BerthLocal), append([]string{"kubeconfig"}, tt.args...)...).CombinedOutput()
+				if err == nil || !strings.Contains(string(output), tt.want) {
+					t.Errorf("want an error that contains %q, got %v and:\n%s", tt.want, err, output)
+				}
+			})
+		}
+	})
+}
