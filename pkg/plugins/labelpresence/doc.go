@@ -34,9 +34,9 @@
 // from events, in every replica, whether or not that replica leads: with two
 // replicas a pod gets an event from each, and each serves the gauge. A replica
 // whose watch of nodes is behind its watch of pods can report a pod that is where
-// it belongs; the gauge goes back once the watch catches up. There is no simple
-// way for a plugin to learn which replica leads, and a leader without work would
-// have none to lose; two events on one pod are no harm.
+// it belongs; the gauge goes back once the watch catches up. A plugin is not told
+// which replica leads: its first scheduling cycle would show it, but an idle
+// leader has none, and would report nothing. Two events on a pod do less harm.
 //
 // # What it needs of the framework
 //

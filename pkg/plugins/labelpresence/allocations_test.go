@@ -1,0 +1,105 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package labelpresence
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// realisticArgs uses every feature at once.
+func realisticArgs() *config.LabelPresenceArgs {
+	return &config.LabelPresenceArgs{
+		Rules: []config.LabelPresenceRule{
+			makeRule(true, "selectable", "topology.kubernetes.io/zone"),
+			makeRule(false, "example.com/maintenance"),
+			forPods(makeRule(true, "example.com/web"), "web"),
+			inNamespaces(makeRule(true, "example.com/team"), "x"),
+		},
+		Preferences: []config.LabelPresencePreference{
+			{Label: "example.com/ssd", Presence: new(true), Weight: 10},
+			{Label: "node-role.kubernetes.io/control-plane", Presence: new(false), Weight: 100},
+		},
+		Tenancy: makeTenancy(config.TenantsConfined, "kube-system"),
+	}
+}
+
+// realisticNodes returns nodes with about as many labels as those of a cloud
+// provider have. All pass realisticArgs for realisticPod, unless refused is set:
+// then all have the label that keeps every pod off.
+func realisticNodes(count int, refused bool) []*corev1.Node {
+	nodes := make([]*corev1.Node, 0, count)
+	for i := range count {
+		labels := map[string]string{
+			"selectable":                  "true",
+			"topology.kubernetes.io/zone": fmt.Sprintf("zone-%d", i%3),
+			"kubernetes.io/hostname":      fmt.Sprintf("node-%d", i),
+			"example.com/web":             "",
+			"example.com/team":            "x",
+			nodeTenantKey:                 "blue",
+		}
+		for j := range 20 {
+			labels[fmt.Sprintf("provider.example.com/property-%d", j)] = "value"
+		}
+		if refused {
+			labels["example.com/maintenance"] = "true"
+		}
+		nodes = append(nodes, makeNode(fmt.Sprintf("node-%d", i), labels))
+	}
+	return nodes
+}
+
+func realisticNamespaces() []*corev1.Namespace {
+	return []*corev1.Namespace{makeNamespace("blue", "1", map[string]string{namespaceTenantKey: "blue", "team": "x"})}
+}
+
+func realisticPod() *corev1.Pod {
+	return st.MakePod().Namespace("blue").Name("p").Label("app", "web").Obj()
+}
+
+// snapshotNodes returns the nodes of the profile's snapshot.
+func snapshotNodes(tb testing.TB, profile *schedtest.Profile) []fwk.NodeInfo {
+	tb.Helper()
+	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return nodes
+}
+
+// A node that passes costs no memory, neither in Filter nor in Score: they run
+// for every node of every pod.
+func TestNoAllocationForANodeThatPasses(t *testing.T) {
+	profile := startProfile(t, realisticArgs(), schedtest.Options{Nodes: realisticNodes(1, false), Namespaces: realisticNamespaces()})
+	pl, pod, node := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(t, profile)[0]
+	state, ctx := newCycle(t, profile, pod), t.Context()
+
+	t.Run("Filter", func(t *testing.T) {
+		var status *fwk.Status
+		allocations := testing.AllocsPerRun(1000, func() { status = pl.Filter(ctx, state, pod, node) })
+		if !status.IsSuccess() {
+			t.Fatalf("the node is refused: %v", status)
+		}
+		if allocations != 0 {
+			t.Errorf("want no allocation, got %g", allocations)
+		}
+	})
+	t.Run("Score", func(t *testing.T) {
+		var score int64
+		allocations := testing.AllocsPerRun(1000, func() { score, _ = pl.Score(ctx, state, pod, node) })
+		if want := int64(90); score != want {
+			t.Fatalf("want score %d, got %d", want, score)
+		}
+		if allocations != 0 {
+			t.Errorf("want no allocation, got %g", allocations)
+		}
+	})
+}

@@ -1,0 +1,289 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package labelpresence
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2/ktesting"
+	fwk "k8s.io/kube-scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+func TestEventsToRegister(t *testing.T) {
+	node := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint}
+	pod := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}
+	namespace := fwk.ClusterEvent{Resource: "namespaces.v1.", ActionType: fwk.Add | fwk.Update}
+	tests := []struct {
+		name string
+		args config.LabelPresenceArgs
+		want []fwk.ClusterEvent
+	}{
+		{
+			name: "a rule for all pods",
+			args: config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}},
+			want: []fwk.ClusterEvent{node},
+		},
+		{
+			name: "a rule for some pods",
+			args: config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{forPods(makeRule(true, "a"), "web")}},
+			want: []fwk.ClusterEvent{node, pod},
+		},
+		{
+			name: "a rule for some namespaces",
+			args: config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x")}},
+			want: []fwk.ClusterEvent{node, namespace},
+		},
+		{
+			name: "tenancy",
+			args: config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree)},
+			want: []fwk.ClusterEvent{node, namespace},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pl := newProfile(t, &tt.args, schedtest.Options{}).Plugin.(*LabelPresence)
+			events, err := pl.EventsToRegister(t.Context())
+			if err != nil {
+				t.Fatalf("EventsToRegister: %v", err)
+			}
+			var got []fwk.ClusterEvent
+			for _, event := range events {
+				got = append(got, event.Event)
+				if event.QueueingHintFn == nil {
+					t.Errorf("%s has no hint: it wakes every pod", event.Event.Label())
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Unexpected events (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// checkHint compares a hint's answer. An error always means Queue to the caller.
+func checkHint(t *testing.T, want, got fwk.QueueingHint, wantErr bool, err error) {
+	t.Helper()
+	if (err != nil) != wantErr {
+		t.Fatalf("want error %t, got %v", wantErr, err)
+	}
+	if got != want {
+		t.Errorf("want %v, got %v", want, got)
+	}
+}
+
+func TestIsSchedulableAfterNodeChange(t *testing.T) {
+	rules := &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{
+		makeRule(true, "a"), forPods(makeRule(true, "b"), "web"),
+	}}
+	tenancy := &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsConfined, "kube-system")}
+	node := func(labels ...string) *corev1.Node {
+		n := st.MakeNode().Name("n")
+		for _, label := range labels {
+			n.Label(label, "blue")
+		}
+		return n.Obj()
+	}
+	tainted := func(n *corev1.Node) *corev1.Node {
+		n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+		return n
+	}
+	pod := st.MakePod().Namespace("blue").Name("p").Obj()
+	webPod := st.MakePod().Namespace("blue").Name("p").Label("app", "web").Obj()
+	tests := []struct {
+		name           string
+		args           *config.LabelPresenceArgs
+		pod            *corev1.Pod
+		oldObj, newObj any
+		want           fwk.QueueingHint
+		wantErr        bool
+	}{
+		{name: "a new node passes", args: rules, pod: pod, newObj: node("a"), want: fwk.Queue},
+		{name: "a new node is refused", args: rules, pod: pod, newObj: node("b"), want: fwk.QueueSkip},
+		{name: "a new node passes for other pods", args: rules, pod: webPod, newObj: node("a"), want: fwk.QueueSkip},
+		{name: "the missing label was added", args: rules, pod: pod, oldObj: node("b"), newObj: node("b", "a"), want: fwk.Queue},
+		{name: "one of two missing labels was added", args: rules, pod: webPod, oldObj: node(), newObj: node("a"), want: fwk.QueueSkip},
+		{name: "another label was added", args: rules, pod: pod, oldObj: node("a"), newObj: node("a", "x"), want: fwk.QueueSkip},
+		{name: "the label was removed", args: rules, pod: pod, oldObj: node("a"), newObj: node(), want: fwk.QueueSkip},
+		{name: "a taint was removed", args: rules, pod: pod, oldObj: tainted(node("a")), newObj: node("a"), want: fwk.QueueSkip},
+		{name: "a taint was removed and the label added", args: rules, pod: pod, oldObj: tainted(node()), newObj: node("a"), want: fwk.Queue},
+		{name: "a node was given to the pod's tenant", args: tenancy, pod: pod, oldObj: node(), newObj: node(nodeTenantKey), want: fwk.Queue},
+		{name: "a node was taken from the pod's tenant", args: tenancy, pod: pod, oldObj: node(nodeTenantKey), newObj: node(), want: fwk.QueueSkip},
+		{
+			name: "the pod's namespace is not known: no node helps",
+			args: tenancy, pod: st.MakePod().Namespace("unknown").Name("p").Obj(), newObj: node(), want: fwk.QueueSkip,
+		},
+		{name: "not a node", args: rules, pod: pod, newObj: pod, want: fwk.Queue, wantErr: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			logger, _ := ktesting.NewTestContext(t)
+			profile := startProfile(t, tt.args, schedtest.Options{
+				Namespaces: []*corev1.Namespace{makeNamespace("blue", "1", map[string]string{namespaceTenantKey: "blue"})},
+			})
+			pl := profile.Plugin.(*LabelPresence)
+			if pl.namespaces != nil {
+				if err := pl.namespaces.waitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := pl.isSchedulableAfterNodeChange(logger, tt.pod, tt.oldObj, tt.newObj)
+			checkHint(t, tt.want, got, tt.wantErr, err)
+		})
+	}
+}
+
+func TestIsSchedulableAfterPodLabelChange(t *testing.T) {
+	args := &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{
+		forPods(makeRule(true, "a"), "web"), forPods(makeRule(true, "b"), "db"),
+	}}
+	pod := func(uid, app string) *corev1.Pod {
+		return st.MakePod().Namespace("ns").Name("p").UID(uid).Label("app", app).Obj()
+	}
+	tests := []struct {
+		name           string
+		oldObj, newObj any
+		want           fwk.QueueingHint
+		wantErr        bool
+	}{
+		{name: "no rule selects the pod any more", oldObj: pod("1", "web"), newObj: pod("1", "x"), want: fwk.Queue},
+		{name: "another rule selects the pod", oldObj: pod("1", "web"), newObj: pod("1", "db"), want: fwk.Queue},
+		{name: "a rule selects the pod now", oldObj: pod("1", "x"), newObj: pod("1", "web"), want: fwk.QueueSkip},
+		{name: "no rule looks at the label", oldObj: pod("1", "x"), newObj: pod("1", "y"), want: fwk.QueueSkip},
+		{name: "another pod", oldObj: pod("2", "web"), newObj: pod("2", "x"), want: fwk.QueueSkip},
+		{name: "not a pod", oldObj: pod("1", "web"), newObj: makeNode("n", nil), want: fwk.Queue, wantErr: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			logger, _ := ktesting.NewTestContext(t)
+			pl := newProfile(t, args, schedtest.Options{}).Plugin.(*LabelPresence)
+			got, err := pl.isSchedulableAfterPodLabelChange(logger, pod("1", "web"), tt.oldObj, tt.newObj)
+			checkHint(t, tt.want, got, tt.wantErr, err)
+		})
+	}
+}
+
+func TestIsSchedulableAfterNamespaceChange(t *testing.T) {
+	args := &config.LabelPresenceArgs{
+		Rules:   []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x"), inNamespaces(forPods(makeRule(true, "b"), "web"), "y")},
+		Tenancy: makeTenancy(config.TenantsConfined, "kube-system"),
+	}
+	labels := func(keysAndValues ...string) map[string]string {
+		m := map[string]string{}
+		for i := 0; i < len(keysAndValues); i += 2 {
+			m[keysAndValues[i]] = keysAndValues[i+1]
+		}
+		return m
+	}
+	pod := st.MakePod().Namespace("ns").Name("p").Obj()
+	tests := []struct {
+		name           string
+		pod            *corev1.Pod
+		oldObj, newObj any
+		want           fwk.QueueingHint
+		wantErr        bool
+	}{
+		{name: "the namespace arrives", pod: pod, newObj: makeNamespace("ns", "2", nil), want: fwk.Queue},
+		{name: "another namespace arrives", pod: pod, newObj: makeNamespace("other", "2", nil), want: fwk.QueueSkip},
+		{
+			name: "a rule does not apply any more", pod: pod,
+			oldObj: makeNamespace("ns", "2", labels("team", "x")), newObj: makeNamespace("ns", "3", labels("team", "z")), want: fwk.Queue,
+		},
+		{
+			name: "a rule that does not select the pod does not apply any more", pod: pod,
+			oldObj: makeNamespace("ns", "2", labels("team", "y")), newObj: makeNamespace("ns", "3", nil), want: fwk.QueueSkip,
+		},
+		{
+			name: "a rule starts to apply", pod: pod,
+			oldObj: makeNamespace("ns", "2", nil), newObj: makeNamespace("ns", "3", labels("team", "x")), want: fwk.QueueSkip,
+		},
+		{
+			name: "the tenant is another one", pod: pod,
+			oldObj: makeNamespace("ns", "2", labels(namespaceTenantKey, "blue")), newObj: makeNamespace("ns", "3", labels(namespaceTenantKey, "red")), want: fwk.Queue,
+		},
+		{
+			name: "the tenant is gone", pod: pod,
+			oldObj: makeNamespace("ns", "2", labels(namespaceTenantKey, "")), newObj: makeNamespace("ns", "3", nil), want: fwk.Queue,
+		},
+		{
+			name: "a label that nothing looks at", pod: pod,
+			oldObj: makeNamespace("ns", "2", labels("z", "1")), newObj: makeNamespace("ns", "3", labels("z", "2")), want: fwk.QueueSkip,
+		},
+		{
+			name: "the tenant of an exempt namespace", pod: st.MakePod().Namespace("kube-system").Name("p").Label("app", "db").Obj(),
+			oldObj: makeNamespace("kube-system", "2", nil), newObj: makeNamespace("kube-system", "3", labels(namespaceTenantKey, "blue")), want: fwk.QueueSkip,
+		},
+		{
+			name: "the tenant of another namespace", pod: pod,
+			oldObj: makeNamespace("other", "2", nil), newObj: makeNamespace("other", "3", labels(namespaceTenantKey, "blue")), want: fwk.QueueSkip,
+		},
+		{
+			name: "the namespace is deleted", pod: pod,
+			oldObj: cache.DeletedFinalStateUnknown{Key: "ns", Obj: makeNamespace("ns", "2", nil)}, want: fwk.QueueSkip,
+		},
+		{name: "not an object", pod: pod, newObj: "ns", want: fwk.Queue, wantErr: true},
+	}
+	// The dynamic informer of the scheduler delivers unstructured objects.
+	toUnstructured := func(obj any) any {
+		namespace, ok := obj.(*corev1.Namespace)
+		if !ok {
+			return obj
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &unstructured.Unstructured{Object: content}
+	}
+	forms := []struct {
+		name string
+		form func(any) any
+	}{
+		{"typed", func(obj any) any { return obj }},
+		{"unstructured", toUnstructured},
+	}
+	for _, tt := range tests {
+		for _, form := range forms {
+			t.Run(tt.name+"/"+form.name, func(t *testing.T) {
+				logger, _ := ktesting.NewTestContext(t)
+				pl := newProfile(t, args, schedtest.Options{}).Plugin.(*LabelPresence)
+				got, err := pl.isSchedulableAfterNamespaceChange(logger, tt.pod, form.form(tt.oldObj), form.form(tt.newObj))
+				checkHint(t, tt.want, got, tt.wantErr, err)
+			})
+		}
+	}
+}
+
+// A pod that a hint wakes meets the state that woke it, although the plugin's own
+// informer does not run here.
+func TestHintTeachesPreFilter(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	args := &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsConfined, "kube-system")}
+	profile := startProfile(t, args, schedtest.Options{
+		Nodes:      []*corev1.Node{makeNode("n", map[string]string{nodeTenantKey: "blue"})},
+		Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", nil)},
+	})
+	pod := st.MakePod().Namespace("ns").Name("p").Obj()
+	got, status := profile.Filter(t.Context(), t, pod)
+	if diff := cmp.Diff(map[string]string{"n": reasonNoTenant}, got); diff != "" || !status.IsSuccess() {
+		t.Fatalf("Unexpected verdicts, PreFilter %v (-want,+got):\n%s", status, diff)
+	}
+
+	old, updated := makeNamespace("ns", "1", nil), makeNamespace("ns", "2", map[string]string{namespaceTenantKey: "blue"})
+	hint, err := profile.Plugin.(*LabelPresence).isSchedulableAfterNamespaceChange(logger, pod, old, updated)
+	checkHint(t, fwk.Queue, hint, false, err)
+
+	got, status = profile.Filter(t.Context(), t, pod)
+	if diff := cmp.Diff(map[string]string{"n": ""}, got); diff != "" || !status.IsSuccess() {
+		t.Errorf("Unexpected verdicts, PreFilter %v (-want,+got):\n%s", status, diff)
+	}
+}
