@@ -1,0 +1,45 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+const (
+	// GPUMilliResource is the container limit for thousandths of a device: 1 to
+	// 999 for a share of one device, a multiple of 1000 for whole devices.
+	GPUMilliResource = prefix + "gpu-milli"
+	// GPUMemoryResource is the container limit for device memory, in bytes, on
+	// each device that the container is given.
+	GPUMemoryResource = prefix + "gpu-memory"
+)
+
+const (
+	// GPUModelAnnotation is the pod annotation that lists the device models a pod
+	// accepts: patterns with *, separated by commas, compared without case.
+	GPUModelAnnotation = prefix + "gpu-model"
+	// GPUMinMemoryAnnotation is the pod annotation with the total memory that
+	// every device of the pod must have at least.
+	GPUMinMemoryAnnotation = prefix + "gpu-min-memory"
+	// GPUAssignedAnnotation is the pod annotation, written by the Binding alone,
+	// that records what each container was given.
+	GPUAssignedAnnotation = prefix + "gpu-assigned"
+	// GPUDevicesAnnotationPrefix, followed by the name of a container, is the pod
+	// annotation that the container reads its devices from; written by the
+	// Binding alone.
+	GPUDevicesAnnotationPrefix = "gpu." + prefix
+)
+
+const (
+	// GPUSharingLabel is the node label that makes a node shared when its value
+	// is "true".
+	GPUSharingLabel = prefix + "gpu-sharing"
+	// GPUCordonedAnnotation is the node annotation that lists the indexes of
+	// devices that take nothing new.
+	GPUCordonedAnnotation = prefix + "gpu-cordoned"
+	// GPUUUIDsAnnotation is the node annotation that lists the UUIDs of a node's
+	// devices, in the order of their indexes.
+	GPUUUIDsAnnotation = prefix + "gpu-uuids"
+)
+
+// Prefix is what every label, annotation and resource name of ours starts with,
+// apart from GPUDevicesAnnotationPrefix.
+const Prefix = prefix

@@ -1,0 +1,157 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+// NodeKind says what a node does with its devices.
+type NodeKind uint8
+
+const (
+	// NodeWithoutDevices has none that we know of.
+	NodeWithoutDevices NodeKind = iota
+	// NodeShared takes shares, and no device-plugin pods.
+	NodeShared
+	// NodeDevicePlugin takes device-plugin pods, and no shares.
+	NodeDevicePlugin
+	// NodeRefused takes nothing new of either form: its labels contradict each
+	// other or cannot be understood.
+	NodeRefused
+)
+
+// Node is what a node's object says about its devices, parsed once per change of
+// the object. It is read-only after ParseNode and safe to share.
+type Node struct {
+	// Kind is what the node does with its devices.
+	Kind NodeKind
+	// Refusal is set for NodeRefused alone.
+	Refusal Refusal
+	// Devices is the number of devices. On a NodeDevicePlugin it is the number
+	// advertised, which may be above MaxDevices (time-slicing) or 0 while the
+	// device plugin is away.
+	Devices int
+	// MemoryMiB is the memory of each device; 0 if unknown, which a shared node
+	// never is.
+	MemoryMiB int64
+	// Model is the model of all devices, in lower case; empty if unknown.
+	Model string
+	// Cordoned are the devices that take nothing new.
+	Cordoned Set
+	// UUIDs are the devices' UUIDs by index, or nil if devices are handed out by
+	// index.
+	UUIDs []string
+}
+
+// State returns the state of a shared node on which nobody holds anything.
+func (n *Node) State() State {
+	if n.Kind != NodeShared {
+		return State{}
+	}
+	return NewState(n.Devices, n.MemoryMiB, n.Cordoned)
+}
+
+// PluginState returns a state for scoring a node whose devices a device plugin
+// hands out, used of them being taken. Which ones is unknown; whole devices are
+// alike, so the first are assumed. It is false for a node with more devices than
+// the model holds.
+func (n *Node) PluginState(used int64) (State, bool) {
+	if n.Kind != NodeDevicePlugin || n.Devices > MaxDevices {
+		return State{}, false
+	}
+	// A node without a memory label is scored by its compute alone.
+	s := NewState(n.Devices, max(1, n.MemoryMiB), 0)
+	for i := range min(int64(n.Devices), used) {
+		s.Take(int(i), s.capacity)
+	}
+	return s, true
+}
+
+// Rejection says why a node cannot take a pod. The set is closed, so that it can
+// be a metric label.
+type Rejection uint8
+
+const (
+	// Fits is no rejection.
+	Fits Rejection = iota
+	// NotShared is a pod with shares on a node that is not shared.
+	NotShared
+	// Shared is a device-plugin pod on a shared node.
+	Shared
+	// Refused is a node of kind NodeRefused; Node.Refusal says why.
+	Refused
+	// WrongModel is a node whose devices' model the pod does not accept.
+	WrongModel
+	// TooLittleMemory is a node whose devices have less memory in total than the
+	// pod's gpu-min-memory.
+	TooLittleMemory
+	// LargerThanDevice is an ask for more memory than one device of the node has.
+	LargerThanDevice
+	// TooFewDevices is an ask for more devices than the node has uncordoned.
+	TooFewDevices
+	// NoRoom is a node whose devices are in use. It alone can be cured by
+	// evicting pods.
+	NoRoom
+)
+
+// String returns the rejection as a metric label.
+func (r Rejection) String() string {
+	switch r {
+	case Fits:
+		return "Fits"
+	case NotShared:
+		return "NotShared"
+	case Shared:
+		return "Shared"
+	case Refused:
+		return "Refused"
+	case WrongModel:
+		return "WrongModel"
+	case TooLittleMemory:
+		return "TooLittleMemory"
+	case LargerThanDevice:
+		return "LargerThanDevice"
+	case TooFewDevices:
+		return "TooFewDevices"
+	case NoRoom:
+		return "NoRoom"
+	default:
+		return "Unknown"
+	}
+}
+
+// Resolvable reports whether evicting pods could make the node fit.
+func (r Rejection) Resolvable() bool {
+	return r == NoRoom
+}
+
+// Admits checks what does not change with the pods on the node: kind, model,
+// memory and number of devices. Whether there is room now is State.Fits. It
+// allocates nothing.
+func (n *Node) Admits(r *Request) Rejection {
+	switch {
+	case r.Form == FormNone:
+		return Fits
+	case n.Kind == NodeRefused:
+		return Refused
+	case r.Form == FormShares && n.Kind != NodeShared:
+		return NotShared
+	case r.Form == FormDevicePlugin && n.Kind == NodeShared:
+		return Shared
+	case !r.Models.Match(n.Model):
+		return WrongModel
+	case r.MinMemoryMiB > n.MemoryMiB:
+		return TooLittleMemory
+	case r.Form == FormDevicePlugin:
+		// NodeResourcesFit counts them.
+		return Fits
+	}
+	usable := n.Devices - n.Cordoned.Len()
+	for i := range r.Asks {
+		if _, ok := r.Asks[i].On(n.MemoryMiB); !ok {
+			return LargerThanDevice
+		}
+		if r.Asks[i].Devices > usable {
+			return TooFewDevices
+		}
+	}
+	return Fits
+}

@@ -1,0 +1,233 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+)
+
+// NodeKeys are the labels and resources in which a vendor describes devices.
+type NodeKeys struct {
+	// Count, Memory (MiB per device) and Product are labels of GPU feature
+	// discovery.
+	Count, Memory, Product string
+	// Replicas is the label with the time-slicing replicas of a device. GPU
+	// feature discovery writes 1 for none, and 0 for devices in MIG mode.
+	Replicas string
+	// MIGPrefix starts the labels and resources of MIG devices of the mixed
+	// strategy, such as nvidia.com/mig-1g.5gb.count.
+	MIGPrefix string
+	// PluginResources are what device plugins advertise devices as.
+	PluginResources []corev1.ResourceName
+}
+
+// DefaultNodeKeys are those of NVIDIA's GPU feature discovery and device plugin.
+func DefaultNodeKeys() NodeKeys {
+	return NodeKeys{
+		Count:           "nvidia.com/gpu.count",
+		Memory:          "nvidia.com/gpu.memory",
+		Product:         "nvidia.com/gpu.product",
+		Replicas:        "nvidia.com/gpu.replicas",
+		MIGPrefix:       "nvidia.com/mig-",
+		PluginResources: []corev1.ResourceName{"nvidia.com/gpu"},
+	}
+}
+
+// migProduct stands in the product label of a node whose MIG devices are
+// advertised by the single strategy, also while they are invalid. The label
+// nvidia.com/mig.strategy tells nothing: it is there without any MIG device.
+const migProduct = "-mig-"
+
+// ParseNode returns what the node says about its devices. It accepts any node
+// object. What it does not understand makes a node NodeRefused rather than
+// guessed at.
+func ParseNode(node *corev1.Node, keys *NodeKeys) *Node {
+	n := &Node{Model: strings.ToLower(node.Labels[keys.Product])}
+	if memory, ok := parseCount(node.Labels[keys.Memory], MaxMemoryMiB); ok {
+		n.MemoryMiB = memory
+	}
+	refusal := n.parse(node, keys)
+	if refusal.Reason != "" {
+		return &Node{Kind: NodeRefused, Refusal: refusal, Model: n.Model, MemoryMiB: n.MemoryMiB}
+	}
+	return n
+}
+
+// parse sets the kind and what belongs to it.
+func (n *Node) parse(node *corev1.Node, keys *NodeKeys) Refusal {
+	plugin, advertised := advertisedDevices(node, keys)
+	switch sharing, ok := node.Labels[names.GPUSharingLabel]; {
+	case ok && sharing != "true" && sharing != "false":
+		return Refusal{
+			Reason: InvalidSharing, Field: labelField(names.GPUSharingLabel), Value: sharing,
+			Detail: `is neither "true" nor "false": set one of them, or remove the label`,
+		}
+	case sharing != "true":
+		if advertised > 0 {
+			n.Kind, n.Devices = NodeDevicePlugin, int(min(advertised, 1<<20))
+		}
+		return Refusal{}
+	case plugin != "":
+		return Refusal{
+			Reason: AdvertisesDevicePlugin, Field: fmt.Sprintf("status.capacity[%s]", plugin),
+			Detail: fmt.Sprintf("is advertised on a node labelled %s=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label", names.GPUSharingLabel),
+		}
+	}
+	n.Kind = NodeShared
+	for _, step := range []func(*corev1.Node, *NodeKeys) Refusal{checkUndivided, n.parseSize, n.parseCordon, n.parseUUIDs} {
+		if refusal := step(node, keys); refusal.Reason != "" {
+			return refusal
+		}
+	}
+	return Refusal{}
+}
+
+// advertisedDevices returns the first device-plugin or MIG resource that the
+// node has any of, and the number of device-plugin devices it can hand out.
+// Capacity counts beside allocatable: while a device plugin is away it has the
+// one without the other, and its pods go on running.
+func advertisedDevices(node *corev1.Node, keys *NodeKeys) (first corev1.ResourceName, devices int64) {
+	var found []corev1.ResourceName
+	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
+		for name, q := range list {
+			plugin := slices.Contains(keys.PluginResources, name)
+			mig := keys.MIGPrefix != "" && strings.HasPrefix(string(name), keys.MIGPrefix)
+			if q.Sign() > 0 && (plugin || mig) {
+				found = append(found, name)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return "", 0
+	}
+	for _, name := range keys.PluginResources {
+		capacity, allocatable := node.Status.Capacity[name], node.Status.Allocatable[name]
+		devices += max(0, min(max(capacity.Value(), allocatable.Value()), 1<<20))
+	}
+	return slices.Min(found), devices
+}
+
+// checkUndivided refuses devices that are split already.
+func checkUndivided(node *corev1.Node, keys *NodeKeys) Refusal {
+	const undivide = "turn that off on this node, or remove the label " + names.GPUSharingLabel
+	if product := node.Labels[keys.Product]; strings.Contains(strings.ToLower(product)+"-", migProduct) {
+		return Refusal{Reason: Partitioned, Field: labelField(keys.Product), Value: product, Detail: "tells of MIG devices, which take no shares: " + undivide}
+	}
+	if keys.MIGPrefix != "" {
+		var mig []string
+		for key := range node.Labels {
+			if strings.HasPrefix(key, keys.MIGPrefix) {
+				mig = append(mig, key)
+			}
+		}
+		if len(mig) > 0 {
+			key := slices.Min(mig)
+			return Refusal{Reason: Partitioned, Field: labelField(key), Value: node.Labels[key], Detail: "tells of MIG devices, which take no shares: " + undivide}
+		}
+	}
+	value, ok := node.Labels[keys.Replicas]
+	if !ok {
+		return Refusal{}
+	}
+	replicas, ok := parseCount(value, 1<<20)
+	switch {
+	case !ok:
+		return Refusal{Reason: InvalidReplicas, Field: labelField(keys.Replicas), Value: value, Detail: "is not a number of replicas: GPU feature discovery writes 1 for a device that is not time-sliced"}
+	case replicas == 0:
+		return Refusal{Reason: Partitioned, Field: labelField(keys.Replicas), Value: value, Detail: "tells of devices in MIG mode, which take no shares: " + undivide}
+	case replicas > 1:
+		return Refusal{Reason: TimeSliced, Field: labelField(keys.Replicas), Value: value, Detail: "tells of time-slicing, which hands out the same devices: " + undivide}
+	}
+	return Refusal{}
+}
+
+// parseSize reads how many devices there are, and their memory.
+func (n *Node) parseSize(node *corev1.Node, keys *NodeKeys) Refusal {
+	value := node.Labels[keys.Count]
+	count, ok := parseCount(value, MaxDevices)
+	if !ok || count == 0 {
+		return Refusal{Reason: InvalidCount, Field: labelField(keys.Count), Value: value, Detail: fmt.Sprintf("must be the number of devices of a shared node, 1 to %d: run GPU feature discovery, or set it", MaxDevices)}
+	}
+	n.Devices = int(count)
+	if n.MemoryMiB == 0 {
+		return Refusal{Reason: InvalidDeviceMemory, Field: labelField(keys.Memory), Value: node.Labels[keys.Memory], Detail: "must be the memory of each device of a shared node in MiB: run GPU feature discovery, or set it"}
+	}
+	return Refusal{}
+}
+
+// parseCordon reads which devices take nothing new.
+func (n *Node) parseCordon(node *corev1.Node, _ *NodeKeys) Refusal {
+	value, ok := node.Annotations[names.GPUCordonedAnnotation]
+	if !ok || strings.TrimSpace(value) == "" {
+		return Refusal{}
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		i, ok := parseCount(strings.TrimSpace(part), int64(n.Devices)-1)
+		if !ok {
+			return Refusal{Reason: InvalidCordon, Field: annotationField(names.GPUCordonedAnnotation), Value: value, Detail: fmt.Sprintf("is not a list of devices: write indexes from 0 to %d separated by commas, or remove it", n.Devices-1)}
+		}
+		n.Cordoned = n.Cordoned.With(int(i))
+	}
+	return Refusal{}
+}
+
+// parseUUIDs reads by which names the devices are handed out.
+func (n *Node) parseUUIDs(node *corev1.Node, _ *NodeKeys) Refusal {
+	value, ok := node.Annotations[names.GPUUUIDsAnnotation]
+	if !ok || strings.TrimSpace(value) == "" {
+		return Refusal{}
+	}
+	refused := func(detail string) Refusal {
+		return Refusal{Reason: InvalidUUIDs, Field: annotationField(names.GPUUUIDsAnnotation), Value: value, Detail: detail}
+	}
+	if got := strings.Count(value, ",") + 1; got != n.Devices {
+		return refused(fmt.Sprintf("names %d devices of %d: list the UUID of each, in the order of their indexes, or remove it", got, n.Devices))
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		uuid := strings.TrimSpace(part)
+		if !validUUID(uuid) {
+			return refused("is not a list of device UUIDs: write them as nvidia-smi -L shows them, separated by commas, or remove it")
+		}
+		if slices.Contains(n.UUIDs, uuid) {
+			return refused("names a device twice: list the UUID of each, or remove it")
+		}
+		n.UUIDs = append(n.UUIDs, uuid)
+	}
+	return Refusal{}
+}
+
+// validUUID reports whether a container runtime takes s as the name of one
+// device: not as an index, nor as one of the words all, none and void. A device's
+// UUID has a prefix and a dash (GPU-...); requiring the dash rules those out.
+func validUUID(s string) bool {
+	if len(s) < 3 || len(s) > 64 || !strings.Contains(s[1:], "-") {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		case i > 0 && (c >= '0' && c <= '9' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// labelField is the path of a node's label.
+func labelField(key string) string {
+	return fmt.Sprintf("metadata.labels[%s]", key)
+}
+
+// annotationField is the path of a node's annotation.
+func annotationField(key string) string {
+	return fmt.Sprintf("metadata.annotations[%s]", key)
+}

@@ -1,0 +1,277 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+)
+
+const (
+	milliResource  = corev1.ResourceName(names.GPUMilliResource)
+	memoryResource = corev1.ResourceName(names.GPUMemoryResource)
+)
+
+// ParsePod returns what the pod asks for. pluginResources are the resource names
+// that vendors' device plugins advertise, such as nvidia.com/gpu.
+//
+// A pod that asks for nothing gives a Request of FormNone. A pod that can never
+// be served, whatever the cluster looks like, gives a *RequestError. ParsePod
+// accepts any pod object, also one that no API server would have let through.
+func ParsePod(pod *corev1.Pod, pluginResources []corev1.ResourceName) (*Request, error) {
+	p := requestParser{pluginResources: pluginResources}
+	if err := misplaced(pod); err != nil {
+		return nil, err
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		kind := Init
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			kind = Sidecar
+		}
+		if err := p.container(fmt.Sprintf("spec.initContainers[%d]", i), c, kind); err != nil {
+			return nil, err
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if err := p.container(fmt.Sprintf("spec.containers[%d]", i), &pod.Spec.Containers[i], Main); err != nil {
+			return nil, err
+		}
+	}
+	request, err := p.request()
+	if err != nil {
+		return nil, err
+	}
+	if err := constraints(pod, request, pluginResources); err != nil {
+		return nil, err
+	}
+	return request, nil
+}
+
+// requestParser gathers what the containers of one pod ask for.
+type requestParser struct {
+	pluginResources []corev1.ResourceName
+
+	asks []Ask
+	// firstShare and firstPlugin name the first field of each form.
+	firstShare, firstPlugin string
+	shareContainer          string
+
+	// pluginRunning and pluginPeak count device-plugin devices as the scheduler
+	// counts CPU over the life of a pod.
+	pluginRunning, pluginPeak int64
+}
+
+// container reads one container.
+func (p *requestParser) container(path string, c *corev1.Container, kind Kind) error {
+	if err := ourResources(path, c); err != nil {
+		return err
+	}
+	if err := p.pluginDevices(path, c, kind); err != nil {
+		return err
+	}
+	ask := Ask{Container: c.Name, Kind: kind, Devices: 1}
+	if q, ok := c.Resources.Limits[milliResource]; ok {
+		if err := setMilli(&ask, path, &q); err != nil {
+			return err
+		}
+		p.sawShare(limitField(path, milliResource), c.Name)
+	}
+	if q, ok := c.Resources.Limits[memoryResource]; ok {
+		mebibytes, problem := memoryMiB(&q)
+		if problem != "" {
+			return &RequestError{Reason: InvalidMemory, Container: c.Name, Field: limitField(path, memoryResource), Value: q.String(), Detail: problem}
+		}
+		ask.MemoryMiB = mebibytes
+		p.sawShare(limitField(path, memoryResource), c.Name)
+	}
+	if ask.Milli == 0 && ask.MemoryMiB == 0 {
+		return nil
+	}
+	if len(p.asks) == MaxAsks {
+		return &RequestError{
+			Reason: TooManyContainers, Container: c.Name, Field: path + ".resources.limits",
+			Detail: fmt.Sprintf("is one container with a share too many: at most %d containers of a pod can ask, split the pod", MaxAsks),
+		}
+	}
+	p.asks = append(p.asks, ask)
+	return nil
+}
+
+// sawShare remembers where the first share was asked for.
+func (p *requestParser) sawShare(field, container string) {
+	if p.firstShare == "" {
+		p.firstShare, p.shareContainer = field, container
+	}
+}
+
+// pluginDevices counts the device-plugin resources of one container. Zero of
+// them is a common way of writing none.
+func (p *requestParser) pluginDevices(path string, c *corev1.Container, kind Kind) error {
+	var devices int64
+	for _, name := range p.pluginResources {
+		q, ok := c.Resources.Limits[name]
+		if !ok || q.IsZero() {
+			continue
+		}
+		n, ok := wholeNumber(&q)
+		if !ok || n > 1<<20 {
+			return &RequestError{Reason: InvalidDeviceCount, Container: c.Name, Field: limitField(path, name), Value: q.String(), Detail: "is not a number of devices: ask for 1 or more whole ones"}
+		}
+		devices += n
+		if p.firstPlugin == "" {
+			p.firstPlugin = limitField(path, name)
+		}
+	}
+	if kind == Init {
+		p.pluginPeak = max(p.pluginPeak, p.pluginRunning+devices)
+		return nil
+	}
+	p.pluginRunning += devices
+	p.pluginPeak = max(p.pluginPeak, p.pluginRunning)
+	return nil
+}
+
+// request puts the pieces together.
+func (p *requestParser) request() (*Request, error) {
+	switch {
+	case p.firstShare != "" && p.firstPlugin != "":
+		return nil, &RequestError{
+			Reason: BothForms, Container: p.shareContainer, Field: p.firstShare,
+			Detail: fmt.Sprintf("asks for a share while %s asks for whole devices of a device plugin, and no node offers both: use one of them, %s: \"1000\" is a whole device too", p.firstPlugin, milliResource),
+		}
+	case p.firstShare != "":
+		return &Request{Form: FormShares, Asks: p.asks}, nil
+	case p.firstPlugin != "":
+		whole := Ask{Kind: Main, Devices: int(p.pluginPeak), Milli: MilliPerDevice}
+		return &Request{Form: FormDevicePlugin, Asks: []Ask{whole}}, nil
+	default:
+		return &Request{}, nil
+	}
+}
+
+// setMilli reads a gpu-milli limit into the ask.
+func setMilli(ask *Ask, path string, q *resource.Quantity) error {
+	n, ok := wholeNumber(q)
+	switch {
+	case ok && n > 0 && n < MilliPerDevice:
+		ask.Milli = n
+		return nil
+	case ok && n > 0 && n%MilliPerDevice == 0 && n <= MaxDevices*MilliPerDevice:
+		ask.Devices, ask.Milli = int(n/MilliPerDevice), MilliPerDevice
+		return nil
+	}
+	return &RequestError{
+		Reason: InvalidMilli, Container: ask.Container, Field: limitField(path, milliResource), Value: q.String(),
+		Detail: fmt.Sprintf("is neither a share nor whole devices: ask for 1 to %d thousandths of one device, or a multiple of %d up to %d", MilliPerDevice-1, MilliPerDevice, MaxDevices*MilliPerDevice),
+	}
+}
+
+// ourResources refuses names of our domain that mean nothing, and requests that
+// contradict the limit. The API server holds extended resources to equal
+// requests and limits; a pod may come from elsewhere.
+func ourResources(path string, c *corev1.Container) error {
+	var unknown []string
+	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+		for name := range list {
+			if strings.HasPrefix(string(name), names.Prefix) && name != milliResource && name != memoryResource {
+				unknown = append(unknown, string(name))
+			}
+		}
+	}
+	if len(unknown) > 0 {
+		return &RequestError{
+			Reason: UnknownResource, Container: c.Name, Field: path + ".resources", Value: slices.Min(unknown),
+			Detail: fmt.Sprintf("is no resource that Berth knows: use %s or %s", milliResource, memoryResource),
+		}
+	}
+	for _, name := range []corev1.ResourceName{milliResource, memoryResource} {
+		request, ok := c.Resources.Requests[name]
+		if !ok {
+			continue
+		}
+		if limit, ok := c.Resources.Limits[name]; !ok || limit.Cmp(request) != 0 {
+			return &RequestError{
+				Reason: RequestDiffers, Container: c.Name, Field: fmt.Sprintf("%s.resources.requests[%s]", path, name), Value: request.String(),
+				Detail: "differs from the limit: set the limit and leave the request out",
+			}
+		}
+	}
+	return nil
+}
+
+// misplaced refuses our resources where no container is given devices from.
+func misplaced(pod *corev1.Pod) error {
+	check := func(path, container string, resources *corev1.ResourceRequirements) error {
+		for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
+			for name := range list {
+				if strings.HasPrefix(string(name), names.Prefix) {
+					return &RequestError{
+						Reason: MisplacedResource, Container: container, Field: path + ".resources", Value: string(name),
+						Detail: "is given to containers and init containers alone: move it to the limits of the one that uses the device",
+					}
+				}
+			}
+		}
+		return nil
+	}
+	if pod.Spec.Resources != nil {
+		if err := check("spec", "", pod.Spec.Resources); err != nil {
+			return err
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c := &pod.Spec.EphemeralContainers[i]
+		if err := check(fmt.Sprintf("spec.ephemeralContainers[%d]", i), c.Name, &c.Resources); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// constraints reads the annotations that narrow the choice of devices.
+func constraints(pod *corev1.Pod, request *Request, pluginResources []corev1.ResourceName) error {
+	for _, key := range []string{names.GPUModelAnnotation, names.GPUMinMemoryAnnotation} {
+		value, ok := pod.Annotations[key]
+		if !ok {
+			continue
+		}
+		field := fmt.Sprintf("metadata.annotations[%s]", key)
+		if request.Form == FormNone {
+			return &RequestError{
+				Reason: ConstraintWithoutDevice, Field: field, Value: value,
+				Detail: fmt.Sprintf("constrains devices, but no container has a limit of %v: add one, or remove the annotation", append([]corev1.ResourceName{milliResource, memoryResource}, pluginResources...)),
+			}
+		}
+		if key == names.GPUModelAnnotation {
+			models, err := ParseModels(value)
+			if err != nil {
+				return &RequestError{Reason: InvalidModel, Field: field, Value: value, Detail: err.Error()}
+			}
+			request.Models = models
+			continue
+		}
+		q, err := parseQuantity(value)
+		if err != nil {
+			return &RequestError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: "is not a quantity of bytes: write it like 40Gi"}
+		}
+		mebibytes, problem := memoryMiB(&q)
+		if problem != "" {
+			return &RequestError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: problem}
+		}
+		request.MinMemoryMiB = mebibytes
+	}
+	return nil
+}
+
+// limitField is the path of one limit.
+func limitField(path string, name corev1.ResourceName) string {
+	return fmt.Sprintf("%s.resources.limits[%s]", path, name)
+}

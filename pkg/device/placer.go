@@ -1,0 +1,228 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+// searchBudget is how many containers a search may try to place on one node
+// before it gives up. A pod with a handful of shares needs a handful; the bound
+// keeps a pod that was made to be hard from holding up the scheduler.
+const searchBudget = 2048
+
+// placer assigns the asks of one pod to the devices of one node.
+//
+// What runs to the end (sidecars and main containers) shares the devices at one
+// time, so that is placed first, by a depth-first search: sidecars in their
+// order, then main containers, the largest first. The chooser says which device
+// is tried first; the others follow in the order of their indexes, so the search
+// finds a placement whenever there is one. Whole devices take the lowest free
+// indexes: any two untouched devices of a node are alike.
+//
+// Ordinary init containers never run beside one another or beside main
+// containers. Whether they fit depends on the sidecars before them alone, and is
+// checked as soon as those are placed. Where they go is decided last: on devices
+// where the pod's peak grows least, so that they use what main containers will.
+type placer struct {
+	free   State // before the pod
+	left   State // beside the sidecars and main containers placed so far
+	asks   []Ask
+	result Assignment
+
+	order    [MaxAsks]uint8 // indexes into asks: sidecars, then main containers
+	sidecars int            // how many entries of order are sidecars
+	running  int            // how many entries order has
+	budget   int
+}
+
+// newPlacer resolves the asks on the node. It is false if one is larger than a
+// device, or there are more than the model holds.
+func newPlacer(s *State, asks []Ask) (placer, bool) {
+	p := placer{free: *s, left: *s, asks: asks, budget: searchBudget}
+	if len(asks) > MaxAsks {
+		return p, false
+	}
+	for i := range asks {
+		share, ok := asks[i].On(s.capacity.MemoryMiB)
+		if !ok {
+			return p, false
+		}
+		p.result.Shares[i] = share
+		if asks[i].Kind == Sidecar {
+			p.order[p.running] = uint8(i) //nolint:gosec // below MaxAsks
+			p.running++
+		}
+	}
+	p.sidecars = p.running
+	for i := range asks {
+		if asks[i].Kind == Main {
+			p.insertMain(i)
+		}
+	}
+	return p, true
+}
+
+// insertMain keeps the main containers in order of size, the largest first and
+// equal ones as declared.
+func (p *placer) insertMain(ask int) {
+	at := p.running
+	for ; at > p.sidecars; at-- {
+		before, share := p.result.Shares[p.order[at-1]], p.result.Shares[ask]
+		if before.Milli > share.Milli || before.Milli == share.Milli && before.MemoryMiB >= share.MemoryMiB {
+			break
+		}
+		p.order[at] = p.order[at-1]
+	}
+	p.order[at] = uint8(ask) //nolint:gosec // below MaxAsks
+	p.running++
+}
+
+// place places the asks from position k of the order on.
+func (p *placer) place(k int, c *chooser) bool {
+	if k == p.sidecars && !p.initsFit() {
+		return false
+	}
+	if k == p.running {
+		return true
+	}
+	if p.budget--; p.budget < 0 {
+		return false
+	}
+	ask := int(p.order[k])
+	share := p.result.Shares[ask]
+	candidates := p.left.fitting(share)
+	if candidates.Len() < p.asks[ask].Devices {
+		return false
+	}
+	if share.Milli == MilliPerDevice {
+		return p.try(k, c, candidates.lowest(p.asks[ask].Devices))
+	}
+	first := c.choose(&p.left, candidates, share)
+	if p.try(k, c, SetOf(first)) {
+		return true
+	}
+	tried := SetOf(first)
+	for d := range candidates.All() {
+		if p.alikeTried(k, d, tried) {
+			continue
+		}
+		if p.try(k, c, SetOf(d)) {
+			return true
+		}
+		tried = tried.With(d)
+	}
+	return false
+}
+
+// try gives the devices to position k of the order and places the rest.
+func (p *placer) try(k int, c *chooser, devices Set) bool {
+	ask := p.order[k]
+	share := p.result.Shares[ask]
+	p.result.Devices[ask] = devices
+	for d := range devices.All() {
+		p.left.Take(d, share)
+	}
+	if p.place(k+1, c) {
+		return true
+	}
+	for d := range devices.All() {
+		p.left.Release(d, share)
+	}
+	p.result.Devices[ask] = 0
+	return false
+}
+
+// alikeTried reports whether device d is tried already, or cannot do better than
+// one that is. For a main container two devices with the same room are alike; for
+// a sidecar they must also be untouched by this pod, since what is there already
+// matters to the init containers in between.
+func (p *placer) alikeTried(k, d int, tried Set) bool {
+	for e := range tried.All() {
+		if d == e {
+			return true
+		}
+		if p.left.free[d] != p.left.free[e] {
+			continue
+		}
+		if k >= p.sidecars || p.left.free[d] == p.free.free[d] && p.left.free[e] == p.free.free[e] {
+			return true
+		}
+	}
+	return false
+}
+
+// initsFit reports whether every ordinary init container has room beside the
+// sidecars before it.
+func (p *placer) initsFit() bool {
+	beside := p.free
+	for i := range p.asks {
+		switch p.asks[i].Kind {
+		case Init:
+			if beside.countFitting(p.result.Shares[i]) < p.asks[i].Devices {
+				return false
+			}
+		case Sidecar:
+			for d := range p.result.Devices[i].All() {
+				beside.Take(d, p.result.Shares[i])
+			}
+		case Main:
+		}
+	}
+	return true
+}
+
+// placeInits gives devices to the ordinary init containers, once the rest is
+// placed.
+func (p *placer) placeInits(c *chooser) {
+	held := p.result.Holding(p.asks) // no init container has devices yet
+	beside := p.free
+	for i := range p.asks {
+		share := p.result.Shares[i]
+		switch p.asks[i].Kind {
+		case Init:
+			devices := p.devicesForInit(i, &beside, &held, c)
+			p.result.Devices[i] = devices
+			for d := range devices.All() {
+				held[d] = held[d].max(p.free.free[d].minus(beside.free[d]).plus(share))
+			}
+		case Sidecar:
+			for d := range p.result.Devices[i].All() {
+				beside.Take(d, share)
+			}
+		case Main:
+		}
+	}
+}
+
+// devicesForInit chooses the devices of one init container: those where the pod
+// already holds the most of what is needed, the chooser deciding between equals.
+func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *chooser) Set {
+	share := p.result.Shares[ask]
+	candidates := beside.fitting(share)
+	var chosen Set
+	for chosen.Len() < p.asks[ask].Devices {
+		var least Share
+		var equal Set
+		for d := range (candidates &^ chosen).All() {
+			used := p.free.free[d].minus(beside.free[d]).plus(share)
+			growth := used.minus(held[d]).max(Share{})
+			switch {
+			case equal == 0, less(growth, least):
+				least, equal = growth, SetOf(d)
+			case growth == least:
+				equal = equal.With(d)
+			}
+		}
+		d := equal.Lowest()
+		if least != (Share{}) && share.Milli < MilliPerDevice {
+			left := p.free
+			left.TakeAll(held)
+			d = c.choose(&left, equal, least)
+		}
+		chosen = chosen.With(d)
+	}
+	return chosen
+}
+
+// less orders amounts by compute, then by memory.
+func less(a, b Share) bool {
+	return a.Milli < b.Milli || a.Milli == b.Milli && a.MemoryMiB < b.MemoryMiB
+}

@@ -1,0 +1,61 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"errors"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const (
+	bytesPerMiB = 1 << 20
+	// maxQuantityLength bounds the work of parsing an annotation as a quantity:
+	// the parser of Kubernetes computes with as many digits as it is given.
+	maxQuantityLength = 32
+)
+
+// parseQuantity parses a quantity from an annotation, which no API server has
+// checked.
+func parseQuantity(value string) (resource.Quantity, error) {
+	if len(value) > maxQuantityLength {
+		return resource.Quantity{}, errors.New("too long for a quantity")
+	}
+	return resource.ParseQuantity(value)
+}
+
+// wholeNumber returns the quantity as an int64, and false if it has a fraction
+// or is out of range.
+func wholeNumber(q *resource.Quantity) (int64, bool) {
+	n := q.Value() // rounds up, and saturates
+	return n, q.CmpInt64(n) == 0
+}
+
+// memoryMiB converts bytes to MiB, rounded up so that nobody is given less than
+// was asked for. The text is empty, or says what is wrong with the quantity.
+func memoryMiB(q *resource.Quantity) (mebibytes int64, problem string) {
+	switch {
+	case q.Sign() <= 0:
+		return 0, "is not positive: ask for some memory, like 10Gi, or remove it"
+	case q.CmpInt64(MaxMemoryMiB*bytesPerMiB) > 0:
+		return 0, "is more than any device has: the unit is bytes, write it like 10Gi"
+	}
+	return (q.Value() + bytesPerMiB - 1) / bytesPerMiB, ""
+}
+
+// parseCount parses a non-negative number as this package writes it: digits
+// alone, without leading zeros.
+func parseCount(s string, limit int64) (int64, bool) {
+	if s == "" || len(s) > 19 || (s[0] == '0' && s != "0") {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n <= limit
+}

@@ -1,0 +1,103 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+// Form says in which of the two ways a pod asks for devices.
+type Form uint8
+
+const (
+	// FormNone is a pod that asks for no device.
+	FormNone Form = iota
+	// FormShares is a pod with gpu-milli or gpu-memory limits. It fits shared
+	// nodes alone.
+	FormShares
+	// FormDevicePlugin is a pod with limits of a vendor's device-plugin resource.
+	// It fits nodes that are not shared; their devices are counted by
+	// NodeResourcesFit and chosen by the vendor's device plugin.
+	FormDevicePlugin
+)
+
+// Kind is the part that a container plays in the life of its pod.
+type Kind uint8
+
+const (
+	// Main is a container of spec.containers. All of them run together, beside
+	// every Sidecar.
+	Main Kind = iota
+	// Init is an ordinary init container. It runs alone among the ordinary
+	// containers, beside the sidecars that were declared before it, and is over
+	// before the next one starts.
+	Init
+	// Sidecar is an init container with restartPolicy Always. It runs from its
+	// place in spec.initContainers to the end of the pod.
+	Sidecar
+)
+
+// Ask is what one container asks for.
+type Ask struct {
+	// Container is the container's name.
+	Container string
+	// Kind is its part in the life of the pod.
+	Kind Kind
+	// Devices is the number of devices, at least 1. More than one means whole
+	// devices.
+	Devices int
+	// Milli is asked of each device: 1 to 1000, or 0 to derive it from MemoryMiB.
+	Milli int64
+	// MemoryMiB is asked of each device: at least 1, or 0 to derive it from Milli.
+	MemoryMiB int64
+}
+
+// On returns the share that the ask takes of each device on a node whose devices
+// have memoryMiB each. What was not asked for is derived in proportion, rounded
+// down, and at least 1. The second result is false if the ask is larger than
+// such a device, so that no eviction could make room.
+func (a *Ask) On(memoryMiB int64) (Share, bool) {
+	share := Share{Milli: a.Milli, MemoryMiB: a.MemoryMiB}
+	if share.MemoryMiB == 0 {
+		share.MemoryMiB = max(1, memoryMiB*share.Milli/MilliPerDevice)
+	}
+	if share.MemoryMiB > memoryMiB {
+		return Share{}, false
+	}
+	if share.Milli == 0 {
+		share.Milli = max(1, MilliPerDevice*share.MemoryMiB/memoryMiB)
+	}
+	return share, true
+}
+
+// Request is what a pod asks for, parsed once from its spec and annotations. It
+// is read-only after ParsePod and safe to share.
+type Request struct {
+	// Form is how the pod asks.
+	Form Form
+	// Asks are the containers that ask, init containers first, each list in the
+	// order of the spec. With FormDevicePlugin it is one synthetic ask of the
+	// number of whole devices that the pod needs at its peak.
+	Asks []Ask
+	// Models are the models that the pod accepts; the zero value accepts all.
+	Models Models
+	// MinMemoryMiB is what every device of the pod must have in total; 0 is no
+	// constraint.
+	MinMemoryMiB int64
+}
+
+// atPeak returns the sum over all devices of what the pod needs at the busiest
+// point of its life, on a node whose devices have memoryMiB each. An ask that is
+// larger than a device counts as nothing: no such node is ever scored.
+func (r *Request) atPeak(memoryMiB int64) Share {
+	var running, peak Share
+	for i := range r.Asks {
+		a := &r.Asks[i]
+		share, _ := a.On(memoryMiB)
+		share.Milli *= int64(a.Devices)
+		share.MemoryMiB *= int64(a.Devices)
+		if a.Kind == Init {
+			peak = peak.max(running.plus(share))
+			continue
+		}
+		running = running.plus(share)
+	}
+	return peak.max(running)
+}

@@ -1,0 +1,37 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+// scoreBestFit is high where little is left over:
+//
+//	100 * (1 - 1/2 * (CPU left / largest CPU) - 1/2 * (GPU left / largest GPU))
+//
+// both after the pod is placed, in whole points, cut to 0..100. The formula is
+// that of the best-fit baseline of the fragmentation paper (FGD, ATC'23). It is
+// computed in integers, so it does not depend on rounding; with up to 2^40
+// milli-CPU no product overflows.
+func scoreBestFit(site Site, demand Demand) int64 {
+	cpuScale, gpuScale := site.Scale.orOne()
+	cpuLeft := min(max(0, site.CPUMilli-demand.CPUMilli), cpuScale)
+	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.atPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
+	leftover := cpuLeft*gpuScale + gpuLeft*cpuScale
+	return MaxScore * (2*cpuScale*gpuScale - leftover) / (2 * cpuScale * gpuScale)
+}
+
+// orOne returns the scale with nothing to divide by zero.
+func (s Scale) orOne() (cpu, gpu int64) {
+	return max(1, s.CPUMilli), max(1, s.GPUMilli)
+}
+
+// chooseTightest chooses the device with the least left: of compute, then of
+// memory, then the lowest index.
+func chooseTightest(left *State, candidates Set) int {
+	best := -1
+	for d := range candidates.All() {
+		if best < 0 || less(left.free[d], left.free[best]) {
+			best = d
+		}
+	}
+	return best
+}
