@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -207,10 +208,9 @@ func (c *Cluster) shutdown(remove func() error) error {
 	}
 	c.stopped = true
 	var errs []error
-	components := Components()
-	for i := len(components) - 1; i >= 0; i-- {
-		if p := c.processes[components[i]]; p != nil {
-			errs = append(errs, p.stop(c.grace(p.component)))
+	for _, component := range slices.Backward(Components()) {
+		if p := c.processes[component]; p != nil {
+			errs = append(errs, p.stop(c.grace(component)))
 		}
 	}
 	c.spawner.Close()

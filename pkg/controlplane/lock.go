@@ -27,17 +27,16 @@ func lockFolder(dir string) (*folderLock, error) {
 		return nil, unwritable(dir, err)
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer file.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, unwritable(dir, err)
+		closeErr := file.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) || closeErr != nil {
+			return nil, unwritable(dir, errors.Join(err, closeErr))
 		}
 		return nil, fmt.Errorf("--data-dir %s: the folder is in use by another berth-local (%s): stop that one, or name another folder", dir, holder(path))
 	}
 	// The content is for people and for the error message of a second instance;
 	// the lock itself is the kernel's.
 	if err := errors.Join(file.Truncate(0), writeAt(file, fmt.Sprintf("%d\n", os.Getpid()))); err != nil {
-		file.Close()
-		return nil, unwritable(dir, err)
+		return nil, unwritable(dir, errors.Join(err, file.Close()))
 	}
 	return &folderLock{file: file}, nil
 }

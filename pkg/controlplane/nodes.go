@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// CustomStatusAnnotation, with the value CustomStatus, on a Node or Pod makes
-	// kwok leave its status alone: such a node can be made not ready.
+	// CustomStatusAnnotation is the annotation that, with the value CustomStatus,
+	// makes kwok leave the status of a Node or Pod alone: such a node can be made
+	// not ready.
 	CustomStatusAnnotation = "kwok.x-k8s.io/status"
 	// CustomStatus is the value of CustomStatusAnnotation that has this meaning.
 	CustomStatus = "custom"

@@ -53,8 +53,7 @@ func probePort(port int) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		// The cause says it all ("address already in use"); the rest repeats the port.
-		var op *net.OpError
-		if errors.As(err, &op) {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
 			return op.Err
 		}
 		return err

@@ -54,11 +54,12 @@ func launch(spawner *spawn.Spawner, executable string, component Component, args
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: opening its log: %w", component, err)
 	}
-	defer log.Close() // the child has its own descriptor
 	cmd := exec.Command(executable, append([]string{"component", string(component), "--"}, args...)...)
 	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := spawner.Start(cmd); err != nil {
+	err = spawner.Start(cmd)
+	_ = log.Close() // the child has a descriptor of its own
+	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", component, err)
 	}
 	p := &process{component: component, cmd: cmd, logFile: logFile, done: make(chan struct{})}
@@ -120,7 +121,7 @@ func tail(path string, lines int) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // nothing was written
 	size, err := file.Seek(0, 2)
 	if err != nil {
 		return err.Error()

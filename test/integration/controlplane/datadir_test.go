@@ -89,7 +89,7 @@ func TestDataDirSurvivesRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer listener.Close()
+		defer func() { _ = listener.Close() }()
 		third := up(t, "--data-dir="+dir)
 		if third.server == first.server {
 			t.Errorf("server: want another one than %s, whose port is taken", first.server)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,8 +30,8 @@ func TestUpRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	taken := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
+	defer func() { _ = listener.Close() }()
+	taken := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	regular := file(t, "regular", "something")
 	others := file(t, "config", "apiVersion: v1\nkind: Config\nclusters: [{name: prod, cluster: {server: https://prod}}]\n")
 

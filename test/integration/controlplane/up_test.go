@@ -173,7 +173,11 @@ func TestUpStoppedWhileStarting(t *testing.T) {
 func TestKilledParentLeavesNoChild(t *testing.T) {
 	l := up(t)
 	dir := l.dataDir
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	l.Kill()
 	wantNoComponents(t, dir)
 }

@@ -30,7 +30,7 @@ func get(ctx context.Context, client *http.Client, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }() // it was read
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return "", err

@@ -46,8 +46,7 @@ func (c *Cluster) KubectlAs(tb testing.TB, kubeconfig, stdin string, args ...str
 	cmd.Stdin = strings.NewReader(stdin)
 	output, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return string(output), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
 		}
 		return string(output), fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
