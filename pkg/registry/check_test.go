@@ -1,0 +1,86 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+)
+
+// The wrong files that a user can write are in cmd/berth-scheduler/testdata;
+// here is what a file cannot express, and the lease.
+
+func TestCheckLease(t *testing.T) {
+	tests := []struct {
+		name          string
+		elect         bool
+		namespace     string
+		lease         string
+		schedulerName string
+		wantError     bool
+	}{
+		{name: "a lease of its own", elect: true, namespace: "berth-system", lease: "berth-scheduler", schedulerName: "a"},
+		{name: "stock's lease", elect: true, namespace: "kube-system", lease: "kube-scheduler", schedulerName: "a", wantError: true},
+		{name: "stock's lease in stock's place", elect: true, namespace: "kube-system", lease: "kube-scheduler", schedulerName: "default-scheduler"},
+		{name: "stock's lease but no election", namespace: "kube-system", lease: "kube-scheduler", schedulerName: "a"},
+		{name: "the name of stock's lease elsewhere", elect: true, namespace: "other", lease: "kube-scheduler", schedulerName: "a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := &schedconfig.KubeSchedulerConfiguration{Profiles: []schedconfig.KubeSchedulerProfile{{SchedulerName: tt.schedulerName}}}
+			cfg.LeaderElection.LeaderElect = tt.elect
+			cfg.LeaderElection.ResourceNamespace = tt.namespace
+			cfg.LeaderElection.ResourceName = tt.lease
+			errs := checkLease(cfg)
+			if got := len(errs) > 0; got != tt.wantError {
+				t.Errorf("got %v, want an error: %t", errs, tt.wantError)
+			}
+		})
+	}
+}
+
+func TestCheckConfigurationNamesEveryProfile(t *testing.T) {
+	cfg := &schedconfig.KubeSchedulerConfiguration{Profiles: []schedconfig.KubeSchedulerProfile{
+		{SchedulerName: "a", PluginConfig: []schedconfig.PluginConfig{{Name: labelpresence.Name}}},
+		{SchedulerName: "b", PluginConfig: []schedconfig.PluginConfig{{Name: labelpresence.Name}}},
+		{SchedulerName: "unbuilt"},
+	}}
+	err := CheckConfiguration(cfg, map[string]*schedconfig.Plugins{"a": {}, "b": {}})
+	if err == nil {
+		t.Fatal("arguments without effect were accepted")
+	}
+	for _, want := range []string{"profiles[0].pluginConfig[LabelPresence]", "profiles[1].pluginConfig[LabelPresence]", `profiles[2].schedulerName: Internal error: no framework was built for "unbuilt"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in %v", want, err)
+		}
+	}
+}
+
+func TestValidateArgsGathersOverProfiles(t *testing.T) {
+	empty := func() schedconfig.KubeSchedulerProfile {
+		return schedconfig.KubeSchedulerProfile{PluginConfig: []schedconfig.PluginConfig{{Name: labelpresence.Name, Args: &config.LabelPresenceArgs{}}}}
+	}
+	err := ValidateArgs(&schedconfig.KubeSchedulerConfiguration{Profiles: []schedconfig.KubeSchedulerProfile{empty(), empty()}})
+	if err == nil {
+		t.Fatal("empty arguments were accepted")
+	}
+	for _, want := range []string{"profiles[0].pluginConfig[LabelPresence].args", "profiles[1].pluginConfig[LabelPresence].args"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in %v", want, err)
+		}
+	}
+}
+
+func TestValidateArgsOfAnotherType(t *testing.T) {
+	err := Plugins()[0].ValidateArgs(field.NewPath("args"), &schedconfig.NodeAffinityArgs{})
+	if err == nil || !strings.Contains(err.Error(), "want config.LabelPresenceArgs") {
+		t.Errorf("want an error that names the type, got %v", err)
+	}
+}
