@@ -1,0 +1,140 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tenancy
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/install"
+)
+
+// violationsMetric is the series that counts the pods on wrong nodes.
+const violationsMetric = `berth_labelpresence_tenancy_violations{profile="` + names.Scheduler + `"}`
+
+// metricsReader may read the scheduler's metrics.
+const metricsReader = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: metrics-reader, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: metrics-reader}
+rules: [{nonResourceURLs: [/metrics], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: metrics-reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-reader}
+subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
+`
+
+// TestViolationsAreReported: without the policy, another scheduler and
+// spec.nodeName do get a pod onto a tenant's node. Each such pod has a Warning
+// event and counts in the metric, for as long as it is there.
+func TestViolationsAreReported(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b")}})
+	addNamespace(t, c, "team-a", "a")
+	addNamespace(t, c, "team-b", "b")
+	addNamespace(t, c, "no-tenant", "")
+	install.Apply(t, c, "overlays/tenancy")
+	c.Kubectl(t, "delete", "validatingadmissionpolicybinding", "berth-tenancy-pods", "berth-tenancy-bindings")
+	scheduler := install.Start(t, c)
+	scheduler.WaitReady(t)
+	c.Apply(t, metricsReader)
+	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "-n", "default", "metrics-reader"))
+	framework.StartProcess(t, framework.KubeScheduler, "--kubeconfig="+c.StockSchedulerKubeconfig(t), "--secure-port=0")
+
+	waitForViolations(t, scheduler, token, 0)
+	rightful := newPod("team-b", "rightful")
+	rightful.Spec.Tolerations = tolerateTenants
+	createPod(t, c, rightful)
+	c.WaitForPodRunning(t, "team-b", "rightful")
+
+	violations := []struct {
+		name      string
+		namespace string
+		arm       func(*corev1.Pod)
+		why       string
+	}{
+		{
+			name:      "other-scheduler",
+			namespace: "team-a",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+				pod.Spec.Tolerations = tolerateAll
+			},
+			why: "belongs to another tenant",
+		},
+		{
+			name:      "node-name",
+			namespace: "no-tenant",
+			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = "b1" },
+			why:       "belongs to a tenant",
+		},
+	}
+	for i, tt := range violations {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := newPod(tt.namespace, tt.name)
+			tt.arm(pod)
+			// The policy's end takes effect with a delay.
+			framework.WaitForCondition(t, framework.WaitTimeout, "pod "+tt.name+" to be let in", func() (bool, error) {
+				_, err := c.Client.CoreV1().Pods(tt.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+				return err == nil, err
+			})
+			c.WaitForPodRunning(t, tt.namespace, tt.name)
+			waitForEvent(t, c, tt.namespace, tt.name, "TenancyViolation", tt.why)
+			waitForViolations(t, scheduler, token, i+1)
+		})
+	}
+
+	t.Run("a pod that goes no longer counts", func(t *testing.T) {
+		c.Kubectl(t, "delete", "pod", "-n", "no-tenant", "node-name")
+		waitForViolations(t, scheduler, token, 1)
+	})
+	t.Run("a namespace that changes its tenant is judged anew", func(t *testing.T) {
+		c.Kubectl(t, "label", "--overwrite", "namespace", "team-a", names.TenantLabel+"=b")
+		waitForViolations(t, scheduler, token, 0)
+		c.Kubectl(t, "label", "--overwrite", "namespace", "team-b", names.TenantLabel+"=c")
+		waitForEvent(t, c, "team-b", "rightful", "TenancyViolation", "belongs to another tenant")
+		waitForViolations(t, scheduler, token, 1)
+	})
+}
+
+// waitForViolations waits until the metric has the value.
+func waitForViolations(t *testing.T, scheduler *install.Scheduler, token string, want int) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("%s to be %d", violationsMetric, want), func() (bool, error) {
+		code, body, err := scheduler.Get(t.Context(), "/metrics", token)
+		if err != nil || code != http.StatusOK {
+			return false, fmt.Errorf("/metrics answered %d: %w", code, err)
+		}
+		lines := bufio.NewScanner(strings.NewReader(body))
+		for lines.Scan() {
+			value, found := strings.CutPrefix(lines.Text(), violationsMetric+" ")
+			if !found {
+				continue
+			}
+			got, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return false, err
+			}
+			if got != float64(want) {
+				return false, fmt.Errorf("it is %v", got)
+			}
+			return true, nil
+		}
+		return false, fmt.Errorf("no such series: %w", lines.Err())
+	})
+}
