@@ -18,11 +18,11 @@ func newCycleState() fwk.CycleState {
 }
 
 // newCycle starts a scheduling cycle: it runs PreFilter and returns the state.
-func newCycle(t testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
-	t.Helper()
+func newCycle(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
+	tb.Helper()
 	state := newCycleState()
-	if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
-		t.Fatalf("PreFilter: %v", status)
+	if _, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod); !status.IsSuccess() {
+		tb.Fatalf("PreFilter: %v", status)
 	}
 	return state
 }

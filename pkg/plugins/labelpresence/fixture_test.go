@@ -22,23 +22,23 @@ const (
 )
 
 // newProfile builds a profile with the plugin. Its informers do not run yet.
-func newProfile(t testing.TB, args *config.LabelPresenceArgs, opts schedtest.Options) *schedtest.Profile {
-	t.Helper()
+func newProfile(tb testing.TB, args *config.LabelPresenceArgs, opts schedtest.Options) *schedtest.Profile {
+	tb.Helper()
 	if args.DaemonSets == "" {
 		args.DaemonSets = config.DaemonSetsExempt
 	}
-	profile, err := schedtest.NewProfile(t.Context(), t, Name, New, args, opts)
+	profile, err := schedtest.NewProfile(tb.Context(), tb, Name, New, args, opts)
 	if err != nil {
-		t.Fatalf("New: %v", err)
+		tb.Fatalf("New: %v", err)
 	}
 	return profile
 }
 
 // startProfile builds a profile with the plugin and runs its informers.
-func startProfile(t testing.TB, args *config.LabelPresenceArgs, opts schedtest.Options) *schedtest.Profile {
-	t.Helper()
-	profile := newProfile(t, args, opts)
-	profile.Start(t.Context(), t)
+func startProfile(tb testing.TB, args *config.LabelPresenceArgs, opts schedtest.Options) *schedtest.Profile {
+	tb.Helper()
+	profile := newProfile(tb, args, opts)
+	profile.Start(tb.Context(), tb)
 	return profile
 }
 

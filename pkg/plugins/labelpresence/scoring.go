@@ -46,7 +46,7 @@ func (p *preferences) score(nodeLabels map[string]string) int64 {
 			satisfied += p.wishes[i].weight
 		}
 	}
-	return fwk.MaxNodeScore * satisfied / p.total
+	return fwk.MaxScore * satisfied / p.total
 }
 
 // PreScore has nothing to prepare: preferences apply to every pod alike. It

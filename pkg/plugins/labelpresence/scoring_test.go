@@ -89,7 +89,7 @@ func TestManyPreferencesStayInRange(t *testing.T) {
 		})
 	}
 	profile := startProfile(t, &args, schedtest.Options{Nodes: []*corev1.Node{makeNode("n", nil)}})
-	if got := profile.Scores(t.Context(), t, st.MakePod().Name("p").Obj())["n"]; got != fwk.MaxNodeScore {
-		t.Errorf("want %d, got %d", fwk.MaxNodeScore, got)
+	if got := profile.Scores(t.Context(), t, st.MakePod().Name("p").Obj())["n"]; got != fwk.MaxScore {
+		t.Errorf("want %d, got %d", fwk.MaxScore, got)
 	}
 }
