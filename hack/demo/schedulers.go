@@ -1,0 +1,221 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+)
+
+// The schedulers' binaries, below bin/.
+const (
+	stockBinary  = "kube-scheduler"
+	berthBinary  = "berth-scheduler"
+	randomBinary = "random-scheduler"
+)
+
+// schedulerPatience is how long a scheduler may take until it is ready and
+// holds its lease.
+const schedulerPatience = 90 * time.Second
+
+// schedulerNames are the spec.schedulerName values that the demo deals out, in
+// this order.
+var schedulerNames = []string{corev1.DefaultSchedulerName, names.Scheduler, names.RandomScheduler}
+
+// scheduler is how one of them is started and recognised.
+type scheduler struct {
+	// binary is its file below bin/.
+	binary string
+	// credential are the flags of "berth-local kubeconfig".
+	credential []string
+	// leaseNamespace and leaseName are where it is elected.
+	leaseNamespace, leaseName string
+	// arguments returns its command line, to serve at port and to use kubeconfig.
+	arguments func(port int, kubeconfig string) ([]string, error)
+	// scheme is what it serves its health with.
+	scheme string
+}
+
+// schedulers lists them in the order of schedulerNames.
+func (d *demo) schedulers() []scheduler {
+	return []scheduler{
+		{
+			binary:     stockBinary,
+			credential: []string{"--user", "system:kube-scheduler"},
+			// The defaults of every scheduler that does not say otherwise.
+			leaseNamespace: metav1.NamespaceSystem, leaseName: "kube-scheduler",
+			scheme: "https",
+			arguments: func(port int, kubeconfig string) ([]string, error) {
+				return append(secureServing(port, kubeconfig), "--kubeconfig="+kubeconfig), nil
+			},
+		},
+		{
+			binary:         berthBinary,
+			credential:     []string{"--service-account", names.Namespace + "/" + names.Scheduler},
+			leaseNamespace: names.Namespace, leaseName: names.Scheduler,
+			scheme: "https",
+			arguments: func(port int, kubeconfig string) ([]string, error) {
+				profile, err := d.profile(kubeconfig)
+				return append(secureServing(port, kubeconfig), "--config="+profile), err
+			},
+		},
+		{
+			binary:         randomBinary,
+			credential:     []string{"--service-account", names.Namespace + "/" + names.RandomScheduler},
+			leaseNamespace: names.Namespace, leaseName: names.RandomScheduler,
+			scheme: "http",
+			arguments: func(port int, kubeconfig string) ([]string, error) {
+				return []string{
+					"--kubeconfig=" + kubeconfig,
+					"--http-bind-address=" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+					// The verdict holds every scheduler to the nodes' resources.
+					"--fit=resources",
+				}, nil
+			},
+		},
+	}
+}
+
+// secureServing are the flags of a kube-scheduler that serves on this machine
+// alone, and asks the API server about who is asking.
+func secureServing(port int, kubeconfig string) []string {
+	return []string{
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(port),
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+	}
+}
+
+// profile writes the shipped profile with the rule, completed with the
+// kubeconfig to use, which is the one thing that --config takes from no flag.
+func (d *demo) profile(kubeconfig string) (string, error) {
+	source := filepath.Join(d.root, "config", "berth-scheduler", "labelpresence.yaml")
+	content, err := os.ReadFile(source)
+	if err != nil {
+		return "", fmt.Errorf("reading berth-scheduler's profile: %w", err)
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		return "", fmt.Errorf("reading %s: %w", source, err)
+	}
+	if err := unstructured.SetNestedField(config, kubeconfig, "clientConnection", "kubeconfig"); err != nil {
+		return "", fmt.Errorf("%s: %w", source, err)
+	}
+	if content, err = yaml.Marshal(config); err != nil {
+		return "", fmt.Errorf("writing berth-scheduler's profile: %w", err)
+	}
+	target := d.path("berth-scheduler.yaml")
+	if err := os.WriteFile(target, content, 0o600); err != nil {
+		return "", fmt.Errorf("writing berth-scheduler's profile: %w", err)
+	}
+	return target, nil
+}
+
+// startSchedulers starts the three, each with its own credential, and waits
+// until each is ready and leads.
+func (d *demo) startSchedulers(ctx context.Context, fail func(error)) error {
+	d.step("starting %s, %s (config/berth-scheduler/labelpresence.yaml) and %s, each with a credential of its own", stockBinary, berthBinary, randomBinary)
+	type running struct {
+		scheduler
+		process *process
+		health  string
+	}
+	var all []running
+	for _, s := range d.schedulers() {
+		kubeconfig, err := d.credential(ctx, s.binary, s.credential...)
+		if err != nil {
+			return err
+		}
+		port, err := freePort(ctx)
+		if err != nil {
+			return err
+		}
+		args, err := s.arguments(port, kubeconfig)
+		if err != nil {
+			return err
+		}
+		p, err := d.start(fail, s.binary, args...)
+		if err != nil {
+			return err
+		}
+		all = append(all, running{s, p, fmt.Sprintf("%s://127.0.0.1:%d/readyz", s.scheme, port)})
+	}
+	for _, r := range all {
+		err := d.waitFor(ctx, schedulerPatience, r.process, "is not ready", func(ctx context.Context) (bool, error) {
+			if !healthy(ctx, r.health) {
+				return false, nil
+			}
+			return d.leads(ctx, r.leaseNamespace, r.leaseName)
+		})
+		if err != nil {
+			return err
+		}
+		d.step("%s is ready and holds lease %s/%s", r.binary, r.leaseNamespace, r.leaseName)
+	}
+	return nil
+}
+
+// freePort returns a TCP port on 127.0.0.1 that nothing listens on.
+func freePort(ctx context.Context) (int, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port: %w", err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		return 0, fmt.Errorf("freeing port %d: %w", port, err)
+	}
+	return port, nil
+}
+
+// healthClient does not check certificates: each scheduler makes its own, and
+// what it says is no secret.
+var healthClient = &http.Client{
+	Timeout:   5 * time.Second,
+	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+}
+
+// healthy reports whether url answers with 200.
+func healthy(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := healthClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close() // nothing of it was read
+	return response.StatusCode == http.StatusOK
+}
+
+// leads reports whether the lease has a holder. The cluster is new: whoever holds
+// it is of this run.
+func (d *demo) leads(ctx context.Context, namespace, name string) (bool, error) {
+	lease, err := d.client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading lease %s/%s: %w", namespace, name, err)
+	}
+	return lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil
+}

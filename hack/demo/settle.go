@@ -1,0 +1,140 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-scheduler/berth/hack/demo/verdict"
+)
+
+const (
+	// settlePatience is how long the pods may take to appear, to be placed or
+	// refused, and to run. What is not so by then is up to the verdict.
+	settlePatience = time.Minute
+	// eventPatience is how long the events may take after that: schedulers write
+	// them in the background.
+	eventPatience = 5 * time.Second
+)
+
+// settled waits until nothing is expected to change any more and returns what
+// the API server says then.
+func (d *demo) settled(ctx context.Context) (*verdict.Cluster, error) {
+	d.step("waiting until every pod is placed and running, or refused")
+	var cluster *verdict.Cluster
+	poll := func(patience time.Duration, open func(*verdict.Cluster) []string) error {
+		var left []string
+		err := wait.PollUntilContextTimeout(ctx, pollPause, patience, true, func(ctx context.Context) (bool, error) {
+			var err error
+			if cluster, err = d.observe(ctx); err != nil {
+				return false, err
+			}
+			left = open(cluster)
+			return len(left) == 0, nil
+		})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if wait.Interrupted(err) && cluster != nil {
+			// Not an error yet: the verdict says what it means.
+			d.step("after %v still: %s", patience, strings.Join(left, "; "))
+			return nil
+		}
+		return err
+	}
+	if err := poll(settlePatience, unsettled); err != nil {
+		return nil, err
+	}
+	if err := poll(eventPatience, untold); err != nil {
+		return nil, err
+	}
+	return cluster, nil
+}
+
+// observe lists what the verdict needs.
+func (d *demo) observe(ctx context.Context) (*verdict.Cluster, error) {
+	nodes, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	pods, err := d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	deployments, err := d.client.AppsV1().Deployments(shopNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing deployments: %w", err)
+	}
+	cluster := &verdict.Cluster{Nodes: nodes.Items, Pods: pods.Items, Deployments: deployments.Items}
+	for _, namespace := range []string{policyNamespace, shopNamespace} {
+		events, err := d.client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("listing events: %w", err)
+		}
+		cluster.Events = append(cluster.Events, events.Items...)
+	}
+	return cluster, nil
+}
+
+// unsettled returns what is still to happen to the pods.
+func unsettled(cluster *verdict.Cluster) []string {
+	var open []string
+	for i := range cluster.Deployments {
+		status := &cluster.Deployments[i].Status
+		// The API server has filled in spec.replicas.
+		if want := *cluster.Deployments[i].Spec.Replicas; status.Replicas != want {
+			open = append(open, fmt.Sprintf("deployment %s has %d of %d pods", cluster.Deployments[i].Name, status.Replicas, want))
+		}
+	}
+	stuck := func(pod *corev1.Pod) bool { return pod.Namespace == policyNamespace && pod.Name == stuckPod }
+	for i := range cluster.Pods {
+		pod := &cluster.Pods[i]
+		switch {
+		case pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodRunning:
+			open = append(open, fmt.Sprintf("pod %s/%s is on node %s and %s", pod.Namespace, pod.Name, pod.Spec.NodeName, pod.Status.Phase))
+		case pod.Spec.NodeName == "" && (!stuck(pod) || !refused(pod)):
+			open = append(open, fmt.Sprintf("pod %s/%s is neither placed nor refused", pod.Namespace, pod.Name))
+		}
+	}
+	return open
+}
+
+// refused reports whether the pod's scheduler has said that it fits nowhere.
+func refused(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled {
+			return condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable
+		}
+	}
+	return false
+}
+
+// untold returns the pods without an event of their scheduler's decision.
+func untold(cluster *verdict.Cluster) []string {
+	type key struct{ uid, reason string }
+	told := map[key]bool{}
+	for i := range cluster.Events {
+		event := &cluster.Events[i]
+		told[key{string(event.Regarding.UID), event.Reason}] = true
+	}
+	var open []string
+	for i := range cluster.Pods {
+		pod := &cluster.Pods[i]
+		reason := "Scheduled"
+		if pod.Spec.NodeName == "" {
+			reason = "FailedScheduling"
+		}
+		if !told[key{string(pod.UID), reason}] {
+			open = append(open, fmt.Sprintf("pod %s/%s has no event %s", pod.Namespace, pod.Name, reason))
+		}
+	}
+	return open
+}

@@ -1,0 +1,143 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/hack/demo/verdict"
+)
+
+// shownLabels are the node labels that the demo's rules are about.
+var shownLabels = []string{ruleLabel, "device"}
+
+// printNodes prints the nodes, and how many pods of each scheduler they have.
+func printNodes(out io.Writer, cluster *verdict.Cluster) {
+	fmt.Fprintln(out, "\nThe nodes, and how many pods each scheduler put there:")
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	header := []string{"NODE", "ZONE"}
+	for _, key := range shownLabels {
+		header = append(header, strings.ToUpper(key))
+	}
+	header = append(header, "TAINTS")
+	header = append(header, schedulerNames...)
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for i := range cluster.Nodes {
+		node := &cluster.Nodes[i]
+		row := []string{node.Name, cmp.Or(node.Labels[corev1.LabelTopologyZone], "-")}
+		for _, key := range shownLabels {
+			row = append(row, labelCell(node, key))
+		}
+		var taints []string
+		for k := range node.Spec.Taints {
+			taints = append(taints, node.Spec.Taints[k].ToString())
+		}
+		row = append(row, cmp.Or(strings.Join(taints, ","), "-"))
+		for _, name := range schedulerNames {
+			row = append(row, strconv.Itoa(podsOn(cluster, node.Name, name)))
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // nobody is left to tell about a failure
+}
+
+// labelCell returns what stands for a label in the table. A label without a value
+// is a label all the same.
+func labelCell(node *corev1.Node, key string) string {
+	value, has := node.Labels[key]
+	switch {
+	case !has:
+		return "-"
+	case value == "":
+		return "yes"
+	}
+	return value
+}
+
+// podsOn counts the pods of a scheduler that are on a node.
+func podsOn(cluster *verdict.Cluster, node, scheduler string) int {
+	count := 0
+	for i := range cluster.Pods {
+		if spec := &cluster.Pods[i].Spec; spec.NodeName == node && spec.SchedulerName == scheduler {
+			count++
+		}
+	}
+	return count
+}
+
+// printVerdict prints a row for each pod, then what is wrong, then the sum. What
+// stands under WHY is the API's text.
+func printVerdict(out io.Writer, cluster *verdict.Cluster, result *verdict.Result) {
+	nodes := map[string]*corev1.Node{}
+	for i := range cluster.Nodes {
+		nodes[cluster.Nodes[i].Name] = &cluster.Nodes[i]
+	}
+	fmt.Fprintln(out, "\nThe pods; WHY is the text of the event or condition in the API:")
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "POD\tSCHEDULER\tNODE\tVERDICT\tWHY")
+	var good, pending, violations int
+	for i := range result.Pods {
+		pod := &result.Pods[i]
+		where, judged := "(pending)", "ok"
+		if pod.NodeName != "" {
+			where = pod.NodeName + nodeLabels(nodes[pod.NodeName])
+		} else {
+			pending++
+		}
+		if len(pod.Violations) > 0 {
+			judged = "VIOLATION"
+			violations += len(pod.Violations)
+		} else {
+			good++
+		}
+		fmt.Fprintf(w, "%s/%s\t%s\t%s\t%s\t%s\n", pod.Namespace, pod.Name, pod.SchedulerName, where, judged, cmp.Or(pod.Why, "-"))
+	}
+	_ = w.Flush() // nobody is left to tell about a failure
+
+	fmt.Fprintln(out)
+	for i := range result.Pods {
+		pod := &result.Pods[i]
+		for _, violation := range pod.Violations {
+			fmt.Fprintf(out, "VIOLATION %s/%s (%s): %s\n", pod.Namespace, pod.Name, pod.SchedulerName, violation)
+		}
+	}
+	for _, violation := range result.Violations {
+		violations++
+		fmt.Fprintf(out, "VIOLATION %s\n", violation)
+	}
+	if result.OK() {
+		fmt.Fprintf(out, "Verdict: all %d pods are where their schedulers' rules allow (%d of them pending, as it must be).\n", len(result.Pods), pending)
+		return
+	}
+	fmt.Fprintf(out, "Verdict: %d violations; %d of %d pods are where their schedulers' rules allow.\n", violations, good, len(result.Pods))
+}
+
+// nodeLabels returns the labels of shownLabels that a node has.
+func nodeLabels(node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
+	var has []string
+	for _, key := range shownLabels {
+		value, ok := node.Labels[key]
+		switch {
+		case !ok:
+		case value == "" || value == "true":
+			has = append(has, key)
+		default:
+			has = append(has, key+"="+value)
+		}
+	}
+	if len(has) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(has, ", ") + ")"
+}

@@ -1,0 +1,347 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package demo runs the demo as a person does: its binary, with a real control
+// plane and three real schedulers.
+package demo
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// demoTimeout is how long a demo may take on a busy machine; alone it needs less
+// than a quarter of a minute.
+const demoTimeout = 5 * time.Minute
+
+// binaryDir is the folder of the demo's binary.
+var binaryDir string
+
+// TestMain makes the folder of the demo's binary, which all tests share.
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	if binaryDir, err = os.MkdirTemp("", "demo-binary-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := os.RemoveAll(binaryDir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
+}
+
+// build builds the demo, once.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(binaryDir, "demo")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./hack/demo")
+	cmd.Dir = framework.Root()
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the demo: %w: %s", err, output)
+	}
+	return path, nil
+})
+
+// binary returns the path of the demo's binary, built from the current tree.
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// start starts the demo with a folder of its own for everything temporary, and
+// returns that folder.
+func start(t *testing.T, args ...string) (demo *framework.Process, temporary string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane: skipped under -short")
+	}
+	framework.Binary(t, framework.BerthLocal) // builds all that the demo runs
+	path := binary(t)
+	temporary = t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	return framework.StartProcess(t, path, args...), temporary
+}
+
+// checkGone fails the test if the demo left anything behind: a process that has
+// the folder on its command line, as all that it starts have, or a file.
+func checkGone(t *testing.T, dir string) {
+	t.Helper()
+	if left := processesWith(t, dir); len(left) > 0 {
+		t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		t.Errorf("%s is left in the temporary folder", entry.Name())
+	}
+}
+
+// processesWith returns the command lines, of all processes, that hold text.
+func processesWith(t *testing.T, text string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("listing processes: found %d, error %v", len(files), err)
+	}
+	var found []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(content, []byte(text)) { // gone meanwhile: fine
+			found = append(found, string(bytes.ReplaceAll(content, []byte{0}, []byte(" "))))
+		}
+	}
+	return found
+}
+
+// row is one line of the demo's table of pods.
+type row struct{ pod, scheduler, node, verdict, why string }
+
+// columns separates the table's columns, which are at least three blanks apart.
+var columns = regexp.MustCompile(` {3,}`)
+
+// table returns the rows of the table of pods, by pod.
+func table(t *testing.T, output string) map[string]row {
+	t.Helper()
+	_, rest, found := strings.Cut(output, "\nPOD ")
+	if !found {
+		t.Fatalf("no table of pods in the output:\n%s", output)
+	}
+	rows := map[string]row{}
+	for i, line := range strings.Split(rest, "\n") {
+		if i == 0 {
+			continue // the rest of the header
+		}
+		if line == "" {
+			break
+		}
+		cells := columns.Split(line, 5)
+		if len(cells) != 5 {
+			t.Fatalf("a row with %d cells: %q", len(cells), line)
+		}
+		rows[cells[0]] = row{cells[0], cells[1], cells[2], cells[3], cells[4]}
+	}
+	return rows
+}
+
+// The nodes of hack/demo/nodes.yaml as the table shows them.
+var (
+	both       = []string{"a2 (selectable, device=gpu)", "b2 (selectable, device=gpu)"}
+	gpu        = append([]string{"b3 (device=gpu)", "c2 (device=gpu)"}, both...)
+	selectable = append([]string{"a1 (selectable)", "b1 (selectable)", "c1 (selectable)"}, both...)
+	untainted  = append([]string{"a3", "a1 (selectable)", "b1 (selectable)", "c1 (selectable)"}, gpu...)
+)
+
+// checkPolicy checks the rows of the policy example, whose pods have fixed names.
+func checkPolicy(t *testing.T, rows map[string]row) {
+	t.Helper()
+	tests := []struct {
+		pod, scheduler string
+		nodes          []string // any of these
+	}{
+		{pod: "policy/gpu-berth", scheduler: "berth-scheduler", nodes: both},
+		{pod: "policy/gpu-stock", scheduler: "default-scheduler", nodes: gpu},
+		{pod: "policy/gpu-random", scheduler: "random-scheduler", nodes: gpu},
+		{pod: "policy/gpu-in-zone-c-stock", scheduler: "default-scheduler", nodes: []string{"c2 (device=gpu)"}},
+	}
+	for _, tt := range tests {
+		got := rows[tt.pod]
+		if got.scheduler != tt.scheduler || got.verdict != "ok" || !slices.Contains(tt.nodes, got.node) {
+			t.Errorf("%s: got %+v, want scheduler %s, verdict ok and one of the nodes %q", tt.pod, got, tt.scheduler, tt.nodes)
+		}
+		node, _, _ := strings.Cut(got.node, " ")
+		if why := "Scheduled (" + tt.scheduler + "): Successfully assigned " + tt.pod + " to " + node; !strings.HasPrefix(got.why, why) {
+			t.Errorf("%s: got the reason %q, want it to begin with %q", tt.pod, got.why, why)
+		}
+	}
+	got := rows["policy/gpu-in-zone-c"]
+	if got.scheduler != "berth-scheduler" || got.node != "(pending)" || got.verdict != "ok" ||
+		!strings.HasPrefix(got.why, "FailedScheduling (berth-scheduler): 0/9 nodes are available: ") || !strings.Contains(got.why, `"selectable"`) {
+		t.Errorf("policy/gpu-in-zone-c: got %+v, want it pending with an event that names the label", got)
+	}
+}
+
+// checkShop checks the rows of the shop, whose pods have random names: each on a
+// node that its scheduler may choose, and so many of each scheduler.
+func checkShop(t *testing.T, rows map[string]row, wantPods map[string]int) {
+	t.Helper()
+	allowed := map[string][]string{
+		"default-scheduler": untainted,
+		"berth-scheduler":   selectable,
+		"random-scheduler":  untainted,
+	}
+	pods := map[string]int{}
+	for name, row := range rows {
+		if !strings.HasPrefix(name, "shop/") {
+			continue
+		}
+		pods[row.scheduler]++
+		if row.verdict != "ok" || !slices.Contains(allowed[row.scheduler], row.node) {
+			t.Errorf("%s: got %+v, want verdict ok and one of the nodes %q", name, row, allowed[row.scheduler])
+		}
+		if why := "Scheduled (" + row.scheduler + "): Successfully assigned " + name + " to "; !strings.HasPrefix(row.why, why) {
+			t.Errorf("%s: got the reason %q, want it to begin with %q", name, row.why, why)
+		}
+	}
+	if diff := cmp.Diff(wantPods, pods); diff != "" {
+		t.Errorf("unexpected number of the shop's pods by scheduler (-want,+got):\n%s", diff)
+	}
+}
+
+// checkGood checks all of a demo in which nothing is wrong.
+func checkGood(t *testing.T, output string, wantShopPods map[string]int) {
+	t.Helper()
+	rows := table(t, output)
+	checkPolicy(t, rows)
+	checkShop(t, rows, wantShopPods)
+	if !strings.Contains(output, "Verdict: all ") || strings.Contains(output, "VIOLATION") {
+		t.Error("the verdict is not a good one")
+	}
+	if t.Failed() {
+		t.Logf("the output:\n%s", output)
+	}
+}
+
+// As "make demo" runs it, with Online Boutique where it is at hand.
+func TestDemo(t *testing.T) {
+	shared := filepath.Join(framework.Root(), "..", "shared", "data", "online-boutique", "kubernetes-manifests.yaml")
+	if _, err := os.Stat(shared); err != nil {
+		t.Skip("there is no Online Boutique beside the checkout; TestKeep runs the sample")
+	}
+	demo, temporary := start(t)
+	if code := demo.Wait(t, demoTimeout); code != 0 {
+		t.Fatalf("got exit code %d, want 0", code)
+	}
+	checkGood(t, demo.Output(), map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 4})
+	checkGone(t, temporary)
+}
+
+// The demo's own sample; everything goes on running when the demo has ended, can
+// be used, and is stopped by one command.
+func TestKeep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "kept")
+	t.Setenv("KEEP", "1")
+	demo, temporary := start(t, "--shop=sample", "--dir="+dir)
+	t.Cleanup(func() { // also when the test fails half-way
+		if code := framework.StartProcess(t, binary(t), "--stop", "--dir="+dir).Wait(t, time.Minute); code != 0 {
+			t.Errorf("stopping: got exit code %d, want 0", code)
+		}
+	})
+	if code := demo.Wait(t, demoTimeout); code != 0 {
+		t.Fatalf("got exit code %d, want 0", code)
+	}
+	checkGood(t, demo.Output(), map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 3})
+	checkGone(t, temporary)
+
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	for _, text := range []string{"export KUBECONFIG=" + kubeconfig, "--stop --dir " + dir} {
+		if !strings.Contains(demo.Output(), text) {
+			t.Errorf("the output does not say %q:\n%s", text, demo.Output())
+		}
+	}
+	// What the demo proposes: the label lets the pending pod in.
+	kubectl(t, kubeconfig, "label", "node", "c2", "selectable=true")
+	kubectl(t, kubeconfig, "wait", "pod/gpu-in-zone-c", "-n=policy", "--for=condition=PodScheduled", "--timeout=60s")
+	if node := kubectl(t, kubeconfig, "get", "pod/gpu-in-zone-c", "-n=policy", "-o=jsonpath={.spec.nodeName}"); node != "c2" {
+		t.Errorf("the pod is on node %q, want c2", node)
+	}
+
+	if again := framework.StartProcess(t, binary(t), "--shop=sample", "--dir="+dir); again.Wait(t, time.Minute) != 1 ||
+		!strings.Contains(again.Output(), "a demo is running already") {
+		t.Errorf("a second demo on the same folder said:\n%s", again.Output())
+	}
+
+	stop := framework.StartProcess(t, binary(t), "--stop", "--dir="+dir)
+	if code := stop.Wait(t, time.Minute); code != 0 {
+		t.Fatalf("stopping: got exit code %d, want 0:\n%s", code, stop.Output())
+	}
+	if left := processesWith(t, dir); len(left) > 0 {
+		t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there (error %v)", err)
+	}
+}
+
+// A pod where its scheduler's rule does not allow it turns the verdict, and is
+// named with what it breaks.
+func TestBreak(t *testing.T) {
+	t.Setenv("DEMO_BREAK", "1")
+	demo, temporary := start(t, "--shop=sample")
+	if code := demo.Wait(t, demoTimeout); code != 1 {
+		t.Fatalf("got exit code %d, want 1", code)
+	}
+	output := demo.Output()
+	rows := table(t, output)
+	checkPolicy(t, rows)
+	planted := rows["policy/planted"]
+	if planted.scheduler != "berth-scheduler" || planted.verdict != "VIOLATION" {
+		t.Errorf("policy/planted: got %+v, want a violation", planted)
+	}
+	var violations []string
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, "VIOLATION ") {
+			violations = append(violations, strings.TrimSpace(line))
+		}
+	}
+	want := []string{
+		`VIOLATION policy/planted (berth-scheduler): node "` + planted.node + `" lacks label "selectable", which berth-scheduler requires`,
+		`VIOLATION policy/planted (berth-scheduler): has node "` + planted.node + `", but no event Scheduled: berth-scheduler did not place it`,
+	}
+	if diff := cmp.Diff(want, violations); diff != "" {
+		t.Errorf("unexpected violations (-want,+got):\n%s\nin the output:\n%s", diff, output)
+	}
+	checkGone(t, temporary)
+}
+
+// Ctrl-C half-way leaves nothing behind.
+func TestInterrupt(t *testing.T) {
+	demo, temporary := start(t, "--shop=sample")
+	demo.WaitForOutput(t, demoTimeout, "berth-scheduler is ready")
+	if len(processesWith(t, temporary)) < 3 {
+		t.Fatal("the control plane's processes do not show their folder, so the check below would prove nothing")
+	}
+	demo.Signal(syscall.SIGINT)
+	if code := demo.Wait(t, demoTimeout); code != 1 {
+		t.Errorf("got exit code %d, want 1", code)
+	}
+	if !strings.Contains(demo.Output(), "demo: interrupted") {
+		t.Errorf("the output does not say that it was interrupted:\n%s", demo.Output())
+	}
+	checkGone(t, temporary)
+}
+
+// kubectl runs kubectl and returns its output.
+func kubectl(t *testing.T, kubeconfig string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), framework.Binary(t, framework.KubectlBinary), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+t.TempDir())
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output)
+}
