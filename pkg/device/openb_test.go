@@ -26,34 +26,49 @@ const openbDeviceMemory = 15109
 var openbScale = Scale{CPUMilli: 128000, GPUMilli: 8 * MilliPerDevice}
 
 // TestOpenbReplay replays the paper's experiment on this package alone: the pods
-// of the default list arrive in random order, each is placed or given up, and
-// what counts is the part of all GPUs that is allocated once as much has been
-// asked for as there is. The paper's means over ten seeds, published with its
-// simulator, are 95.2 % for the fragmentation gradient and 92.9 % for best-fit,
-// with a deviation of 0.1; a wrong model is off by points.
+// of a list arrive in random order, each is placed or given up, and what counts
+// is the part of all GPUs that is allocated once as much has been asked for as
+// there is. The wanted values are the paper's means over ten seeds, as published
+// with its simulator; a wrong model is off by points.
+//
+// The paper breaks ties by the names of nodes, which are a random order, and we by
+// best-fit: that alone makes a difference of a point on gpuspec33, and less
+// elsewhere.
 func TestOpenbReplay(t *testing.T) {
 	if testing.Short() {
-		t.Skip("replays 8,000 pods on 1,200 nodes a few times")
+		t.Skip("replays 8,000 pods on 1,200 nodes many times")
 	}
-	trace := loadOpenb(t, "openb_pod_list_default.csv")
 	tests := []struct {
-		strategy Strategy
-		want     float64
+		list      string
+		strategy  Strategy
+		want      float64
+		tolerance float64
 	}{
-		{strategy: FragmentationGradient, want: 95.2},
-		{strategy: BestFit, want: 92.9},
+		{list: "default", strategy: FragmentationGradient, want: 95.2, tolerance: 0.3},
+		{list: "default", strategy: BestFit, want: 92.9, tolerance: 0.3},
+		{list: "default", strategy: DotProduct, want: 90.6, tolerance: 0.5},
+		{list: "default", strategy: Random, want: 86.3, tolerance: 0.5},
+		{list: "cpu250", strategy: FragmentationGradient, want: 93.2, tolerance: 0.5},
+		{list: "cpu250", strategy: BestFit, want: 91.2, tolerance: 0.5},
+		{list: "gpushare100", strategy: FragmentationGradient, want: 86.6, tolerance: 0.5},
+		{list: "gpushare100", strategy: BestFit, want: 84.6, tolerance: 0.5},
+		{list: "gpuspec33", strategy: FragmentationGradient, want: 87.8, tolerance: 1.5},
+		{list: "gpuspec33", strategy: BestFit, want: 80.4, tolerance: 0.5},
+		{list: "multigpu50", strategy: FragmentationGradient, want: 97.1, tolerance: 0.3},
+		{list: "multigpu50", strategy: BestFit, want: 95.6, tolerance: 0.5},
 	}
 	for _, tt := range tests {
-		t.Run(tt.strategy.String(), func(t *testing.T) {
+		t.Run(tt.list+"/"+tt.strategy.String(), func(t *testing.T) {
+			trace := loadOpenb(t, "openb_pod_list_"+tt.list+".csv")
 			const seeds = 3
 			sum := 0.0
 			for seed := range uint64(seeds) {
-				got := trace.replay(tt.strategy, rand.New(rand.NewPCG(seed, 0)))
-				t.Logf("seed %d: %.2f %%", seed, got)
-				sum += got
+				sum += trace.replay(tt.strategy, rand.New(rand.NewPCG(seed, 0)))
 			}
-			if got := sum / seeds; math.Abs(got-tt.want) > 0.3 {
-				t.Errorf("allocated at 100 %% arrived load: %.2f %%, want %.2f +- 0.3", got, tt.want)
+			got := sum / seeds
+			t.Logf("allocated %.2f %%, published %.2f %%", got, tt.want)
+			if math.Abs(got-tt.want) > tt.tolerance {
+				t.Errorf("allocated at 100 %% arrived load: %.2f %%, want %.2f +- %.1f", got, tt.want, tt.tolerance)
 			}
 		})
 	}
@@ -86,7 +101,7 @@ type openb struct {
 // replay returns the mean allocation in percent while the arrived load rounds to
 // 100 % of the cluster.
 func (tr *openb) replay(strategy Strategy, r *rand.Rand) float64 {
-	run := newOpenbRun(tr, strategy)
+	run := newOpenbRun(tr, Policy{Strategy: strategy, Rand: r})
 	nodes := r.Perm(len(tr.nodes)) // ties go to the first
 	order := r.Perm(len(tr.pods))
 	var arrived, allocated int64
@@ -131,8 +146,8 @@ const (
 	noRoom       = math.MinInt64 + 1
 )
 
-func newOpenbRun(tr *openb, strategy Strategy) *openbRun {
-	run := &openbRun{trace: tr, policy: Policy{Strategy: strategy}}
+func newOpenbRun(tr *openb, policy Policy) *openbRun {
+	run := &openbRun{trace: tr, policy: policy}
 	for i := range tr.nodes {
 		n := &tr.nodes[i]
 		run.states = append(run.states, NewState(n.devices, openbDeviceMemory, 0))
@@ -157,6 +172,7 @@ func (run *openbRun) forget(node int) {
 // place places the pod on the best node, if there is one.
 func (run *openbRun) place(pod *openbPod, nodes []int) bool {
 	best, bestScore := -1, int64(noRoom)
+	var feasible []int
 	for _, n := range nodes {
 		if run.memory[n] < pod.memory {
 			continue
@@ -166,12 +182,19 @@ func (run *openbRun) place(pod *openbPod, nodes []int) bool {
 			score = run.score(n, pod)
 			run.scores[n][pod.class] = score
 		}
+		if score == noRoom {
+			continue
+		}
+		feasible = append(feasible, n)
 		if score > bestScore {
 			best, bestScore = n, score
 		}
 	}
 	if best < 0 {
 		return false
+	}
+	if run.policy.Strategy == Random {
+		best = feasible[run.policy.DrawNode(len(feasible))]
 	}
 	assignment, ok := run.policy.Assign(run.site(best), pod.demand)
 	if !ok {

@@ -122,7 +122,7 @@ func (p *requestParser) pluginDevices(path string, c *corev1.Container, kind Kin
 			continue
 		}
 		n, ok := wholeNumber(&q)
-		if !ok || n > 1<<20 {
+		if !ok || n < 0 || n > 1<<20 {
 			return &RequestError{Reason: InvalidDeviceCount, Container: c.Name, Field: limitField(path, name), Value: q.String(), Detail: "is not a number of devices: ask for 1 or more whole ones"}
 		}
 		devices += n

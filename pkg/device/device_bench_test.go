@@ -1,0 +1,182 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// benchNode is a node with 8 devices, half full.
+func benchNode() (*Node, State) {
+	n := &Node{Kind: NodeShared, Devices: 8, MemoryMiB: 81920, Model: "nvidia-a100-sxm4-80gb"}
+	s := n.State()
+	for i, milli := range []int64{1000, 1000, 700, 550, 500, 250, 0, 0} {
+		s.Take(i, Share{Milli: milli, MemoryMiB: milli * n.MemoryMiB / MilliPerDevice})
+	}
+	return n, s
+}
+
+// benchWorkload is a workload of 20 shapes: pods without devices, shares, memory
+// shares, whole devices and constrained ones.
+func benchWorkload(tb testing.TB) *Workload {
+	tb.Helper()
+	a100, err := ParseModels("nvidia-a100*")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	var classes []Class
+	for i := range 20 {
+		shape := Shape{CPUMilli: 1000 + int64(r.IntN(16))*1000, Devices: 1}
+		switch {
+		case i < 2:
+			shape.Devices = 0
+		case i < 11:
+			shape.Milli = 50 + int64(r.IntN(18))*50
+		case i < 14:
+			shape.MemoryMiB = 4096 + int64(r.IntN(8))*4096
+		default:
+			shape.Devices, shape.Milli = 1<<r.IntN(4), MilliPerDevice
+		}
+		if i%5 == 4 {
+			shape.Models = a100
+		}
+		classes = append(classes, Class{Shape: shape, Weight: 1 + int64(r.IntN(100))})
+	}
+	w, err := NewWorkload(classes)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// benchPod is a request of the given asks.
+func benchPod(asks ...Ask) *Request {
+	for i := range asks {
+		asks[i].Container = string(rune('a' + i))
+		if asks[i].Devices == 0 {
+			asks[i].Devices = 1
+		}
+	}
+	return &Request{Form: FormShares, Asks: asks}
+}
+
+// benchPods are the pods to measure with. The model list is what a filter meets
+// at its most expensive in practice.
+func benchPods(tb testing.TB) []struct {
+	name    string
+	request *Request
+} {
+	tb.Helper()
+	models, err := ParseModels("nvidia-h100*,nvidia-h200*,*a100*80gb")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	constrained := benchPod(Ask{Milli: 300})
+	constrained.Models, constrained.MinMemoryMiB = models, 40960
+	return []struct {
+		name    string
+		request *Request
+	}{
+		{name: "share", request: benchPod(Ask{Milli: 300})},
+		{name: "memory", request: benchPod(Ask{MemoryMiB: 10240})},
+		{name: "whole", request: benchPod(Ask{Milli: 1000, Devices: 2})},
+		{name: "constrained", request: constrained},
+		{name: "lifecycle", request: benchPod(Ask{Kind: Init, Milli: 1000}, Ask{Kind: Sidecar, Milli: 100}, Ask{Milli: 400}, Ask{Milli: 600})},
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	n, s := benchNode()
+	for _, pod := range benchPods(b) {
+		b.Run("devices=8/pod="+pod.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if rejection := n.Check(&s, pod.request); rejection != Fits {
+					b.Fatalf("rejected: %v", rejection)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkScore(b *testing.B) {
+	n, s := benchNode()
+	site := Site{
+		State: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
+		Expected: benchWorkload(b).On(n.Model, n.MemoryMiB),
+	}
+	for _, strategy := range []Strategy{FragmentationGradient, BestFit, MostAllocated, LeastAllocated, DotProduct} {
+		for _, pod := range benchPods(b) {
+			b.Run("strategy="+strategy.String()+"/shapes=20/devices=8/pod="+pod.name, func(b *testing.B) {
+				policy := &Policy{Strategy: strategy}
+				demand := Demand{Request: pod.request, CPUMilli: 8000}
+				b.ReportAllocs()
+				for b.Loop() {
+					if score := policy.Score(site, demand); score <= 0 || score > MaxPackedScore {
+						b.Fatalf("score %d", score)
+					}
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkAssign(b *testing.B) {
+	n, s := benchNode()
+	site := Site{
+		State: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
+		Expected: benchWorkload(b).On(n.Model, n.MemoryMiB),
+	}
+	for _, pod := range benchPods(b) {
+		b.Run("strategy=FragmentationGradient/devices=8/pod="+pod.name, func(b *testing.B) {
+			policy := &Policy{Strategy: FragmentationGradient}
+			demand := Demand{Request: pod.request, CPUMilli: 8000}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := policy.Assign(site, demand); !ok {
+					b.Fatal("no room")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFragmentation(b *testing.B) {
+	n, s := benchNode()
+	e := benchWorkload(b).On(n.Model, n.MemoryMiB)
+	b.ReportAllocs()
+	for b.Loop() {
+		if f := e.Fragmentation(&s, 40000); f.Total() <= 0 {
+			b.Fatal("no fragmentation")
+		}
+	}
+}
+
+// TestHotPathDoesNotAllocate holds what the benchmarks only report.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	n, s := benchNode()
+	site := Site{
+		State: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
+		Expected: benchWorkload(t).On(n.Model, n.MemoryMiB),
+	}
+	for _, pod := range benchPods(t) {
+		t.Run(pod.name, func(t *testing.T) {
+			demand := Demand{Request: pod.request, CPUMilli: 8000}
+			if got := testing.AllocsPerRun(100, func() { n.Check(&s, pod.request) }); got != 0 {
+				t.Errorf("Check allocates %v times", got)
+			}
+			for strategy := FragmentationGradient; strategy <= Random; strategy++ {
+				policy := &Policy{Strategy: strategy, Rand: rand.New(rand.NewPCG(1, 1))}
+				if got := testing.AllocsPerRun(100, func() { policy.Score(site, demand) }); got != 0 {
+					t.Errorf("%v: Score allocates %v times", strategy, got)
+				}
+				if got := testing.AllocsPerRun(100, func() { policy.Assign(site, demand) }); got != 0 {
+					t.Errorf("%v: Assign allocates %v times", strategy, got)
+				}
+			}
+		})
+	}
+}
