@@ -91,8 +91,10 @@ func TestImageBuilds(t *testing.T) {
 			for _, name := range fields[1 : len(fields)-1] {
 				copyInto(t, source, context, name)
 			}
-		case fields[0] == "RUN" && strings.Contains(line, "make "):
-			build = line[strings.Index(line, "make "):]
+		case fields[0] == "RUN":
+			if _, arguments, found := strings.Cut(line, " make "); found {
+				build = "make " + arguments
+			}
 		}
 	}
 	if build == "" {

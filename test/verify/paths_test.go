@@ -13,7 +13,7 @@ import (
 
 // machineBound matches what holds on one machine or in one network only: folders
 // of a build machine, a user's home, the host of a module proxy.
-var machineBound = regexp.MustCompile("(?:^|[^A-Za-z0-9_.$}-])(/(?:work|root|home/[a-z]+)/)|proxy\\.golang\\.[o]rg")
+var machineBound = regexp.MustCompile(`(?:^|[^A-Za-z0-9_.$}-])(/(?:work|root|home/[a-z]+)/)|proxy\.golang\.[o]rg`)
 
 // machinePaths finds lines that mention such a thing.
 func machinePaths(t *testing.T, tree fs.FS) []string {

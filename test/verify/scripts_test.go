@@ -14,7 +14,7 @@ import (
 )
 
 // shebang matches the first line of a script for a shell.
-var shebang = regexp.MustCompile("^#!.*\\b(ba|da)?sh\\b")
+var shebang = regexp.MustCompile(`^#!.*\b(ba|da)?sh\b`)
 
 // brokenScripts finds shell scripts that do not parse, that are not executable,
 // or that go on after a failed command.
