@@ -1,0 +1,143 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package randombinder
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDefaultOptionsAreValid(t *testing.T) {
+	if err := DefaultOptions().Validate(); err != nil {
+		t.Error(err)
+	}
+	one, other := DefaultOptions(), DefaultOptions()
+	one.LeaderElection.ResourceName = "changed"
+	one.Namespaces = append(one.Namespaces, "changed")
+	if diff := cmp.Diff(DefaultOptions(), other); diff != "" {
+		t.Errorf("a change to one set of defaults shows in another (-want,+got):\n%s", diff)
+	}
+}
+
+func TestValidateNamesEveryFlag(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*Options)
+		want   []string
+	}{
+		{"no scheduler name", func(o *Options) { o.SchedulerName = "" }, []string{"--scheduler-name: Required value"}},
+		{"a scheduler name that no pod can have", func(o *Options) { o.SchedulerName = "Random_1" }, []string{`--scheduler-name: Invalid value: "Random_1"`}},
+		{"a bad namespace", func(o *Options) { o.Namespaces = []string{"ok", "not.ok"} }, []string{`--namespaces[1]: Invalid value: "not.ok"`}},
+		{"an empty namespace, which would mean all", func(o *Options) { o.Namespaces = []string{""} }, []string{`--namespaces[0]: Invalid value: ""`}},
+		{"a namespace twice", func(o *Options) { o.Namespaces = []string{"a", "a"} }, []string{`--namespaces[1]: Duplicate value: "a"`}},
+		{"an unknown fit", func(o *Options) { o.Fit = "best" }, []string{`--fit: Unsupported value: "best": supported values: "constraints", "resources", "none"`}},
+		{"no workers", func(o *Options) { o.Workers = 0 }, []string{"--workers: Invalid value: 0: must be at least 1"}},
+		{"no back-off", func(o *Options) { o.InitialBackoff = 0 }, []string{`--pod-initial-backoff: Invalid value: "0s"`}},
+		{"back-off that shrinks", func(o *Options) { o.MaxBackoff = time.Millisecond }, []string{`--pod-max-backoff: Invalid value: "1ms": must not be less than --pod-initial-backoff`}},
+		{"a port alone", func(o *Options) { o.HTTPBindAddress = "8080" }, []string{`--http-bind-address: Invalid value: "8080"`}},
+		{"a lease without a name", func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"--leader-elect-resource-name: Invalid value"}},
+		{"a lease in a bad namespace", func(o *Options) { o.LeaderElection.ResourceNamespace = "a b" }, []string{"--leader-elect-resource-namespace: Invalid value"}},
+		{"a lock that was removed", func(o *Options) { o.LeaderElection.ResourceLock = "endpoints" }, []string{`--leader-elect-resource-lock: Unsupported value: "endpoints"`}},
+		{"a lease as short as its renewal", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 10 * time.Second }, []string{"--leader-elect-lease-duration: Invalid value"}},
+		{"a lease of less than a second", func(o *Options) {
+			o.LeaderElection.LeaseDuration.Duration = 900 * time.Millisecond
+			o.LeaderElection.RenewDeadline.Duration = 500 * time.Millisecond
+			o.LeaderElection.RetryPeriod.Duration = 100 * time.Millisecond
+		}, []string{`--leader-elect-lease-duration: Invalid value: "900ms": must be at least 1s`}},
+		{"a renewal without time for a retry", func(o *Options) { o.LeaderElection.RetryPeriod.Duration = 9 * time.Second }, []string{"--leader-elect-renew-deadline: Invalid value"}},
+		{"no retry period", func(o *Options) { o.LeaderElection.RetryPeriod.Duration = 0 }, []string{"--leader-elect-retry-period: Invalid value"}},
+		{"three mistakes at once", func(o *Options) { o.SchedulerName, o.Workers, o.Fit = "", -1, "" }, []string{"--scheduler-name", "--workers", "--fit"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := DefaultOptions()
+			tt.change(o)
+			err := o.Validate()
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error is %q, want it to contain %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLeaseFlagsDoNotMatterWithoutElection(t *testing.T) {
+	o := DefaultOptions()
+	o.LeaderElection.LeaderElect = false
+	o.LeaderElection.ResourceName = ""
+	if err := o.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWatchIsAsNarrowAsTheFitAllows: with many pods of other schedulers, what is
+// watched decides how much memory the binder takes.
+func TestWatchIsAsNarrowAsTheFitAllows(t *testing.T) {
+	tests := []struct {
+		name       string
+		fit        Fit
+		namespaces []string
+		selector   string
+		want       []string
+	}{
+		{"all namespaces", FitConstraints, nil, "spec.nodeName=,spec.schedulerName=random-scheduler,status.phase!=Succeeded,status.phase!=Failed", []string{""}},
+		{"two namespaces", FitNone, []string{"a", "b"}, "spec.nodeName=,spec.schedulerName=random-scheduler,status.phase!=Succeeded,status.phase!=Failed", []string{"a", "b"}},
+		{"resources need every pod that has a node", FitResources, []string{"a"}, "status.phase!=Succeeded,status.phase!=Failed", []string{""}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := DefaultOptions()
+			o.Fit, o.Namespaces = tt.fit, tt.namespaces
+			if diff := cmp.Diff(tt.want, o.podNamespaces()); diff != "" {
+				t.Errorf("namespaces (-want,+got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.selector, o.podSelector().String()); diff != "" {
+				t.Errorf("selector (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRightsFollowTheOptions(t *testing.T) {
+	rights := func(change func(*Options)) []string {
+		o := DefaultOptions()
+		change(o)
+		var texts []string
+		for _, r := range o.rights() {
+			texts = append(texts, r.String())
+		}
+		return texts
+	}
+	want := []string{
+		"list nodes", "watch nodes", "list pods", "watch pods",
+		"get pods", "create pods/binding", "patch pods/status",
+		"create events.events.k8s.io", "patch events.events.k8s.io",
+		`get leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
+		`update leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
+		`create leases.coordination.k8s.io in namespace "berth-system"`,
+	}
+	if diff := cmp.Diff(want, rights(func(*Options) {})); diff != "" {
+		t.Errorf("by default (-want,+got):\n%s", diff)
+	}
+	limited := func(o *Options) { o.Namespaces, o.LeaderElection.LeaderElect = []string{"a"}, false }
+	want = []string{
+		"list nodes", "watch nodes", `list pods in namespace "a"`, `watch pods in namespace "a"`,
+		`get pods in namespace "a"`, `create pods/binding in namespace "a"`, `patch pods/status in namespace "a"`,
+		`create events.events.k8s.io in namespace "a"`, `patch events.events.k8s.io in namespace "a"`,
+	}
+	if diff := cmp.Diff(want, rights(limited)); diff != "" {
+		t.Errorf("with one namespace and no election (-want,+got):\n%s", diff)
+	}
+	want[2], want[3] = "list pods", "watch pods"
+	if diff := cmp.Diff(want, rights(func(o *Options) { limited(o); o.Fit = FitResources })); diff != "" {
+		t.Errorf("with one namespace and --fit=resources (-want,+got):\n%s", diff)
+	}
+}
