@@ -80,15 +80,18 @@ clean: ## Remove what the other targets built. Caches of Go stay.
 
 ##@ Test
 
-# Packages whose tests use goroutines of their own run under the race detector.
-# test/ starts whole control planes: without it, and one package at a time,
-# because each of them keeps two cores busy.
+# The race detector is for the code beside the tests. test/ runs without it: what
+# it starts are binaries from bin/. One of its packages at a time, because a
+# control plane with schedulers keeps two cores busy.
 .PHONY: test
 test: build test-unit test-integration ## Run all tests: pkg/ and cmd/ with the race detector, then test/.
 
 .PHONY: test-unit
 test-unit: ## Run the tests beside the code, with the race detector.
-	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./pkg/... ./cmd/...
+	@# Only packages that have tests: go test compiles the others too, and
+	@# cmd/berth-local holds a whole API server.
+	packages=$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./pkg/... ./cmd/...); \
+	  CGO_ENABLED=1 $(GO) test -race -timeout 15m $$packages
 	$(GO) test -timeout 5m ./hack/...
 
 .PHONY: test-integration
