@@ -1,0 +1,110 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestMistakesOnTheCommandLineNameTheFlag(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(broken, []byte("not: [a kubeconfig"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"an unknown fit", []string{"--fit=best"}, []string{"--fit", `"best"`, "constraints"}},
+		{"no workers", []string{"--workers=0"}, []string{"--workers", "at least 1"}},
+		{"workers that are no number", []string{"--workers=many"}, []string{"--workers", `"many"`}},
+		{"a bad namespace", []string{"--namespaces=good,Bad"}, []string{"--namespaces[1]", `"Bad"`}},
+		{"an empty list of namespaces", []string{"--namespaces="}, []string{"--namespaces", "Required"}},
+		{"no scheduler name", []string{"--scheduler-name="}, []string{"--scheduler-name", "Required"}},
+		{"a negative rate", []string{"--kube-api-qps=-1"}, []string{"--kube-api-qps", "-1"}},
+		{"a rate that is no number", []string{"--kube-api-qps=NaN"}, []string{"--kube-api-qps", "NaN"}},
+		{"no burst", []string{"--kube-api-burst=0"}, []string{"--kube-api-burst", "at least 1"}},
+		{"a negative seed", []string{"--seed=-1"}, []string{"--seed", "-1"}},
+		{"a back-off without a unit", []string{"--pod-max-backoff=10"}, []string{"--pod-max-backoff", `"10"`}},
+		{"an unknown flag", []string{"--nodes=3"}, []string{"unknown flag: --nodes"}},
+		{"an argument", []string{"default"}, []string{`"default"`}},
+		{"no cluster", nil, []string{"--kubeconfig", "Required"}},
+		{"a kubeconfig that is not there", []string{"--kubeconfig=/does/not/exist"}, []string{"--kubeconfig=/does/not/exist", "no such file"}},
+		{"a kubeconfig that is broken", []string{"--kubeconfig=" + broken}, []string{"--kubeconfig=" + broken}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			// Set in every pod, which this test may run in.
+			t.Setenv("KUBERNETES_SERVICE_HOST", "")
+			cmd := newCommand()
+			cmd.SilenceUsage, cmd.SilenceErrors = true, true
+			cmd.SetArgs(tt.args)
+			err := cmd.ExecuteContext(t.Context())
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error is %q, want it to contain %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var output bytes.Buffer
+	cmd := newCommand()
+	cmd.SetArgs([]string{"--version"})
+	cmd.SetOut(&output)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := output.String(); !strings.HasPrefix(got, "random-scheduler v") || !strings.Contains(got, "(Kubernetes v") {
+		t.Errorf("--version prints %q", got)
+	}
+}
+
+// TestNoLimitIsNotClientGosDefault: client-go takes a QPS of 0 for 5.
+func TestNoLimitIsNotClientGosDefault(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	const content = `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a"}}],"clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}}]}`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for qps, want := range map[float32]float32{0: -1, 7.5: 7.5} {
+		config, err := (&clientOptions{kubeconfig: file, qps: qps, burst: 1}).restConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.QPS != want {
+			t.Errorf("--kube-api-qps=%v gives a QPS of %v, want %v", qps, config.QPS, want)
+		}
+	}
+}
+
+// TestReadmeListsEveryFlag: a flag that is not in the table does not exist for
+// its users.
+func TestReadmeListsEveryFlag(t *testing.T) {
+	content, err := os.ReadFile("../../pkg/randombinder/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newCommand().Flags().VisitAll(func(flag *pflag.Flag) {
+		switch {
+		case strings.HasPrefix(flag.Name, "leader-elect-"), strings.HasPrefix(flag.Name, "log"), flag.Name == "v", flag.Name == "vmodule":
+			return // Kubernetes' own, named there as groups
+		}
+		if want := "`--" + flag.Name + "`"; !strings.Contains(string(content), want) {
+			t.Errorf("the README does not mention %s", want)
+		}
+	})
+}
