@@ -1,0 +1,215 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package randombinder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/randombinder"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// errFault is what a faulty connection returns.
+var errFault = errors.New("connection lost by the test")
+
+// interceptor stands between the binder and the API server.
+type interceptor struct {
+	next http.RoundTripper
+	// onBinding handles the nth Binding of a pod, n from 1.
+	onBinding func(pod string, n int, send func() (*http.Response, error)) (*http.Response, error)
+
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (i *interceptor) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method != http.MethodPost || !strings.HasSuffix(request.URL.Path, "/binding") {
+		return i.next.RoundTrip(request)
+	}
+	pod := path.Base(path.Dir(request.URL.Path))
+	i.mu.Lock()
+	i.seen[pod]++
+	n := i.seen[pod]
+	i.mu.Unlock()
+	return i.onBinding(pod, n, func() (*http.Response, error) { return i.next.RoundTrip(request) })
+}
+
+// runFaulty runs the binder inside the test, with its own credential and a faulty
+// connection, until the test ends.
+func runFaulty(t *testing.T, c *framework.Cluster, change func(*randombinder.Options),
+	onBinding func(pod string, n int, send func() (*http.Response, error)) (*http.Response, error),
+) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", c.ServiceAccountKubeconfig(t, names.Namespace, names.RandomScheduler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &interceptor{next: next, onBinding: onBinding, seen: map[string]int{}}
+	})
+	options := randombinder.DefaultOptions()
+	options.Seed = 1
+	options.HTTPBindAddress = "0"
+	options.LeaderElection.LeaderElect = false
+	options.InitialBackoff, options.MaxBackoff = 10*time.Millisecond, 100*time.Millisecond
+	change(options)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- randombinder.Run(ctx, config, options) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the binder ended with %v", err)
+		}
+	})
+}
+
+// TestLostAnswersNeverBindTwice loses requests and answers in every way, and
+// lets some requests arrive after the next one for the same pod.
+func TestLostAnswersNeverBindTwice(t *testing.T) {
+	const pods = 300
+	c := start(t, framework.Options{NodeCount: 10})
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 1))
+	late := map[string]func(){}
+	faults := map[string]int{}
+	runFaulty(t, c, func(o *randombinder.Options) { o.Fit, o.Workers = randombinder.FitResources, 20 },
+		func(pod string, n int, send func() (*http.Response, error)) (*http.Response, error) {
+			mu.Lock()
+			fault := rng.IntN(5)
+			overtaken := late[pod]
+			delete(late, pod)
+			if n > 3 {
+				fault = 0
+			}
+			mu.Unlock()
+			if overtaken != nil {
+				overtaken()
+			}
+			count := func(name string) {
+				mu.Lock()
+				defer mu.Unlock()
+				faults[name]++
+			}
+			switch fault {
+			case 1:
+				count("answer lost")
+				response, err := send()
+				if err == nil {
+					response.Body.Close()
+				}
+				return nil, errFault
+			case 2:
+				count("request lost")
+				return nil, errFault
+			case 3:
+				count("gateway time-out after it was done")
+				response, err := send()
+				if err == nil {
+					response.Body.Close()
+				}
+				return &http.Response{StatusCode: http.StatusGatewayTimeout, Body: http.NoBody, Header: http.Header{}}, nil
+			case 4:
+				count("arrives later")
+				mu.Lock()
+				defer mu.Unlock()
+				late[pod] = func() {
+					if response, err := send(); err == nil {
+						response.Body.Close()
+					}
+				}
+				return nil, errFault
+			}
+			return send()
+		})
+	createMany(t, c, pods, "pod")
+	waitAllBound(t, c, "default", pods)
+
+	mu.Lock()
+	defer mu.Unlock()
+	t.Logf("faults: %v", faults)
+	if len(faults) != 4 {
+		t.Errorf("only these faults happened: %v", faults)
+	}
+	requireBoundOnce(t, c, list(t, c, "default"))
+	asked := map[string]string{}
+	for _, b := range bindings(t, c) {
+		if first, ok := asked[b.pod]; ok && first != b.node {
+			t.Errorf("pod %s was sent to %s and to %s", b.pod, first, b.node)
+		}
+		asked[b.pod] = b.node
+	}
+}
+
+// TestBinderYieldsToOthers has somebody else bind or delete each pod just before
+// the binder's own Binding arrives.
+func TestBinderYieldsToOthers(t *testing.T) {
+	const pods = 30
+	c := start(t, framework.Options{NodeCount: 3})
+	var mu sync.Mutex
+	attempts := map[string]int{}
+	runFaulty(t, c, func(*randombinder.Options) {},
+		func(pod string, _ int, send func() (*http.Response, error)) (*http.Response, error) {
+			mu.Lock()
+			attempts[pod]++
+			mu.Unlock()
+			var err error
+			if strings.HasPrefix(pod, "deleted") {
+				err = c.Client.CoreV1().Pods("default").Delete(context.WithoutCancel(t.Context()), pod, metav1.DeleteOptions{})
+			} else if strings.HasPrefix(pod, "bound") {
+				err = c.Client.CoreV1().Pods("default").Bind(context.WithoutCancel(t.Context()), &corev1.Binding{
+					ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"},
+				}, metav1.CreateOptions{})
+			}
+			if err != nil {
+				return nil, fmt.Errorf("the test's own request: %w", err)
+			}
+			return send()
+		})
+	createMany(t, c, pods, "bound")
+	createMany(t, c, pods, "deleted")
+	createMany(t, c, pods, "own")
+	waitAllBound(t, c, "default", 2*pods)
+	for i := range pods {
+		c.WaitForPodGone(t, "default", fmt.Sprintf("deleted-%d", i))
+		c.WaitForPodScheduled(t, "default", fmt.Sprintf("own-%d", i))
+		if got := c.WaitForPodScheduled(t, "default", fmt.Sprintf("bound-%d", i)).Spec.NodeName; got != "node-0" {
+			t.Errorf("bound-%d is on %s, want node-0", i, got)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for pod, n := range attempts {
+		if n != 1 {
+			t.Errorf("pod %s was tried %d times, want once", pod, n)
+		}
+	}
+	events, err := podEvents(t.Context(), c, "", "Scheduled")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		if name := events[i].InvolvedObject.Name; !strings.HasPrefix(name, "own-") {
+			t.Errorf("the binder claims to have scheduled %s", name)
+		}
+	}
+}
