@@ -60,8 +60,7 @@ func TestLeaving(t *testing.T) {
 
 	t.Run("the README's command lists who waits", func(t *testing.T) {
 		command := readmeLine(t, "kubectl get pods -A --field-selector spec.schedulerName="+names.Scheduler+",status.phase=Pending")
-		args := append(strings.Fields(command)[1:], "-o", "name")
-		if diff := cmp.Diff("pod/latecomer", strings.TrimSpace(c.Kubectl(t, args...))); diff != "" {
+		if diff := cmp.Diff("pod/latecomer", podNames(t, c, command)); diff != "" {
 			t.Errorf("unexpected list (-want,+got):\n%s", diff)
 		}
 	})
@@ -74,8 +73,7 @@ func TestLeaving(t *testing.T) {
 		waitForHello(t, c, corev1.DefaultSchedulerName)
 
 		command := readmeLine(t, "kubectl get pods -A --field-selector spec.schedulerName="+names.Scheduler+"`")
-		args := append(strings.Fields(command)[1:], "-o", "name")
-		if diff := cmp.Diff("pod/latecomer", strings.TrimSpace(c.Kubectl(t, args...))); diff != "" {
+		if diff := cmp.Diff("pod/latecomer", podNames(t, c, command)); diff != "" {
 			t.Errorf("unexpected list of pods that still name Berth (-want,+got):\n%s", diff)
 		}
 	})
@@ -112,6 +110,14 @@ func waitForHello(t *testing.T, c *framework.Cluster, schedulerName string) map[
 		return len(runs) == 2, nil
 	})
 	return runs
+}
+
+// podNames runs a kubectl command that lists pods and returns their names.
+func podNames(t *testing.T, c *framework.Cluster, command string) string {
+	t.Helper()
+	args := strings.Fields(command)[1:]
+	args = append(args, "-o", "name")
+	return strings.TrimSpace(c.Kubectl(t, args...))
 }
 
 // readmeLine fails unless manifests/README.md contains the command.

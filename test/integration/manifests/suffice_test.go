@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -194,6 +195,7 @@ func TestRolesSuffice(t *testing.T) {
 	install.Apply(t, c, "base")
 	scheduler := install.Start(t, c)
 	scheduler.WaitReady(t)
+	checkProbes(t, scheduler)
 
 	c.Apply(t, workload)
 	c.Apply(t, victim)
@@ -243,6 +245,19 @@ func TestRolesSuffice(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rights that were granted and not used (-want,+got):\n%s", diff)
+	}
+}
+
+// checkProbes asks what the kubelet will ask, and like the kubelet without saying
+// who it is.
+func checkProbes(t *testing.T, scheduler *install.Scheduler) {
+	t.Helper()
+	container := find[appsv1.Deployment](t, build(t, install.Path("manifests/base")), "Deployment", names.Scheduler).Spec.Template.Spec.Containers[0]
+	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+		code, body, err := scheduler.Get(t.Context(), probe.HTTPGet.Path, "")
+		if err != nil || code != http.StatusOK {
+			t.Errorf("%s: want 200, got %d %s %v", probe.HTTPGet.Path, code, body, err)
+		}
 	}
 }
 
