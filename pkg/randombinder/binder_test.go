@@ -5,6 +5,7 @@ package randombinder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -153,7 +154,7 @@ func TestRefusedBindingIsReportedAndTriedAgain(t *testing.T) {
 		if refusals--; action.GetSubresource() != "binding" || refusals < 0 {
 			return false, nil, nil
 		}
-		return true, nil, apierrors.NewForbidden(corev1.Resource("pods/binding"), "p", fmt.Errorf("a policy says no, 100%% sure"))
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods/binding"), "p", errors.New("a policy says no, 100% sure"))
 	})
 	options := DefaultOptions()
 	options.InitialBackoff = time.Millisecond

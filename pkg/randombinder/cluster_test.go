@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -397,7 +398,7 @@ func TestConcurrentUseNeverOvercommits(t *testing.T) {
 		wg.Go(func() {
 			rng := NewRand(uint64(worker) + 1)
 			for i := range 300 {
-				pod := pendingPodObject(fmt.Sprintf("pod-%d-%d", worker, i), withRequests("cpu", fmt.Sprint(1+rng.IntN(4))))
+				pod := pendingPodObject(fmt.Sprintf("pod-%d-%d", worker, i), withRequests("cpu", strconv.Itoa(1+rng.IntN(4))))
 				c.applyPod(pod)
 				got := c.choose(logger, keyOf(pod))
 				if over := overcommitted(c, nodes); over != "" {

@@ -41,9 +41,8 @@ type ask struct {
 	requests corev1.ResourceList
 }
 
-// check returns the first cause for which fit keeps the node from the pod. free
-// is what the node's pods leave of one resource; it is called for FitResources
-// only.
+// check returns the first cause for which fit keeps the node from the pod. used
+// is what the node's pods take of it already; only FitResources looks at it.
 func (a *ask) check(logger klog.Logger, fit Fit, node *corev1.Node, used corev1.ResourceList) refusal {
 	if !isReady(node) {
 		return notReady
@@ -121,11 +120,11 @@ func (a *ask) explain(logger klog.Logger, fit Fit, nodes []*corev1.Node, used fu
 	for _, node := range nodes {
 		cause := a.check(logger, fit, node, used(node.Name))
 		counts[cause]++
-		switch cause {
-		case tainted:
+		if cause == tainted {
 			taint, _ := a.untolerated(logger, node)
 			taints.Insert(taint.ToString())
-		case full:
+		}
+		if cause == full {
 			for _, name := range lacking(a.requests, node.Status.Allocatable, used(node.Name), len(a.requests)) {
 				resources.Insert(string(name))
 			}

@@ -5,6 +5,7 @@ package randombinder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -78,8 +79,8 @@ func lead(ctx context.Context, client kubernetes.Interface, config componentbase
 	if election.Err() == nil {
 		// Nobody ended the election, so the lease was lost, and work is being
 		// stopped.
-		<-result
-		return fmt.Errorf("lost the lease %s/%s: another replica may bind from now on", config.ResourceNamespace, config.ResourceName)
+		return errors.Join(<-result,
+			fmt.Errorf("lost the lease %s/%s: another replica may bind from now on", config.ResourceNamespace, config.ResourceName))
 	}
 	select {
 	case err := <-result:

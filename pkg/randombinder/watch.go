@@ -6,6 +6,7 @@ package randombinder
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -25,15 +26,7 @@ func (o *Options) wants(pod *corev1.Pod) bool {
 
 // watchesNamespace reports whether pods of the namespace are to be bound.
 func (o *Options) watchesNamespace(namespace string) bool {
-	if len(o.Namespaces) == 0 {
-		return true
-	}
-	for _, ns := range o.Namespaces {
-		if ns == namespace {
-			return true
-		}
-	}
-	return false
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
 // podNamespaces returns the namespaces to watch pods in. FitResources needs

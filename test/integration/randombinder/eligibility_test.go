@@ -24,13 +24,6 @@ const longBackoff = "--pod-initial-backoff=1h"
 
 const maxBackoff = "--pod-max-backoff=1h"
 
-func patchNode(t *testing.T, c *framework.Cluster, name, patch string) {
-	t.Helper()
-	if _, err := c.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // setReady writes the Ready condition of a node with a custom status.
 func setReady(t *testing.T, c *framework.Cluster, name string, status corev1.ConditionStatus) {
 	t.Helper()

@@ -160,7 +160,7 @@ func TestLostAnswersNeverBindTwice(t *testing.T) {
 	}
 }
 
-// TestBinderYieldsToOthers has somebody else bind or delete each pod just before
+// TestBinderYieldsToOthers has somebody else bind, delete or replace a pod just before
 // the binder's own Binding arrives.
 func TestBinderYieldsToOthers(t *testing.T) {
 	const pods = 30
@@ -168,15 +168,20 @@ func TestBinderYieldsToOthers(t *testing.T) {
 	var mu sync.Mutex
 	attempts := map[string]int{}
 	runFaulty(t, c, func(*randombinder.Options) {},
-		func(pod string, _ int, send func() (*http.Response, error)) (*http.Response, error) {
+		func(pod string, n int, send func() (*http.Response, error)) (*http.Response, error) {
 			mu.Lock()
 			attempts[pod]++
 			mu.Unlock()
+			ctx, pods := context.WithoutCancel(t.Context()), c.Client.CoreV1().Pods("default")
 			var err error
-			if strings.HasPrefix(pod, "deleted") {
-				err = c.Client.CoreV1().Pods("default").Delete(context.WithoutCancel(t.Context()), pod, metav1.DeleteOptions{})
-			} else if strings.HasPrefix(pod, "bound") {
-				err = c.Client.CoreV1().Pods("default").Bind(context.WithoutCancel(t.Context()), &corev1.Binding{
+			switch kind, _, _ := strings.Cut(pod, "-"); {
+			case kind == "deleted", kind == "reborn" && n == 1:
+				err = pods.Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+				if kind == "reborn" && err == nil {
+					_, err = pods.Create(ctx, newPod(pod), metav1.CreateOptions{})
+				}
+			case kind == "bound":
+				err = pods.Bind(ctx, &corev1.Binding{
 					ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"},
 				}, metav1.CreateOptions{})
 			}
@@ -188,7 +193,9 @@ func TestBinderYieldsToOthers(t *testing.T) {
 	createMany(t, c, pods, "bound")
 	createMany(t, c, pods, "deleted")
 	createMany(t, c, pods, "own")
-	waitAllBound(t, c, "default", 2*pods)
+	// Another pod takes over the name: the Binding was not meant for it.
+	createMany(t, c, pods, "reborn")
+	waitAllBound(t, c, "default", 3*pods)
 	for i := range pods {
 		c.WaitForPodGone(t, "default", fmt.Sprintf("deleted-%d", i))
 		c.WaitForPodScheduled(t, "default", fmt.Sprintf("own-%d", i))
@@ -199,8 +206,12 @@ func TestBinderYieldsToOthers(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for pod, n := range attempts {
-		if n != 1 {
-			t.Errorf("pod %s was tried %d times, want once", pod, n)
+		want := 1
+		if strings.HasPrefix(pod, "reborn") {
+			want = 2
+		}
+		if n != want {
+			t.Errorf("Bindings of pod %s were sent %d times, want %d", pod, n, want)
 		}
 	}
 	events, err := podEvents(t.Context(), c, "", "Scheduled")
@@ -208,7 +219,7 @@ func TestBinderYieldsToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range events {
-		if name := events[i].InvolvedObject.Name; !strings.HasPrefix(name, "own-") {
+		if name := events[i].InvolvedObject.Name; !strings.HasPrefix(name, "own-") && !strings.HasPrefix(name, "reborn-") {
 			t.Errorf("the binder claims to have scheduled %s", name)
 		}
 	}

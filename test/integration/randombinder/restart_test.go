@@ -128,6 +128,49 @@ func TestReplicasBindEachPodOnce(t *testing.T) {
 	requireScheduledEvents(t, c, all)
 }
 
+func TestReplicaStopsInOrder(t *testing.T) {
+	c := start(t, framework.Options{NodeCount: 1})
+	holder := func() string {
+		return c.Kubectl(t, "get", "lease", "random-scheduler", "-n", "berth-system", "-o", "jsonpath={.spec.holderIdentity}")
+	}
+	leader := run(t, c, quickElection...)
+	standby := launch(t, c, quickElection...)
+	standby.WaitForOutput(t, framework.WaitTimeout, "Attempting to acquire leader lease")
+	held := holder()
+	if code := standby.Stop(t); code != 0 {
+		t.Errorf("the standby's exit code is %d after SIGTERM, want 0", code)
+	}
+	if got := holder(); got != held || held == "" {
+		t.Errorf("the lease is held by %q, then by %q", held, got)
+	}
+	create(t, c, newPod("pod"))
+	c.WaitForPodScheduled(t, "default", "pod")
+	if code := leader.Stop(t); code != 0 {
+		t.Errorf("the leader's exit code is %d after SIGTERM, want 0", code)
+	}
+	if got := holder(); got != "" {
+		t.Errorf("the lease is still held by %q after its holder has ended", got)
+	}
+}
+
+// TestLeaderThatCannotRenewEnds: another replica may hold the lease by then.
+func TestLeaderThatCannotRenewEnds(t *testing.T) {
+	c := start(t, framework.Options{NodeCount: 1})
+	p := run(t, c, quickElection...)
+	if err := c.KillComponent(controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.Wait(t, framework.WaitTimeout); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if want := "lost the lease berth-system/random-scheduler"; !strings.Contains(p.Output(), want) {
+		t.Errorf("output does not contain %q", want)
+	}
+	if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // requireScheduledEvents fails if a pod has two events Scheduled, or if more are
 // missing than a killed leader can have had in its hands.
 func requireScheduledEvents(t *testing.T, c *framework.Cluster, pods []corev1.Pod) {
