@@ -41,9 +41,7 @@ func TestManifestsApply(t *testing.T) {
 			}
 
 			c.Kubectl(t, "delete", "-k", path)
-			if dir != "namespace" { // which went with it
-				return
-			}
+			// The namespace is part of each.
 			_, err := c.Client.CoreV1().Namespaces().Get(t.Context(), names.Namespace, metav1.GetOptions{})
 			if !apierrors.IsNotFound(err) {
 				t.Errorf("after kubectl delete -k, the namespace is still there: %v", err)

@@ -79,6 +79,30 @@ func TestLeaving(t *testing.T) {
 	})
 }
 
+// TestLeavingWithoutTheRandomScheduler: the two share a namespace, and one of them
+// can go alone.
+func TestLeavingWithoutTheRandomScheduler(t *testing.T) {
+	c := framework.Start(t, framework.Options{})
+	install.Apply(t, c, "base")
+	install.Apply(t, c, "random-scheduler")
+	command := readmeLine(t, "kubectl delete -k manifests/base -l app.kubernetes.io/name="+names.Scheduler)
+	c.Kubectl(t, strings.Fields(command)[1:]...)
+
+	left := map[string]bool{}
+	for _, r := range build(t, install.Path("manifests/random-scheduler")).Resources() {
+		left[r.CurId().String()] = true
+		c.Kubectl(t, "get", r.GetKind(), r.GetName(), "--namespace="+r.GetNamespace())
+	}
+	for _, r := range build(t, install.Path("manifests/base")).Resources() {
+		if left[r.CurId().String()] {
+			continue // the namespace
+		}
+		if got := c.KubectlErr(t, "get", r.GetKind(), r.GetName(), "--namespace="+r.GetNamespace()); !strings.Contains(got, "NotFound") {
+			t.Errorf("%s %s: want NotFound, got %s", r.GetKind(), r.GetName(), got)
+		}
+	}
+}
+
 // run is what must not change about a running pod.
 type run struct {
 	Node     string
