@@ -33,8 +33,10 @@ const (
 	kwokID = "berth-local-kwok"
 	// podCIDR is where pods get their addresses from.
 	podCIDR = "10.244.0.1/16"
-	// nodeLeaseSeconds is the kubelet's default.
-	nodeLeaseSeconds = 40
+	// nodeLeaseSeconds is eight times the kubelet's. kwok renews a lease when a
+	// quarter of it is over, and at the kubelet's pace thousands of nodes would keep
+	// the API server of one machine busy with nothing else.
+	nodeLeaseSeconds = 320
 	// parallelism is how many pods, and how many nodes, are worked on at a time.
 	parallelism = 16
 )

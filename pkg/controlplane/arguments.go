@@ -70,6 +70,11 @@ func (c *Cluster) arguments(component Component) []string {
 			"--tls-cert-file=" + f.pki(servingCert),
 			"--tls-private-key-file=" + f.pki(servingKey),
 			"--client-ca-file=" + f.pki(caCertFile),
+			"--requestheader-client-ca-file=" + f.pki(frontProxyCertFile),
+			"--requestheader-allowed-names=front-proxy-client",
+			"--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + f.pki(saKeyFile),
 			"--service-account-signing-key-file=" + f.pki(saKeyFile),
@@ -92,6 +97,10 @@ func (c *Cluster) arguments(component Component) []string {
 			"--leader-elect=false",
 			"--secure-port=0",
 			"--profiling=false",
+			// Three times the pace at which kwok renews node leases (nodeLeaseSeconds/4).
+			"--node-monitor-grace-period=4m",
+			// It tells kubelets how long to cache secrets, with a write to every node.
+			"--controllers=*,-ttl-controller",
 			"--kube-api-qps=1000",
 			"--kube-api-burst=2000",
 		}, c.options.ControllerManagerArgs...)

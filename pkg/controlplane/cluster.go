@@ -87,7 +87,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	defer cancel()
 	logger := klog.FromContext(ctx)
 
-	if err := c.prepare(); err != nil {
+	if err := c.prepare(ctx); err != nil {
 		return err
 	}
 	for _, component := range Components() {
@@ -115,11 +115,30 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.waitNodes(ctx)
+	if err := c.waitNodes(ctx); err != nil {
+		return err
+	}
+	return c.publishKubeconfig()
+}
+
+// publishKubeconfig writes the file that was asked for. It comes last, so that
+// whoever waits for the file finds a control plane behind it.
+func (c *Cluster) publishKubeconfig() error {
+	if c.options.Kubeconfig == "" {
+		return nil
+	}
+	content, err := os.ReadFile(c.AdminKubeconfig())
+	if err != nil {
+		return unwritable(c.folder.root, err)
+	}
+	if err := writeFile(c.options.Kubeconfig, content); err != nil {
+		return fmt.Errorf("--kubeconfig %s: cannot write the file: %w", c.options.Kubeconfig, err)
+	}
+	return nil
 }
 
 // prepare writes every file that the components read.
-func (c *Cluster) prepare() error {
+func (c *Cluster) prepare(ctx context.Context) error {
 	now := time.Now()
 	for _, component := range Components() {
 		// One log a run: what an earlier run said explains nothing about this one.
@@ -134,21 +153,15 @@ func (c *Cluster) prepare() error {
 	if err != nil {
 		previous = "" // the first start in this folder
 	}
-	if c.port, err = choosePort(c.options.Port, previous); err != nil {
+	if c.port, err = choosePort(ctx, c.options.Port, previous, portPatience); err != nil {
 		return err
 	}
 	ca, err := ensurePKI(c.folder, now)
 	if err != nil {
 		return err
 	}
-	admin, err := writeKubeconfigs(c.folder, ca, now, c.Server())
-	if err != nil {
+	if err := writeKubeconfigs(c.folder, ca, now, c.Server()); err != nil {
 		return err
-	}
-	if c.options.Kubeconfig != "" {
-		if err := writeFile(c.options.Kubeconfig, admin); err != nil {
-			return fmt.Errorf("--kubeconfig %s: cannot write the file: %w", c.options.Kubeconfig, err)
-		}
 	}
 	if c.config, err = AdminConfig(c.folder.root); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -76,7 +77,8 @@ func ServiceAccountKubeconfig(ctx context.Context, dataDir, namespace, name stri
 }
 
 // AdminConfig returns the administrator's client configuration for the control
-// plane of dataDir, without a client-side rate limit.
+// plane of dataDir, without a client-side rate limit and with protobuf for the
+// types that have it.
 func AdminConfig(dataDir string) (*rest.Config, error) {
 	f := &folder{root: dataDir}
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig("admin"))
@@ -84,6 +86,8 @@ func AdminConfig(dataDir string) (*rest.Config, error) {
 		return nil, notACluster(dataDir, err)
 	}
 	config.QPS = -1
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return config, nil
 }
 

@@ -70,9 +70,8 @@ func encodeKubeconfig(config *clientcmdapi.Config) ([]byte, error) {
 }
 
 // writeKubeconfigs writes the kubeconfig of every client that the control plane
-// needs into the folder, and returns the administrator's.
-func writeKubeconfigs(f *folder, ca *authority, now time.Time, server string) ([]byte, error) {
-	var admin []byte
+// needs into the folder.
+func writeKubeconfigs(f *folder, ca *authority, now time.Time, server string) error {
 	for _, client := range []struct {
 		file, user string
 		groups     []string
@@ -83,16 +82,13 @@ func writeKubeconfigs(f *folder, ca *authority, now time.Time, server string) ([
 	} {
 		config, err := ca.clientKubeconfig(now, server, client.user, client.groups)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := writeFile(f.kubeconfig(client.file), config); err != nil {
-			return nil, unwritable(f.root, err)
-		}
-		if client.file == "admin" {
-			admin = config
+			return unwritable(f.root, err)
 		}
 	}
-	return admin, nil
+	return nil
 }
 
 // writeFile replaces path as a whole: a reader sees the old file or the new one.

@@ -62,6 +62,9 @@ func completeNode(node *corev1.Node) {
 	setDefault(&node.Labels, corev1.LabelHostname, node.Name)
 	setDefault(&node.Labels, corev1.LabelOSStable, "linux")
 	setDefault(&node.Labels, corev1.LabelArchStable, "amd64")
+	// The controller-manager copies these two if they are missing: a write a node.
+	setDefault(&node.Labels, "beta.kubernetes.io/os", node.Labels[corev1.LabelOSStable])
+	setDefault(&node.Labels, "beta.kubernetes.io/arch", node.Labels[corev1.LabelArchStable])
 	if node.Status.Allocatable == nil {
 		node.Status.Allocatable = node.Status.Capacity.DeepCopy()
 	}

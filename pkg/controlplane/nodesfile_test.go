@@ -101,7 +101,7 @@ items:
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        "worker",
-				Labels:      map[string]string{"kubernetes.io/hostname": "worker.example.com", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"},
+				Labels:      map[string]string{"kubernetes.io/hostname": "worker.example.com", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"},
 				Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
 			},
 			Spec:   corev1.NodeSpec{PodCIDR: "10.1.0.0/24", Unschedulable: true},
@@ -111,7 +111,7 @@ items:
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        "other",
-				Labels:      map[string]string{"kubernetes.io/hostname": "other", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"},
+				Labels:      map[string]string{"kubernetes.io/hostname": "other", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"},
 				Annotations: map[string]string{"kwok.x-k8s.io/node": "fake", "kwok.x-k8s.io/status": "custom"},
 			},
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: "Ready", Status: "Unknown"}}},

@@ -25,6 +25,10 @@ import (
 const (
 	caCertFile = "ca.crt"
 	caKeyFile  = "ca.key"
+	// Whoever holds the key to this one may speak for any user. There is no
+	// aggregated API server here, so nobody does; but clients look for the
+	// certificate, and complain when there is none.
+	frontProxyCertFile = "front-proxy-ca.crt"
 	// The signing key lives as long as the folder: a new one would invalidate
 	// every token that was handed out.
 	saKeyFile     = "service-account.key"
@@ -48,6 +52,9 @@ func ensurePKI(f *folder, now time.Time) (*authority, error) {
 		ca, err = createAuthority(f)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := ensureFrontProxyCert(f); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(f.pki(saKeyFile)); errors.Is(err, fs.ErrNotExist) {
@@ -99,21 +106,13 @@ func loadAuthority(f *folder, now time.Time) (*authority, error) {
 }
 
 func createAuthority(f *folder) (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, certPEM, err := newAuthority("berth-local-ca")
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate authority's key: %w", err)
+		return nil, err
 	}
-	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "berth-local-ca"}, key)
-	if err != nil {
-		return nil, fmt.Errorf("making the certificate authority: %w", err)
-	}
-	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(ca.key)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the certificate authority's key: %w", err)
-	}
-	certPEM, err := certutil.EncodeCertificates(cert)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the certificate authority: %w", err)
 	}
 	// The key first: a folder with a certificate is a folder with both.
 	if err := errors.Join(
@@ -122,7 +121,39 @@ func createAuthority(f *folder) (*authority, error) {
 	); err != nil {
 		return nil, unwritable(f.root, err)
 	}
-	return &authority{cert: cert, key: key}, nil
+	return ca, nil
+}
+
+// ensureFrontProxyCert makes a certificate authority and forgets its key.
+func ensureFrontProxyCert(f *folder) error {
+	path := f.pki(frontProxyCertFile)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, certPEM, err := newAuthority("berth-local-front-proxy-ca")
+	if err != nil {
+		return err
+	}
+	if err := certutil.WriteCert(path, certPEM); err != nil {
+		return unwritable(f.root, err)
+	}
+	return nil
+}
+
+// newAuthority makes a certificate authority that lives for ten years.
+func newAuthority(name string) (ca *authority, certPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the key of %s: %w", name, err)
+	}
+	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name}, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making %s: %w", name, err)
+	}
+	if certPEM, err = certutil.EncodeCertificates(cert); err != nil {
+		return nil, nil, fmt.Errorf("encoding %s: %w", name, err)
+	}
+	return &authority{cert: cert, key: key}, certPEM, nil
 }
 
 // issue signs a certificate for a new key. The template says who and what for;

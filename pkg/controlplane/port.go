@@ -4,12 +4,14 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/url"
 	"strconv"
+	"time"
 )
 
 // Automatic ports come from below the range in which kernels choose the local
@@ -21,20 +23,48 @@ const (
 	portTries = 200
 )
 
+// portPatience is how long to wait for the port of the last run: after a SIGKILL
+// of berth-local the kernel may take a moment to close what its children held.
+const portPatience = 3 * time.Second
+
 // choosePort returns the port for the API server. A wanted port that is taken is
-// an error that names the flag; previous, the server of the last run, is taken
-// again when it is free; else any free port is.
-func choosePort(wanted int, previous string) (int, error) {
+// an error that names the flag; the port of previous, the server of the last run,
+// is taken again when it gets free within patience; else any free port is.
+func choosePort(ctx context.Context, wanted int, previous string, patience time.Duration) (int, error) {
+	last := portOf(previous)
 	if wanted != 0 {
-		if err := probePort(wanted); err != nil {
+		if wanted != last {
+			patience = 0
+		}
+		if err := awaitPort(ctx, wanted, patience); err != nil {
 			return 0, fmt.Errorf("--port %d: 127.0.0.1:%d cannot be used: %w: choose another port, or leave --port out to get a free one", wanted, wanted, err)
 		}
 		return wanted, nil
 	}
-	if port := portOf(previous); port != 0 && probePort(port) == nil {
-		return port, nil
+	if last != 0 && awaitPort(ctx, last, patience) == nil {
+		return last, nil
 	}
 	return FreePort()
+}
+
+// awaitPort waits until nothing listens on a port; after patience it says why the
+// port cannot be used.
+func awaitPort(ctx context.Context, port int, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := probePort(port)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-ticker.C:
+		}
+	}
 }
 
 // FreePort returns a port of 127.0.0.1 that nothing listened on a moment ago.

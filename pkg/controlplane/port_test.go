@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 )
 
 func listen(t *testing.T) (port int) {
@@ -18,6 +19,28 @@ func listen(t *testing.T) (port int) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func TestChoosePortWaitsForTheLastOne(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("asked for=%v", asked), func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			port := listener.Addr().(*net.TCPAddr).Port
+			wanted := 0
+			if asked {
+				wanted = port
+			}
+			// It gets free while choosePort waits for it, or just before.
+			go func() { _ = listener.Close() }()
+			got, err := choosePort(t.Context(), wanted, fmt.Sprintf("https://127.0.0.1:%d", port), time.Minute)
+			if err != nil || got != port {
+				t.Errorf("want %d, got %d, %v", port, got, err)
+			}
+		})
+	}
 }
 
 func TestChoosePort(t *testing.T) {
@@ -41,7 +64,7 @@ func TestChoosePort(t *testing.T) {
 		{name: "the last one makes no sense", previous: "::"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := choosePort(tt.wanted, tt.previous)
+			got, err := choosePort(t.Context(), tt.wanted, tt.previous, 0)
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 					t.Fatalf("want an error that contains %q, got %v", tt.wantErr, err)

@@ -15,8 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// pollInterval is how often a condition of the start is looked at.
-const pollInterval = 50 * time.Millisecond
+const (
+	// pollInterval is how often a condition of the start is looked at.
+	pollInterval = 50 * time.Millisecond
+	// attemptTimeout bounds one look.
+	attemptTimeout = 10 * time.Second
+	// perNodeInterval is added to it for each node that is waited for: a list of
+	// thousands of nodes is work that would keep the same nodes from getting ready.
+	perNodeInterval = time.Millisecond / 2
+)
 
 // readinessFiles are the files by which a component shows that it is ready.
 func (c *Cluster) readinessFiles(component Component) []string {
@@ -32,7 +39,7 @@ func (c *Cluster) readinessFiles(component Component) []string {
 
 // waitReady waits until a component does its work, or dies, or ctx ends.
 func (c *Cluster) waitReady(ctx context.Context, component Component) error {
-	return c.wait(ctx, string(component), func(ctx context.Context) error {
+	return c.wait(ctx, string(component), pollInterval, func(ctx context.Context) error {
 		switch component {
 		case APIServer:
 			// Ready includes the RBAC bootstrap: it is a post-start hook.
@@ -64,7 +71,8 @@ func (c *Cluster) waitNodes(ctx context.Context) error {
 	if waiting.Len() == 0 {
 		return nil
 	}
-	return c.wait(ctx, "nodes", func(ctx context.Context) error {
+	interval := pollInterval + time.Duration(waiting.Len())*perNodeInterval
+	return c.wait(ctx, "nodes", interval, func(ctx context.Context) error {
 		// From the watch cache: with thousands of nodes etcd need not be asked again and again.
 		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
@@ -101,13 +109,13 @@ func usable(node *corev1.Node) bool {
 
 // wait polls until check returns nil. The death of any component that was not
 // asked to end, ends it too: nothing becomes ready without the rest.
-func (c *Cluster) wait(ctx context.Context, what string, check func(context.Context) error) error {
-	ticker := time.NewTicker(pollInterval)
+func (c *Cluster) wait(ctx context.Context, what string, interval time.Duration, check func(context.Context) error) error {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	var last error
 	for {
 		// A request that hangs must not hide the death of its server.
-		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := check(attempt)
 		cancel()
 		if err == nil {

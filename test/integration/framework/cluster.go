@@ -16,7 +16,7 @@ import (
 )
 
 // failureTail is how many lines of each log a failed test prints.
-const failureTail = 40
+const failureTail = 15
 
 // Options say what a test wants. The zero value is a control plane without nodes.
 type Options struct {

@@ -83,7 +83,8 @@ func (p *Process) Kill() {
 func (p *Process) Signal(signal syscall.Signal) { _ = p.cmd.Process.Signal(signal) }
 
 // Stop sends SIGTERM, waits until the process has ended and returns its exit code,
-// -1 when it died of the signal. One that does not end fails the test.
+// -1 when it died of the signal. One that does not end fails the test. A
+// kube-scheduler without leader election ends with 1 when it is asked to.
 func (p *Process) Stop(tb testing.TB) int {
 	tb.Helper()
 	p.Signal(syscall.SIGTERM)
