@@ -94,6 +94,20 @@ func TestNamespaceIndex(t *testing.T) {
 	}
 }
 
+// A list comes in any order: what counts is the highest version of it.
+func TestNamespaceIndexRemembersTheHighestVersion(t *testing.T) {
+	index := newNamespaceIndex(tenantFacts)
+	index.applyDelivered(nil, makeNamespace("young", "20", nil))
+	index.applyDelivered(nil, makeNamespace("old", "5", nil))
+	index.apply(nil, makeNamespace("deleted-since", "12", nil))
+	index.apply(nil, makeNamespace("brand-new", "21", nil))
+	for name, want := range map[string]bool{"young": true, "old": true, "deleted-since": false, "brand-new": true} {
+		if _, got := index.get(name); got != want {
+			t.Errorf("%s: want known %t, got %t", name, want, got)
+		}
+	}
+}
+
 // namespaceHistory is a sequence of changes as an API server serializes them:
 // each has a higher version than the one before.
 type namespaceHistory struct {

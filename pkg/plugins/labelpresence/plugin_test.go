@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -73,6 +74,12 @@ func TestNewWatchesNamespacesOnlyWhereTheyMatter(t *testing.T) {
 	}{
 		{name: "rules", args: config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}}},
 		{name: "preferences", args: config.LabelPresenceArgs{Preferences: []config.LabelPresencePreference{{Label: "a", Presence: new(true), Weight: 1}}}},
+		{
+			name: "a namespaceSelector that matches all",
+			args: config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{{
+				Labels: []string{"a"}, Presence: new(true), NamespaceSelector: &metav1.LabelSelector{},
+			}}},
+		},
 		{name: "namespaceSelector", args: config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x")}}, want: true},
 		{name: "tenancy", args: config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree)}, want: true},
 	}
