@@ -6,6 +6,7 @@ package randombinder
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,7 +107,7 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 		args    []string
 		reason  string
 		wayOut  string
-		resolve func(*testing.T, *framework.Cluster)
+		resolve func(t *testing.T, c *framework.Cluster, waits, first string)
 	}{
 		{
 			name:    "uncordon",
@@ -114,25 +115,29 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			pod:     tolerateAll,
 			reason:  "1 node(s) cordoned",
 			wayOut:  "kubectl uncordon",
-			resolve: func(t *testing.T, c *framework.Cluster) { c.Kubectl(t, "uncordon", "node-0") },
+			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) { c.Kubectl(t, "uncordon", "node-0") },
 		},
 		{
-			name:    "a label",
-			node:    func(*corev1.Node) {},
-			pod:     func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"device": "gpu"} },
-			reason:  "1 node(s) not matching the pod's nodeSelector or required node affinity",
-			wayOut:  "label a node",
-			resolve: func(t *testing.T, c *framework.Cluster) { c.Kubectl(t, "label", "node", "node-0", "device=gpu") },
+			name:   "a label",
+			node:   func(*corev1.Node) {},
+			pod:    func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"device": "gpu"} },
+			reason: "1 node(s) not matching the pod's nodeSelector or required node affinity",
+			wayOut: "label a node",
+			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
+				c.Kubectl(t, "label", "node", "node-0", "device=gpu")
+			},
 		},
 		{
 			name: "a taint removed",
 			node: func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
 			},
-			pod:     func(*corev1.Pod) {},
-			reason:  "1 node(s) with taint team=db:NoSchedule that the pod does not tolerate",
-			wayOut:  "remove the taint",
-			resolve: func(t *testing.T, c *framework.Cluster) { c.Kubectl(t, "taint", "node", "node-0", "team-") },
+			pod:    func(*corev1.Pod) {},
+			reason: "1 node(s) with taint team=db:NoSchedule that the pod does not tolerate",
+			wayOut: "remove the taint",
+			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
+				c.Kubectl(t, "taint", "node", "node-0", "team-")
+			},
 		},
 		{
 			name: "a toleration added",
@@ -142,9 +147,9 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			pod:    func(*corev1.Pod) {},
 			reason: "1 node(s) with taint team=db:NoSchedule that the pod does not tolerate",
 			wayOut: "add to spec.tolerations",
-			resolve: func(t *testing.T, c *framework.Cluster) {
+			resolve: func(t *testing.T, c *framework.Cluster, waits, _ string) {
 				patch := []byte(`[{"op":"add","path":"/spec/tolerations/-","value":{"key":"team","operator":"Exists"}}]`)
-				if _, err := c.Client.CoreV1().Pods("default").Patch(t.Context(), "waits", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+				if _, err := c.Client.CoreV1().Pods("default").Patch(t.Context(), waits, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -153,11 +158,9 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			name: "a new node",
 			node: func(n *corev1.Node) { n.Spec.Unschedulable = true },
 			pod:  func(*corev1.Pod) {},
-			resolve: func(t *testing.T, c *framework.Cluster) {
+			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
 				node := controlplane.FakeNodes(2)[1]
-				if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), &node, metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				addNode(t, c, &node)
 			},
 			reason: "1 node(s) cordoned",
 			wayOut: "kubectl uncordon",
@@ -171,24 +174,32 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			args:   []string{"--fit=resources"},
 			reason: "1 node(s) with too little cpu left",
 			wayOut: "free or add some",
-			resolve: func(t *testing.T, c *framework.Cluster) {
-				c.Kubectl(t, "delete", "pod", "first", "--wait=false")
+			resolve: func(t *testing.T, c *framework.Cluster, _, first string) {
+				c.Kubectl(t, "delete", "pod", first, "--wait=false")
 			},
 		},
 	}
-	for _, tt := range tests {
+	c := start(t, framework.Options{})
+	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			nodes := controlplane.FakeNodes(1)
-			tt.node(&nodes[0])
-			c := start(t, framework.Options{Nodes: nodes})
-			run(t, c, append(tt.args, longBackoff, maxBackoff)...)
+			// Events stay, so no two pods may have the same name.
+			waits, first := fmt.Sprintf("waits-%d", i), fmt.Sprintf("first-%d", i)
+			node := controlplane.FakeNodes(1)[0]
+			tt.node(&node)
+			addNode(t, c, &node)
+			p := run(t, c, append(tt.args, longBackoff, maxBackoff)...)
+			defer func() {
+				p.Stop(t)
+				c.Kubectl(t, "delete", "pods", "--all", "--force", "--grace-period=0")
+				c.Kubectl(t, "delete", "nodes", "--all")
+			}()
 			if tt.args != nil {
-				create(t, c, newPod("first", tt.pod))
-				c.WaitForPodScheduled(t, "default", "first")
+				create(t, c, newPod(first, tt.pod))
+				c.WaitForPodScheduled(t, "default", first)
 			}
-			create(t, c, newPod("waits", tt.pod))
-			condition := framework.PodScheduledCondition(c.WaitForPodUnschedulable(t, "default", "waits"))
-			event := waitForEvent(t, c, "waits", "FailedScheduling")
+			create(t, c, newPod(waits, tt.pod))
+			condition := framework.PodScheduledCondition(c.WaitForPodUnschedulable(t, "default", waits))
+			event := waitForEvent(t, c, waits, "FailedScheduling")
 			for source, text := range map[string]string{"condition": condition.Message, "event": event.Message} {
 				for _, want := range []string{"0/1 nodes are eligible", tt.reason, tt.wayOut} {
 					if !strings.Contains(text, want) {
@@ -197,17 +208,34 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 				}
 			}
 
-			tt.resolve(t, c)
+			tt.resolve(t, c, waits, first)
 
-			pod := c.WaitForPodScheduled(t, "default", "waits")
+			pod := c.WaitForPodScheduled(t, "default", waits)
 			if got := framework.PodScheduledCondition(pod).Status; got != corev1.ConditionTrue {
 				t.Errorf("PodScheduled is %s after the pod got a node", got)
 			}
-			if got := waitForEvent(t, c, "waits", "Scheduled").Message; !strings.Contains(got, "picked at random from 1 of ") {
+			if got := waitForEvent(t, c, waits, "Scheduled").Message; !strings.Contains(got, "picked at random from 1 of ") {
 				t.Errorf("event says %q, want how the node was picked", got)
 			}
 		})
 	}
+}
+
+// addNode creates a node and waits until kwok has made it ready.
+func addNode(t *testing.T, c *framework.Cluster, node *corev1.Node) {
+	t.Helper()
+	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitForCondition(t, framework.WaitTimeout, node.Name+" to be ready", func() (bool, error) {
+		got, err := c.Client.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(got.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}), nil
+	})
 }
 
 // waitForEvent waits for an event of the pod with that reason.
