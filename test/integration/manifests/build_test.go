@@ -155,6 +155,38 @@ func TestEditedProfileIsARollout(t *testing.T) {
 	}
 }
 
+// TestOverlayInTheReadme builds the overlay that manifests/README.md shows, beside
+// a copy of the repository.
+func TestOverlayInTheReadme(t *testing.T) {
+	content, err := os.ReadFile(install.Path("manifests/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(content), "```yaml\n")
+	overlay, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("manifests/README.md shows no overlay")
+	}
+	root := t.TempDir()
+	for _, dir := range []string{"manifests", "config"} {
+		if err := os.CopyFS(filepath.Join(root, "berth", dir), os.DirFS(install.Path(dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine := filepath.Join(root, "mine")
+	if err := os.Mkdir(mine, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(mine, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deployment := find[appsv1.Deployment](t, build(t, mine), "Deployment", names.Scheduler)
+	want := "registry.example.com/berth-scheduler:v0.1.0"
+	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != want {
+		t.Errorf("the overlay's Deployment runs %q, want %q", got, want)
+	}
+}
+
 // TestTenancyPolicyMatchesProfile: what the policy repeats of the profile must
 // be the same, or the two leave a gap.
 func TestTenancyPolicyMatchesProfile(t *testing.T) {
