@@ -13,7 +13,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -49,18 +48,24 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	var text bytes.Buffer
-	version.Print(&text, program)
+	var showVersion bool
 	cmd := &cobra.Command{
 		Use:           program,
 		Short:         "Run a Kubernetes control plane with simulated nodes on this machine",
-		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArguments,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				version.Print(cmd.OutOrStdout(), program)
+				return nil
+			}
+			return cmd.Help()
+		},
 	}
-	cmd.SetVersionTemplate(text.String())
+	// A flag of our own, not cobra's: the components that are linked in register
+	// a global --version, which cobra would find in place of the one it adds.
+	cmd.Flags().BoolVar(&showVersion, "version", false, "Print Berth's version and that of the Kubernetes compiled in, and exit")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())}
 	})
