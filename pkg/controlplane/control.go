@@ -32,7 +32,9 @@ func (c *Cluster) KillComponent(component Component) error {
 }
 
 // RestartComponent stops a component if it runs, starts it again with the same
-// flags (the API server with the same port), and returns when it is ready.
+// flags (the API server with the same port), and returns when it is ready. When
+// any component dies meanwhile, it returns that *ComponentError, and Failed does
+// not deliver it again.
 func (c *Cluster) RestartComponent(ctx context.Context, component Component) error {
 	if err := c.stopComponent(component); err != nil {
 		return err

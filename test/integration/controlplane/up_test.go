@@ -140,6 +140,9 @@ func TestUpStopsCleanly(t *testing.T) {
 			t.Errorf("no process for %s: %v", name, running)
 		}
 	}
+	// An open watch must not hold up the API server.
+	watch := framework.StartProcess(t, framework.KubectlBinary, "--kubeconfig="+l.kubeconfig, "get", "nodes", "--watch")
+	watch.WaitForOutput(t, framework.WaitTimeout, "node-1")
 	if code := l.Stop(t); code != 0 {
 		t.Errorf("exit code after SIGTERM: want 0, got %d:\n%s", code, l.errors(t))
 	}
