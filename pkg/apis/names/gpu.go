@@ -43,3 +43,7 @@ const (
 // Prefix is what every label, annotation and resource name of ours starts with,
 // apart from GPUDevicesAnnotationPrefix.
 const Prefix = prefix
+
+// GPUDeviceFragment is the key under which GPUDevice signs a pod (KEP-5598). It
+// never appears in the API.
+const GPUDeviceFragment = prefix + "gpu-device"

@@ -43,7 +43,11 @@ const (
 
 // podKeys are the label and annotation keys below Domain that mean something on
 // a pod. A plugin that reads a new one adds it here.
-var podKeys = map[string]struct{}{}
+var podKeys = map[string]struct{}{
+	GPUModelAnnotation:     {},
+	GPUMinMemoryAnnotation: {},
+	GPUAssignedAnnotation:  {},
+}
 
 // IsUnknownPodKey reports whether key, a label or annotation key of a pod, lies
 // in Berth's domain without meaning anything: most likely a typo.
@@ -58,5 +62,9 @@ func IsUnknownPodKey(key string) bool {
 // Known returns every qualified name below Domain, for the test that looks for
 // strays in manifests and documentation.
 func Known() []string {
-	return []string{TenantLabel, TenantNodeLabel, LabelPresenceFragment}
+	return []string{
+		TenantLabel, TenantNodeLabel, LabelPresenceFragment,
+		GPUMilliResource, GPUMemoryResource, GPUModelAnnotation, GPUMinMemoryAnnotation, GPUAssignedAnnotation,
+		GPUDevicesAnnotationPrefix, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
+	}
 }

@@ -64,6 +64,10 @@ func checkDocument(t *testing.T, doc document) {
 			switch args := plugin.Args.(type) {
 			case *runtime.Unknown:
 				t.Errorf("profile %s: the args of %s are of no registered kind", profile.SchedulerName, plugin.Name)
+			case *config.GPUDeviceArgs:
+				if err := validation.ValidateGPUDeviceArgs(field.NewPath(plugin.Name+"Args"), args); err != nil {
+					t.Errorf("profile %s: %v", profile.SchedulerName, err)
+				}
 			case *config.LabelPresenceArgs:
 				if err := validation.ValidateLabelPresenceArgs(field.NewPath(plugin.Name+"Args"), args); err != nil {
 					t.Errorf("profile %s: %v", profile.SchedulerName, err)

@@ -16,8 +16,13 @@ import (
 // Public to allow building arbitrary schemes.
 // All generated defaulters are covering - they call all nested defaulters.
 func RegisterDefaults(scheme *runtime.Scheme) error {
+	scheme.AddTypeDefaultingFunc(&GPUDeviceArgs{}, func(obj interface{}) { SetObjectDefaults_GPUDeviceArgs(obj.(*GPUDeviceArgs)) })
 	scheme.AddTypeDefaultingFunc(&LabelPresenceArgs{}, func(obj interface{}) { SetObjectDefaults_LabelPresenceArgs(obj.(*LabelPresenceArgs)) })
 	return nil
+}
+
+func SetObjectDefaults_GPUDeviceArgs(in *GPUDeviceArgs) {
+	SetDefaults_GPUDeviceArgs(in)
 }
 
 func SetObjectDefaults_LabelPresenceArgs(in *LabelPresenceArgs) {

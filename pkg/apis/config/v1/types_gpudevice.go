@@ -1,0 +1,140 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// GPUDeviceArgs configures the GPUDevice plugin: how nodes describe their
+// devices, how nodes and devices are chosen, and what becomes of pods that ask
+// for none.
+type GPUDeviceArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// DeviceResources are the extended resources that vendors' device plugins
+	// advertise, each a whole device. They are counted by NodeResourcesFit; here
+	// they are constrained by model and memory, and scored. Empty: none is.
+	// Default, when absent: [nvidia.com/gpu]. An empty list means none, which is
+	// why it must survive encoding.
+	// +optional
+	// +listType=atomic
+	DeviceResources []string `json:"deviceResources,omitzero"`
+	// NodeLabels are the labels in which nodes describe their devices.
+	// +optional
+	NodeLabels GPUDeviceNodeLabels `json:"nodeLabels,omitzero"`
+	// ScoringStrategy says by what nodes are scored, and by what a share is given
+	// one device of its node.
+	// +optional
+	ScoringStrategy GPUDeviceScoringStrategy `json:"scoringStrategy,omitzero"`
+	// ExpectedWorkload is what the strategy FragmentationGradient keeps devices
+	// free for. Empty: it is learnt from the pods that ask for devices. It must
+	// be empty with any other strategy.
+	// +optional
+	// +listType=atomic
+	ExpectedWorkload []GPUDeviceWorkloadClass `json:"expectedWorkload,omitempty"`
+	// NonGPUPods says what becomes of pods that ask for no device.
+	// Default: Avoid.
+	// +optional
+	NonGPUPods NonGPUPodPolicy `json:"nonGPUPods,omitempty"`
+}
+
+// GPUDeviceNodeLabels are label keys. The defaults are those that NVIDIA's GPU
+// feature discovery writes.
+type GPUDeviceNodeLabels struct {
+	// Count is the label with the number of devices.
+	// Default: nvidia.com/gpu.count.
+	// +optional
+	Count string `json:"count,omitempty"`
+	// Memory is the label with the memory of each device, in MiB.
+	// Default: nvidia.com/gpu.memory.
+	// +optional
+	Memory string `json:"memory,omitempty"`
+	// Product is the label with the model of all devices.
+	// Default: nvidia.com/gpu.product.
+	// +optional
+	Product string `json:"product,omitempty"`
+	// Replicas is the label with the number of time-slicing replicas of a device;
+	// above 1 a node takes no shares. Default: nvidia.com/gpu.replicas.
+	// +optional
+	Replicas string `json:"replicas,omitempty"`
+	// MIGPrefix is how labels and resources of MIG devices start; a node with
+	// one takes no shares. Default: nvidia.com/mig-.
+	// +optional
+	MIGPrefix string `json:"migPrefix,omitempty"`
+}
+
+// GPUDeviceScoringStrategy says how nodes and devices are chosen.
+type GPUDeviceScoringStrategy struct {
+	// Type is the strategy. Default: FragmentationGradient.
+	// +optional
+	Type GPUDeviceStrategy `json:"type,omitempty"`
+	// Seed makes Random draw another sequence; the same seed draws the same one.
+	// It must be 0 with any other strategy. Default: 0.
+	// +optional
+	Seed int64 `json:"seed,omitempty"`
+}
+
+// GPUDeviceWorkloadClass is a kind of pod that is expected, and how often, in
+// the units in which a pod asks for devices.
+type GPUDeviceWorkloadClass struct {
+	// Weight is the frequency of the class beside the others, 1 to 1000000.
+	// Required.
+	Weight int64 `json:"weight"`
+	// CPU is what the pod requests. Default: 0.
+	// +optional
+	CPU resource.Quantity `json:"cpu,omitzero"`
+	// GPUMilli is as the limit berth.dev/gpu-milli of a container: 1 to 999 for a
+	// share, k times 1000 for k whole devices. 0: derived from GPUMemory; if both
+	// are 0, the class asks for no device.
+	// +optional
+	GPUMilli int64 `json:"gpuMilli,omitempty"`
+	// GPUMemory is as the limit berth.dev/gpu-memory of a container.
+	// 0: derived from GPUMilli.
+	// +optional
+	GPUMemory resource.Quantity `json:"gpuMemory,omitzero"`
+	// GPUModel is as the pod annotation berth.dev/gpu-model. Empty: any model.
+	// +optional
+	GPUModel string `json:"gpuModel,omitempty"`
+	// GPUMinMemory is as the pod annotation berth.dev/gpu-min-memory.
+	// 0: no minimum.
+	// +optional
+	GPUMinMemory resource.Quantity `json:"gpuMinMemory,omitzero"`
+}
+
+// GPUDeviceStrategy is the name of a scoring strategy.
+type GPUDeviceStrategy string
+
+const (
+	// GPUDeviceFragmentationGradient prefers the placement that makes least of the
+	// free devices useless to the expected workload, and among equals the one that
+	// leaves least free.
+	GPUDeviceFragmentationGradient GPUDeviceStrategy = "FragmentationGradient"
+	// GPUDeviceBestFit prefers the placement that leaves least CPU and devices free.
+	GPUDeviceBestFit GPUDeviceStrategy = "BestFit"
+	// GPUDeviceMostAllocated prefers nodes of whose devices most is in use.
+	GPUDeviceMostAllocated GPUDeviceStrategy = "MostAllocated"
+	// GPUDeviceLeastAllocated prefers nodes of whose devices least is in use.
+	GPUDeviceLeastAllocated GPUDeviceStrategy = "LeastAllocated"
+	// GPUDeviceDotProduct prefers nodes whose free amounts are unlike the request.
+	GPUDeviceDotProduct GPUDeviceStrategy = "DotProduct"
+	// GPUDeviceRandom draws a node and a device: the yardstick for the others.
+	GPUDeviceRandom GPUDeviceStrategy = "Random"
+)
+
+// NonGPUPodPolicy says what becomes of pods that ask for no device.
+type NonGPUPodPolicy string
+
+const (
+	// NonGPUPodsAvoid lets them use nodes with devices where they must.
+	NonGPUPodsAvoid NonGPUPodPolicy = "Avoid"
+	// NonGPUPodsForbid keeps them off nodes with devices. Pods of DaemonSets are
+	// exempt.
+	NonGPUPodsForbid NonGPUPodPolicy = "Forbid"
+	// NonGPUPodsAllow leaves them to the other plugins.
+	NonGPUPodsAllow NonGPUPodPolicy = "Allow"
+)
