@@ -59,7 +59,11 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 			continue
 		}
 		for _, plugin := range Plugins() {
-			errs = append(errs, checkEnabled(path, profile, running, plugin)...)
+			enabled := checkEnabled(path, profile, running, plugin)
+			errs = append(errs, enabled...)
+			if len(enabled) == 0 && plugin.checkProfile != nil && runs(running, plugin.Name) {
+				errs = append(errs, plugin.checkProfile(path, profile, running)...)
+			}
 		}
 	}
 	return errs.ToAggregate()
@@ -119,6 +123,13 @@ func checkEnabled(path *field.Path, profile *schedconfig.KubeSchedulerProfile, r
 		}
 	}
 	return nil
+}
+
+// runs reports whether a profile runs the plugin anywhere.
+func runs(running *schedconfig.Plugins, name string) bool {
+	return slices.ContainsFunc(extensionPoints, func(point extensionPoint) bool {
+		return slices.ContainsFunc(point.enabled(running), func(p schedconfig.Plugin) bool { return p.Name == name })
+	})
 }
 
 // extensionPoint is one list of a profile, and how to tell whether a plugin

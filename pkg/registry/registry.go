@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	_ "github.com/berth-scheduler/berth/pkg/apis/config/scheme" // the plugins' arguments decode
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
 
@@ -28,6 +30,9 @@ type Plugin struct {
 	// ValidateArgs validates the plugin's arguments, which must be of the
 	// internal type, and gathers every error below path.
 	ValidateArgs func(path *field.Path, args runtime.Object) error
+	// checkProfile checks a profile that enables the plugin as a whole: what it
+	// says, and what it runs in the end. Nil if the plugin asks nothing of others.
+	checkProfile func(path *field.Path, profile *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins) field.ErrorList
 	// prototype has the plugin's type. Only its method set is looked at: the
 	// extension points at which the plugin has to be enabled.
 	prototype fwk.Plugin
@@ -41,6 +46,13 @@ func Plugins() []Plugin {
 			New:          labelpresence.New,
 			ValidateArgs: typed(validation.ValidateLabelPresenceArgs),
 			prototype:    (*labelpresence.LabelPresence)(nil),
+		},
+		{
+			Name:         gpudevice.Name,
+			New:          gpudevice.New,
+			ValidateArgs: typed(validation.ValidateGPUDeviceArgs),
+			checkProfile: checkGPUDevice,
+			prototype:    (*gpudevice.GPUDevice)(nil),
 		},
 	}
 }

@@ -1,0 +1,237 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-base/metrics"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+const (
+	// maxModels is how many models have a value of the label model of their own,
+	// the first by name. The rest share otherModels: models are node labels, which
+	// anybody with a node can make up.
+	maxModels   = 32
+	otherModels = "other"
+	// unknownModel is the value for nodes without a model label.
+	unknownModel = "unknown"
+)
+
+var (
+	capacityDesc = metrics.NewDesc("berth_gpudevice_capacity_milli",
+		"Thousandths of devices on shared nodes, without cordoned devices, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	allocatedDesc = metrics.NewDesc("berth_gpudevice_allocated_milli",
+		"Thousandths of devices on shared nodes that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	fragmentationDesc = metrics.NewDesc("berth_gpudevice_fragmentation_milli",
+		"Idle thousandths of devices on shared nodes by what they are to the expected workload; only Q3Satisfied is of use to it. Absent while nothing is expected.",
+		[]string{"profile", "cause"}, nil, metrics.ALPHA, "")
+	refusedDesc = metrics.NewDesc("berth_gpudevice_refused_nodes",
+		"Nodes that take nothing because their labels contradict each other, by reason.", []string{"profile", "reason"}, nil, metrics.ALPHA, "")
+	blockedDesc = metrics.NewDesc("berth_gpudevice_blocked_nodes",
+		"Nodes that take no new share because a pod uses devices there without a record of which.", []string{"profile"}, nil, metrics.ALPHA, "")
+	reservationsDesc = metrics.NewDesc("berth_gpudevice_reservations",
+		"Pods that are promised devices and were not seen bound yet.", []string{"profile"}, nil, metrics.ALPHA, "")
+	reservationAgeDesc = metrics.NewDesc("berth_gpudevice_oldest_reservation_seconds",
+		"Age of the oldest promise of devices to a pod that was not seen bound yet; 0 if there is none.", []string{"profile"}, nil, metrics.ALPHA, "")
+)
+
+// theCollector computes the state of the devices when it is asked for. It is one
+// for the process, as the registry that it is in is.
+var theCollector = &collector{plugins: map[string]*GPUDevice{}}
+
+// collector serves the plugins of the profiles that run, by profile.
+type collector struct {
+	metrics.BaseStableCollector
+
+	mu      sync.Mutex
+	plugins map[string]*GPUDevice
+}
+
+// collect adds a plugin to the collector until ctx ends. Where a process runs
+// profiles of the same name one after another (a simulator), the last one is
+// served.
+func collect(ctx context.Context, pl *GPUDevice) {
+	profile := pl.handle.ProfileName()
+	theCollector.mu.Lock()
+	defer theCollector.mu.Unlock()
+	theCollector.plugins[profile] = pl
+	context.AfterFunc(ctx, func() {
+		theCollector.mu.Lock()
+		defer theCollector.mu.Unlock()
+		if theCollector.plugins[profile] == pl {
+			delete(theCollector.plugins, profile)
+		}
+	})
+}
+
+// DescribeWithStability implements metrics.StableCollector.
+func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
+	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, fragmentationDesc, refusedDesc, blockedDesc, reservationsDesc, reservationAgeDesc} {
+		ch <- desc
+	}
+}
+
+// CollectWithStability implements metrics.StableCollector.
+func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
+	c.mu.Lock()
+	plugins := make([]*GPUDevice, 0, len(c.plugins))
+	for _, pl := range c.plugins {
+		plugins = append(plugins, pl)
+	}
+	c.mu.Unlock()
+	for _, pl := range plugins {
+		profile := pl.handle.ProfileName()
+		gauge := func(desc *metrics.Desc, value float64, labels ...string) {
+			ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, append([]string{profile}, labels...)...)
+		}
+		u := pl.usage()
+		for model, amounts := range u.byModel() {
+			gauge(capacityDesc, float64(amounts.capacity), model)
+			gauge(allocatedDesc, float64(amounts.allocated), model)
+		}
+		if u.expected {
+			for cause, milli := range u.fragmentation {
+				gauge(fragmentationDesc, milli, device.Cause(cause).String()) //nolint:gosec // an index below device.Causes
+			}
+		}
+		for reason, nodes := range u.refused {
+			gauge(refusedDesc, float64(nodes), string(reason))
+		}
+		gauge(blockedDesc, float64(u.blocked))
+		gauge(reservationsDesc, float64(u.reservations))
+		gauge(reservationAgeDesc, u.oldest)
+	}
+}
+
+// usage is the state of all devices at one time.
+type usage struct {
+	models        map[string]*modelUsage
+	expected      bool
+	fragmentation device.Fragmentation
+	refused       map[device.RefusalReason]int
+	blocked       int
+	reservations  int
+	oldest        float64
+}
+
+type modelUsage struct {
+	capacity, allocated int64
+}
+
+// usage computes the state from the informer's nodes and the ledger, as a
+// scheduling cycle would from a NodeInfo. Free CPU is that of the last cycle that
+// looked at the node.
+func (pl *GPUDevice) usage() *usage {
+	u := &usage{models: map[string]*modelUsage{}, refused: map[device.RefusalReason]int{}}
+	nodes, err := pl.handle.SharedInformerFactory().Core().V1().Nodes().Lister().List(labels.Everything())
+	if err != nil {
+		return u // the lister of a cache has no errors
+	}
+	held := pl.ledger.heldByNode(u)
+	expected := pl.workload.current.Load()
+	u.expected = expected != nil
+	for _, object := range nodes {
+		node := device.ParseNode(object, pl.nodeKeys)
+		switch node.Kind {
+		case device.NodeRefused:
+			u.refused[node.Refusal.Reason]++
+			continue
+		case device.NodeShared:
+		default:
+			continue
+		}
+		state := node.State()
+		amounts := u.of(node.Model)
+		amounts.capacity += state.IdleMilli()
+		for _, h := range held[object.Name] {
+			state.TakeAll(&h.holding)
+			for d := range h.holding {
+				amounts.allocated += h.holding[d].Milli
+			}
+		}
+		if u.expected {
+			cpuFree := object.Status.Allocatable.Cpu().MilliValue()
+			if cell := pl.nodes.get(object.Name); cell != nil {
+				if v := cell.view.Load(); v != nil {
+					cpuFree = v.cpuFree
+				}
+			}
+			fragmentation := expected.on(node).Fragmentation(&state, cpuFree)
+			for cause := range fragmentation {
+				u.fragmentation[cause] += fragmentation[cause]
+			}
+		}
+	}
+	return u
+}
+
+func (u *usage) of(model string) *modelUsage {
+	if model == "" {
+		model = unknownModel
+	}
+	if u.models[model] == nil {
+		u.models[model] = &modelUsage{}
+	}
+	return u.models[model]
+}
+
+// byModel returns the amounts by the value of the label.
+func (u *usage) byModel() map[string]modelUsage {
+	models := make([]string, 0, len(u.models))
+	for model := range u.models {
+		models = append(models, model)
+	}
+	slices.Sort(models)
+	amounts := map[string]modelUsage{}
+	for i, model := range models {
+		value := model
+		if i >= maxModels {
+			value = otherModels
+		}
+		sum := amounts[value]
+		sum.capacity += u.models[model].capacity
+		sum.allocated += u.models[model].allocated
+		amounts[value] = sum
+	}
+	return amounts
+}
+
+// heldByNode returns what is held on each node, and adds to u what it comes by.
+func (l *ledger) heldByNode(u *usage) map[string]holders {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	held := make(map[string]holders, len(l.byNode))
+	for node, pods := range l.byNode {
+		blocked := false
+		for _, h := range pods {
+			held[node] = append(held[node], h)
+			switch h.phase {
+			case reserved, inDoubt:
+				u.reservations++
+				u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
+			case unassigned:
+				blocked = true
+			case orphaned, bound:
+			}
+		}
+		if blocked {
+			u.blocked++
+		}
+	}
+	for node, marks := range l.marks {
+		for _, h := range marks.orphans.Load().all() {
+			held[node] = append(held[node], h)
+			u.reservations++
+			u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
+		}
+	}
+	return held
+}

@@ -1,0 +1,146 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// EventsToRegister returns the events that can make a pod schedulable that the
+// plugin refused.
+func (pl *GPUDevice) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		// A new node may have devices. GPU feature discovery labels a node after it
+		// has joined, and whoever shares it does so by a label. A device is
+		// uncordoned by an annotation. A node loses its device-plugin resource in
+		// allocatable, and may be shared then. A taint never matters here; but the
+		// scheduler adds UpdateNodeTaint by itself to a plugin that registers Add
+		// without it, with a hint that always wakes the pod, so it is registered
+		// with our own (kubernetes/kubernetes#109437).
+		{
+			Event: fwk.ClusterEvent{
+				Resource:   fwk.Node,
+				ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation | fwk.UpdateNodeAllocatable | fwk.UpdateNodeTaint,
+			},
+			QueueingHintFn: pl.isSchedulableAfterNodeChange,
+		},
+		// A pod with devices goes, or has terminated (the scheduler's informer leaves
+		// out terminated pods, so that is a deletion too), or was assumed and is
+		// given up. Resources of ours cannot be scaled down in place.
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete},
+			QueueingHintFn: pl.isSchedulableAfterPodDeletion,
+		},
+		// The pending pod's own annotations about devices are corrected. There is no
+		// event for annotations alone. Its containers' limits cannot be changed.
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update},
+			QueueingHintFn: pl.isSchedulableAfterPodUpdate,
+		},
+	}, nil
+}
+
+// isSchedulableAfterNodeChange queues the pod if the node could take it when it is
+// empty, and could not before or has become larger. That there is room is not
+// asked: the pods on the node are not known here.
+func (pl *GPUDevice) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	oldNode, newNode, err := util.As[*corev1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	request, err := device.ParsePod(pod, pl.deviceResources)
+	if err != nil {
+		logger.V(5).Info("Node was created or updated, but the pod can never be scheduled", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
+		return fwk.QueueSkip, nil
+	}
+	now := device.ParseNode(newNode, pl.nodeKeys)
+	if !pl.mayTake(now, request) {
+		logger.V(5).Info("Node was created or updated, but it is refused", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
+		return fwk.QueueSkip, nil
+	}
+	if oldNode != nil {
+		before := device.ParseNode(oldNode, pl.nodeKeys)
+		if pl.mayTake(before, request) && !hasGrown(before, now) {
+			logger.V(5).Info("Node was updated, but its devices are as before", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
+			return fwk.QueueSkip, nil
+		}
+	}
+	logger.V(5).Info("Node was created or updated, and may have room now", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
+	return fwk.Queue, nil
+}
+
+// mayTake reports whether the node, if it were empty, could take the request.
+func (pl *GPUDevice) mayTake(node *device.Node, request *device.Request) bool {
+	if request.Form == device.FormNone {
+		return pl.nonGPUPods != config.NonGPUPodsForbid || node.Kind == device.NodeWithoutDevices
+	}
+	return node.Admits(request) == device.Fits
+}
+
+// hasGrown reports whether a share may fit now that did not before: there are
+// more devices, they have more memory, or one was uncordoned.
+func hasGrown(before, now *device.Node) bool {
+	return now.Devices > before.Devices || now.MemoryMiB > before.MemoryMiB || before.Cordoned&^now.Cordoned != 0
+}
+
+// isSchedulableAfterPodDeletion queues the pod if it waits for a share and the
+// pod that is gone held one, on a node that the pending pod could use.
+//
+// The node is looked up as the last scheduling cycle saw it. If it has changed
+// since, an event of its own says so; if it was never looked at, the pod is
+// queued.
+func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	gone, _, err := util.As[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if gone.Spec.NodeName == "" || !asksForShares(gone) {
+		logger.V(5).Info("Pod was deleted, but it held no share of a device", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
+		return fwk.QueueSkip, nil
+	}
+	request, err := device.ParsePod(pod, pl.deviceResources)
+	if err != nil || request.Form != device.FormShares {
+		logger.V(5).Info("Pod was deleted, but no share is waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
+		return fwk.QueueSkip, nil
+	}
+	if cell := pl.nodes.get(gone.Spec.NodeName); cell != nil {
+		if v := cell.view.Load(); v != nil && v.node.Admits(request) != device.Fits {
+			logger.V(5).Info("Pod with a share was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", gone.Spec.NodeName))
+			return fwk.QueueSkip, nil
+		}
+	}
+	logger.V(5).Info("Pod with a share was deleted, and its node may have room now", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", gone.Spec.NodeName))
+	return fwk.Queue, nil
+}
+
+// isSchedulableAfterPodUpdate queues the pod if its own constraints on devices
+// have changed.
+func (pl *GPUDevice) isSchedulableAfterPodUpdate(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	old, updated, err := util.As[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if updated == nil || updated.UID != pod.UID {
+		return fwk.QueueSkip, nil
+	}
+	for _, key := range []string{names.GPUModelAnnotation, names.GPUMinMemoryAnnotation} {
+		before, had := old.GetAnnotations()[key]
+		after, has := updated.Annotations[key]
+		if had != has || before != after {
+			logger.V(5).Info("Pod's constraints on devices were changed", "pod", klog.KObj(pod), "annotation", key)
+			return fwk.Queue, nil
+		}
+	}
+	logger.V(5).Info("Pod was updated, but not its constraints on devices", "pod", klog.KObj(pod))
+	return fwk.QueueSkip, nil
+}

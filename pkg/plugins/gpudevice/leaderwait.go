@@ -1,0 +1,176 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// leaderPatience is how long one scheduling cycle waits for the informer. After
+	// that the cycle fails, and the next one waits again.
+	leaderPatience = 30 * time.Second
+	// leaderPoll is how often the informer is looked at meanwhile.
+	leaderPoll = 20 * time.Millisecond
+	// checkWatchSeconds is the time-out of the watch that asks what the informer
+	// has missed. The API server sends a bookmark two seconds before the end.
+	checkWatchSeconds = 3
+	// activePods is the field selector of the scheduler's pod informer.
+	activePods = "status.phase!=Succeeded,status.phase!=Failed"
+)
+
+// leaderWait holds the first scheduling cycle of a process back until its pod
+// informer knows every pod that was bound before.
+//
+// The informers of a standby run all the time, but after the API server was
+// restarted a reflector waits for up to a minute before it connects again. A
+// standby that becomes leader in that minute would hand out devices that its
+// predecessor has bound since.
+type leaderWait struct {
+	over atomic.Bool
+}
+
+// ready returns when the ledger knows all that was bound before the process
+// became leader. It is an atomic load in all cycles but the first.
+func (l *ledger) ready(ctx context.Context) error {
+	if l.leader.over.Load() {
+		return nil
+	}
+	patience, cancel := context.WithTimeoutCause(ctx, leaderPatience, errors.New("patience is over"))
+	defer cancel()
+	select {
+	case <-l.synced.Done():
+	case <-patience.Done():
+		return fmt.Errorf("waiting for the first list of pods: %w", context.Cause(patience))
+	}
+	if l.client != nil {
+		if err := l.catchUp(patience); err != nil {
+			klog.FromContext(ctx).Error(err, "No share of a device is given away before every pod that has one is known")
+			return fmt.Errorf("waiting until every pod with devices is known: %w", err)
+		}
+	}
+	l.leader.over.Store(true)
+	return nil
+}
+
+// catchUp waits until the informer has seen what a consistent read sees now.
+//
+// The version of a list is that of the whole store, and the informer reaches it
+// only with the next change of a pod, or a bookmark, which takes a minute. So
+// whether the informer is behind is asked: a watch from where it stands delivers
+// what it has not seen, and then a bookmark.
+func (l *ledger) catchUp(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	list, err := l.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	want := list.ResourceVersion
+	for {
+		have := l.pods.LastSyncResourceVersion()
+		behind, comparable := isBehind(have, want)
+		if !comparable {
+			// No API server speaks: a simulation or a test.
+			logger.V(4).Info("Resource versions cannot be compared, taking the informer for up to date", "informer", have, "server", want)
+			return nil
+		}
+		if !behind {
+			return nil
+		}
+		missed, err := l.missed(ctx, have, want)
+		switch {
+		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+			// Too far behind for a watch: the informer has to list again.
+			missed = want
+		case err != nil:
+			return fmt.Errorf("watching pods from version %s: %w", have, err)
+		case missed == "":
+			return nil
+		}
+		logger.Info("Waiting for the pod informer to catch up before the first share is given away", "informer", have, "server", missed)
+		if err := l.waitForVersion(ctx, have, missed); err != nil {
+			return err
+		}
+	}
+}
+
+// waitForVersion returns when the informer has reached the version, or has moved
+// at all where it has to list again.
+func (l *ledger) waitForVersion(ctx context.Context, have, version string) error {
+	err := wait.PollUntilContextCancel(ctx, leaderPoll, true, func(context.Context) (bool, error) {
+		now := l.pods.LastSyncResourceVersion()
+		behind, _ := isBehind(now, version)
+		return !behind || now != have, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the pod informer is at version %s and the API server at %s: %w", l.pods.LastSyncResourceVersion(), version, context.Cause(ctx))
+	}
+	return nil
+}
+
+// missed returns the version of the last change of a pod after have that the API
+// server knows, or "" if there is none up to want.
+func (l *ledger) missed(ctx context.Context, have, want string) (string, error) {
+	seconds := int64(checkWatchSeconds)
+	w, err := l.client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{
+		ResourceVersion: have, AllowWatchBookmarks: true, TimeoutSeconds: &seconds, FieldSelector: activePods,
+	})
+	if err != nil {
+		return "", err
+	}
+	defer w.Stop()
+	last := ""
+	for event := range w.ResultChan() {
+		switch event.Type {
+		case watch.Error:
+			return "", apierrors.FromObject(event.Object)
+		case watch.Bookmark:
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				if behind, _ := isBehind(pod.ResourceVersion, want); !behind {
+					return last, nil
+				}
+			}
+		default:
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				last = pod.ResourceVersion
+				if behind, _ := isBehind(last, want); !behind {
+					return last, nil
+				}
+			}
+		}
+		if last != "" {
+			// Whatever else there is: the informer has to get here first.
+			if behind, _ := isBehind(l.pods.LastSyncResourceVersion(), last); behind {
+				return last, nil
+			}
+		}
+	}
+	if last != "" {
+		return last, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return "", context.Cause(ctx)
+	}
+	// The watch ended without a bookmark that is new enough: ask again.
+	return have, nil
+}
+
+// isBehind reports whether version a is lower than b, and whether they can be
+// compared.
+func isBehind(a, b string) (behind, comparable bool) {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return order < 0, err == nil
+}

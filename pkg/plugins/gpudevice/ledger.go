@@ -1,0 +1,322 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// ledger is what a scheduler instance must remember of devices beyond its
+// NodeInfos. All profiles of the instance share one, because they share nodes.
+//
+// The bound pods are the truth, and the NodeInfos hold them: what is free on a
+// node is computed from there. Two things they cannot tell, and the ledger does:
+// which devices a pod was promised that is not seen bound yet, and what a pod's
+// record said when it was first seen.
+//
+//	         Reserve           Binding sent, no clear answer
+//	(absent) ───────> reserved ─────────────────────────────> inDoubt
+//	    ^   Unreserve  │   ^            clear answer             │  │ Unreserve
+//	    ├──────────────┤   └─────────────────────────────────────┘  v
+//	    │              │ seen bound                              orphaned
+//	    │              v                                            │
+//	    │      bound, unassigned <──────────────────────────────────┤
+//	    └───────── deleted, terminated ─────────────────────────────┘
+//
+// Assumptions: a UID never comes back; the informer delivers the versions of a
+// pod in order; a pod's node never changes. A pod in the NodeInfo counts with
+// what the ledger holds for it, and with its own record if the ledger has not
+// heard of it yet. An orphan counts whether or not a NodeInfo shows it. All others
+// count only while a NodeInfo shows them, so a late or early event of the
+// ledger's own informer handler neither frees a device nor takes one.
+type ledger struct {
+	clock  clock.PassiveClock
+	client kubernetes.Interface
+	pods   cache.SharedIndexInformer
+	// synced is done when the handler has seen every pod of the first list.
+	synced cache.DoneChecker
+	leader leaderWait
+
+	// holders are *holder by the UID of their pod. Read without the lock, written
+	// with it held.
+	holders sync.Map
+
+	// mu guards what follows, and writing above.
+	mu sync.Mutex
+	// byNode has the holders that are not orphaned, by node.
+	byNode map[string]map[types.UID]*holder
+	marks  map[string]*nodeMarks
+	// members are the plugins that share the ledger, one for each profile.
+	members []*GPUDevice
+}
+
+// marksOf returns the marks of a node.
+func (l *ledger) marksOf(node string) *nodeMarks {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.marksLocked(node)
+}
+
+func (l *ledger) marksLocked(node string) *nodeMarks {
+	marks, ok := l.marks[node]
+	if !ok {
+		marks = &nodeMarks{}
+		l.marks[node] = marks
+	}
+	return marks
+}
+
+// get returns what is held for the pod, or nil.
+func (l *ledger) get(uid types.UID) *holder {
+	if value, ok := l.holders.Load(uid); ok {
+		if h, ok := value.(*holder); ok {
+			return h
+		}
+	}
+	return nil
+}
+
+// holdingOf returns what a pod in the NodeInfo of the node holds. It is nil and
+// true for a pod of which that cannot be known, and false for one that nothing
+// is known of yet: it is not bound.
+func (l *ledger) holdingOf(pod *corev1.Pod, node string) (*device.Holding, bool) {
+	if h := l.get(pod.UID); h != nil && h.node == node {
+		if h.phase == unassigned {
+			return nil, true
+		}
+		return &h.holding, true
+	}
+	if pod.Spec.NodeName == "" {
+		return nil, false
+	}
+	assignment, request, err := recordOf(pod)
+	if err != nil {
+		return nil, true
+	}
+	holding := assignment.Holding(request.Asks)
+	return &holding, true
+}
+
+// recordOf returns what a bound pod was given according to its annotations, and
+// what it asks for.
+func recordOf(pod *corev1.Pod) (device.Assignment, *device.Request, error) {
+	// Constraints are about choosing a node, which is over; an annotation that
+	// was spoilt since must not make the record worthless.
+	bare := &corev1.Pod{Spec: pod.Spec}
+	request, err := device.ParsePod(bare, nil)
+	if err != nil {
+		return device.Assignment{}, nil, err
+	}
+	assignment, err := device.ParseAssignment(pod.Annotations, request)
+	return assignment, request, err
+}
+
+// reserve promises devices to a pod.
+func (l *ledger) reserve(pod *corev1.Pod, node string, assignment *device.Assignment, request *device.Request, annotations map[string]string) {
+	h := &holder{
+		pod: pod, node: node, phase: reserved,
+		assignment: *assignment, holding: assignment.Holding(request.Asks),
+		annotations: annotations, since: l.clock.Now(),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.removeLocked(pod.UID)
+	l.storeLocked(h)
+	l.marksLocked(node).revision.Add(1)
+}
+
+// unreserve takes a promise back. It may be called any number of times. What may
+// have been written to the API stays taken, and what is bound is not a promise.
+func (l *ledger) unreserve(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.get(uid)
+	if h == nil {
+		return
+	}
+	switch h.phase {
+	case reserved:
+		l.removeLocked(uid)
+	case inDoubt:
+		l.removeLocked(uid)
+		h = h.in(orphaned)
+		l.holders.Store(uid, h)
+		l.marksLocked(h.node).orphans.add(h)
+	case orphaned, bound, unassigned:
+		return
+	}
+	l.marksLocked(h.node).revision.Add(1)
+}
+
+// doubt says whether a Binding of the pod may have been written.
+func (l *ledger) doubt(uid types.UID, doubtful bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.get(uid)
+	switch {
+	case h == nil:
+	case h.phase == reserved && doubtful:
+		l.storeLocked(h.in(inDoubt))
+	case h.phase == inDoubt && !doubtful:
+		l.storeLocked(h.in(reserved))
+	}
+}
+
+// seen is what observe found.
+type seen struct {
+	// holder is the pod's; nil if the pod holds nothing.
+	holder *holder
+	// first is whether the pod was not known to be bound before.
+	first bool
+	// problem is why the pod is unassigned, nil if it is not.
+	problem error
+	// overfull are the devices of the node that the pod shares with others and of
+	// which more is held than they have, and rivals the pods on them.
+	overfull device.Set
+	rivals   []*corev1.Pod
+}
+
+// observe takes note of a version of a pod that the informer delivered. The first
+// version that is bound decides what the pod holds.
+func (l *ledger) observe(pod *corev1.Pod) seen {
+	if pod.Spec.NodeName == "" || !asksForShares(pod) {
+		return seen{}
+	}
+	if isTerminated(pod) {
+		l.drop(pod.UID)
+		return seen{}
+	}
+	if h := l.get(pod.UID); h != nil && (h.phase == bound || h.phase == unassigned) {
+		return seen{holder: h}
+	}
+	h := &holder{pod: pod, node: pod.Spec.NodeName, phase: bound}
+	assignment, request, err := recordOf(pod)
+	if err != nil {
+		h.phase = unassigned
+	} else {
+		h.assignment, h.holding = assignment, assignment.Holding(request.Asks)
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	promised := l.get(pod.UID)
+	l.removeLocked(pod.UID)
+	l.storeLocked(h)
+	// As promised, as a rule; then no view has to be computed again.
+	if promised == nil || promised.phase == orphaned || promised.node != h.node || promised.holding != h.holding {
+		l.marksLocked(h.node).revision.Add(1)
+	}
+	s := seen{holder: h, first: true, problem: err}
+	if err == nil {
+		s.overfull, s.rivals = l.rivalsLocked(h)
+	}
+	return s
+}
+
+// rivalsLocked returns the devices of h of which more is held than there is, by
+// bound pods alone, and all the pods on them.
+func (l *ledger) rivalsLocked(h *holder) (overfull device.Set, rivals []*corev1.Pod) {
+	memory := l.deviceMemory(h.node)
+	for d := range h.holding {
+		if h.holding[d] == (device.Share{}) {
+			continue
+		}
+		var sum device.Share
+		for _, other := range l.byNode[h.node] {
+			if other.phase == bound {
+				sum.Milli += other.holding[d].Milli
+				sum.MemoryMiB += other.holding[d].MemoryMiB
+			}
+		}
+		if sum.Milli > device.MilliPerDevice || memory > 0 && sum.MemoryMiB > memory {
+			overfull = overfull.With(d)
+		}
+	}
+	if overfull == 0 {
+		return 0, nil
+	}
+	for _, other := range l.byNode[h.node] {
+		for d := range overfull.All() {
+			if other.phase == bound && other.holding[d] != (device.Share{}) {
+				rivals = append(rivals, other.pod)
+				break
+			}
+		}
+	}
+	return overfull, rivals
+}
+
+// deviceMemory returns the memory of each device of the node in MiB, as a member
+// last saw it; 0 if none did.
+func (l *ledger) deviceMemory(node string) int64 {
+	for _, member := range l.members {
+		if cell := member.nodes.get(node); cell != nil {
+			if v := cell.view.Load(); v != nil {
+				return v.node.MemoryMiB
+			}
+		}
+	}
+	return 0
+}
+
+// drop forgets a pod that is gone or has terminated.
+func (l *ledger) drop(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.get(uid)
+	if h == nil {
+		return
+	}
+	l.removeLocked(uid)
+	l.marksLocked(h.node).revision.Add(1)
+}
+
+// nodeGone forgets a node, unless pods there still hold devices: then it may be
+// back under the same name.
+func (l *ledger) nodeGone(node string) {
+	l.mu.Lock()
+	marks := l.marks[node]
+	if marks != nil && len(l.byNode[node]) == 0 && len(marks.orphans.Load().all()) == 0 {
+		// First the marks, then the cells: a cell that is made in between has the
+		// new marks.
+		delete(l.marks, node)
+	}
+	members := l.members
+	l.mu.Unlock()
+	for _, member := range members {
+		member.nodes.remove(node)
+	}
+}
+
+// storeLocked adds or replaces a holder that is not orphaned.
+func (l *ledger) storeLocked(h *holder) {
+	l.holders.Store(h.pod.UID, h)
+	if l.byNode[h.node] == nil {
+		l.byNode[h.node] = map[types.UID]*holder{}
+	}
+	l.byNode[h.node][h.pod.UID] = h
+}
+
+func (l *ledger) removeLocked(uid types.UID) {
+	h := l.get(uid)
+	if h == nil {
+		return
+	}
+	l.holders.Delete(uid)
+	delete(l.byNode[h.node], uid)
+	if len(l.byNode[h.node]) == 0 {
+		delete(l.byNode, h.node)
+	}
+	if marks, ok := l.marks[h.node]; ok {
+		marks.orphans.remove(uid)
+	}
+}

@@ -1,0 +1,142 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// Name is the name of the plugin in the registry and in configurations.
+const Name = "GPUDevice"
+
+// GPUDevice is the plugin. See the package comment.
+type GPUDevice struct {
+	handle fwk.Handle
+	clock  clock.Clock
+
+	// deviceResources and nodeKeys say how pods ask for whole devices and how
+	// nodes describe them.
+	deviceResources []corev1.ResourceName
+	nodeKeys        *device.NodeKeys
+	nonGPUPods      config.NonGPUPodPolicy
+
+	// policy decides. With Random it is used by the scheduling goroutine alone:
+	// PreScore, Reserve.
+	policy device.Policy
+	// workload is what FragmentationGradient expects.
+	workload workload
+
+	// ledger is shared with every profile of this scheduler instance.
+	ledger *ledger
+	// nodes remembers what was found out about each node.
+	nodes *nodeCache
+	// admitted is the index of the node that admitted a pod last; see findNode.
+	// Only the scheduling goroutine touches it, and scales and scoreKeys.
+	admitted  int
+	scales    scaleMemo
+	scoreKeys scoreKeys
+
+	counters counters
+}
+
+var (
+	_ fwk.PreFilterPlugin   = &GPUDevice{}
+	_ fwk.FilterPlugin      = &GPUDevice{}
+	_ fwk.PreScorePlugin    = &GPUDevice{}
+	_ fwk.ScorePlugin       = &GPUDevice{}
+	_ fwk.ScoreExtensions   = &GPUDevice{}
+	_ fwk.ReservePlugin     = &GPUDevice{}
+	_ fwk.BindPlugin        = &GPUDevice{}
+	_ fwk.EnqueueExtensions = &GPUDevice{}
+	_ fwk.SignPlugin        = &GPUDevice{}
+)
+
+// Name returns the name of the plugin.
+func (pl *GPUDevice) Name() string { return Name }
+
+// New builds the plugin from args, which must be *config.GPUDeviceArgs and valid;
+// the error names every field that is not. It adds event handlers to the
+// handle's informers of pods and nodes, once for all profiles of one informer
+// factory.
+func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	gpuArgs, ok := args.(*config.GPUDeviceArgs)
+	if !ok {
+		return nil, fmt.Errorf("want args of type *config.GPUDeviceArgs, got %T", args)
+	}
+	// The root of the paths is the kind: which profile the args belong to is not
+	// known here.
+	path := field.NewPath(Name + "Args")
+	if err := validation.ValidateGPUDeviceArgs(path, gpuArgs); err != nil {
+		return nil, err
+	}
+	if handle.SharedInformerFactory() == nil {
+		return nil, fmt.Errorf("%s needs a framework with an informer factory", Name)
+	}
+	strategy, err := device.ParseStrategy(string(gpuArgs.ScoringStrategy.Type))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path.Child("scoringStrategy", "type"), err)
+	}
+	expected, err := newExpectedWorkload(path.Child("expectedWorkload"), gpuArgs.ExpectedWorkload)
+	if err != nil {
+		return nil, err
+	}
+
+	registerMetrics()
+	pl := &GPUDevice{
+		handle:          handle,
+		clock:           clock.RealClock{},
+		deviceResources: resourceNames(gpuArgs.DeviceResources),
+		nodeKeys:        nodeKeys(gpuArgs),
+		nonGPUPods:      gpuArgs.NonGPUPods,
+		policy:          device.Policy{Strategy: strategy},
+		nodes:           newNodeCache(),
+		counters:        newCounters(handle.ProfileName()),
+	}
+	switch {
+	case strategy == device.Random:
+		// The sequence is reproducible; which numbers they are does not matter.
+		pl.policy.Rand = rand.New(rand.NewPCG(uint64(gpuArgs.ScoringStrategy.Seed), 0)) //nolint:gosec // not a secret, and any bits will do
+	case strategy == device.FragmentationGradient && expected != nil:
+		pl.workload.publish(expected)
+	case strategy == device.FragmentationGradient:
+		pl.workload.learner = newLearner()
+	}
+	if pl.ledger, err = ledgerOf(ctx, handle); err != nil {
+		return nil, fmt.Errorf("keeping the ledger of devices: %w", err)
+	}
+	pl.ledger.join(pl)
+	collect(ctx, pl)
+	return pl, nil
+}
+
+func resourceNames(names []string) []corev1.ResourceName {
+	resources := make([]corev1.ResourceName, 0, len(names))
+	for _, name := range names {
+		resources = append(resources, corev1.ResourceName(name))
+	}
+	return resources
+}
+
+func nodeKeys(args *config.GPUDeviceArgs) *device.NodeKeys {
+	return &device.NodeKeys{
+		Count:           args.NodeLabels.Count,
+		Memory:          args.NodeLabels.Memory,
+		Product:         args.NodeLabels.Product,
+		Replicas:        args.NodeLabels.Replicas,
+		MIGPrefix:       args.NodeLabels.MIGPrefix,
+		PluginResources: resourceNames(args.DeviceResources),
+	}
+}

@@ -1,0 +1,180 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// PreFilter finds out what the pod asks for, and refuses what can never be given.
+// It does not narrow the set of nodes: nominated and hinted nodes pass by a
+// PreFilterResult, so Filter has to look at every node anyway.
+func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	request, err := device.ParsePod(pod, pl.deviceResources)
+	if err != nil {
+		// Nothing but another pod can help. Evicting pods would not.
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, pl.refusal(err))
+	}
+	s := &preFilterState{demand: device.Demand{Request: request}}
+	if request.Form == device.FormNone {
+		s.forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
+		if !s.forbidden && pl.nonGPUPods != config.NonGPUPodsAvoid {
+			return nil, fwk.NewStatus(fwk.Skip)
+		}
+	}
+	if request.Form == device.FormShares {
+		if err := pl.ledger.ready(ctx); err != nil {
+			return nil, fwk.AsStatus(err)
+		}
+	}
+	s.demand.CPUMilli = cpuMilli(pod)
+	s.scale = pl.scaleOf(nodes)
+	if request.Form != device.FormNone {
+		pl.workload.learn(pl, pod, s.demand, nodes)
+		if reason := pl.neverFits(request, nodes); reason != "" {
+			pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), refusalNoNode).Inc()
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
+		}
+	}
+	state.Write(preFilterStateKey, s)
+	if request.Form == device.FormNone && !s.forbidden {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions returns nil: what is free is read from the NodeInfo, which
+// the simulations of preemption and of nominated pods change.
+func (pl *GPUDevice) PreFilterExtensions() fwk.PreFilterExtensions {
+	return nil
+}
+
+// refusal returns what the user reads of a request that cannot be served.
+func (pl *GPUDevice) refusal(err error) string {
+	reason := refusalInvalid
+	var requestErr *device.RequestError
+	if errors.As(err, &requestErr) {
+		reason = string(requestErr.Reason)
+	}
+	pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), reason).Inc()
+	return "the pod can never be scheduled: " + escape(err.Error())
+}
+
+// escape makes a text safe for the scheduler, which uses reasons as a format
+// string. A percent sign can only come from a value, and those are quoted: there
+// this escape is what Go would write for it.
+func escape(text string) string {
+	return strings.ReplaceAll(text, "%", `\x25`)
+}
+
+// isDaemonPod reports whether a DaemonSet controls the pod. Its controller makes
+// one for each node, and an agent is there to run beside the pods with devices.
+func isDaemonPod(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
+}
+
+// neverFits returns why no node of the cluster can ever take the request, or "".
+// As a rule the first node that is asked could: the one that could last time. All
+// are asked only for a pod that no Filter would let through either.
+func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) string {
+	var rejections [device.NoRoom + 1]int
+	if pl.admitted >= len(nodes) {
+		pl.admitted = 0
+	}
+	for i := range nodes {
+		at := (pl.admitted + i) % len(nodes)
+		rejection := pl.view(nodes[at], false).node.Admits(request)
+		if rejection == device.Fits {
+			pl.admitted = at
+			return ""
+		}
+		rejections[rejection]++
+	}
+	switch {
+	case rejections[device.LargerThanDevice] > 0:
+		return fmt.Sprintf("no node's devices are large enough: the largest %s that a container can be given here is %s",
+			names.GPUMemoryResource, mebibytes(largestMemory(pl, request, nodes)))
+	case rejections[device.TooFewDevices] > 0:
+		return fmt.Sprintf("no node has as many devices as a container asks for (limit %s, %d for each)", names.GPUMilliResource, device.MilliPerDevice)
+	case rejections[device.TooLittleMemory] > 0:
+		return fmt.Sprintf("no node's devices have the memory of annotation %s: they have up to %s",
+			names.GPUMinMemoryAnnotation, mebibytes(largestMemory(pl, request, nodes)))
+	case rejections[device.WrongModel] > 0:
+		return fmt.Sprintf("no node's devices are of a model in annotation %s: there are %s", names.GPUModelAnnotation, modelList(pl, request, nodes))
+	case rejections[device.Refused] > 0 && request.Form == device.FormShares:
+		return fmt.Sprintf("no node can share its devices: %d node(s) with label %s contradict themselves, the metric berth_gpudevice_refused_nodes says how",
+			rejections[device.Refused], names.GPUSharingLabel)
+	case request.Form == device.FormShares:
+		return fmt.Sprintf("no node shares its devices: a limit %s or %s needs a node with label %s=true",
+			names.GPUMilliResource, names.GPUMemoryResource, names.GPUSharingLabel)
+	default:
+		// Device-plugin pods: which resource is missing is for NodeResourcesFit.
+		return ""
+	}
+}
+
+// candidates calls do for every node that takes requests of this form.
+func candidates(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo, do func(*device.Node)) {
+	kind := device.NodeShared
+	if request.Form == device.FormDevicePlugin {
+		kind = device.NodeDevicePlugin
+	}
+	for _, nodeInfo := range nodes {
+		if node := pl.view(nodeInfo, false).node; node.Kind == kind {
+			do(node)
+		}
+	}
+}
+
+func largestMemory(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) int64 {
+	var largest int64
+	candidates(pl, request, nodes, func(node *device.Node) {
+		if request.Models.Match(node.Model) {
+			largest = max(largest, node.MemoryMiB)
+		}
+	})
+	return largest
+}
+
+// maxListedModels bounds the text of an event.
+const maxListedModels = 8
+
+func modelList(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) string {
+	var models []string
+	candidates(pl, request, nodes, func(node *device.Node) {
+		if len(models) <= maxListedModels && !slices.Contains(models, node.Model) {
+			models = append(models, node.Model)
+		}
+	})
+	slices.Sort(models)
+	more := ""
+	if len(models) > maxListedModels {
+		models, more = models[:maxListedModels], " and others"
+	}
+	for i := range models {
+		models[i] = fmt.Sprintf("%q", models[i])
+	}
+	return strings.Join(models, ", ") + more
+}
+
+// mebibytes writes an amount of MiB as a quantity.
+func mebibytes(n int64) string {
+	if n%1024 == 0 {
+		return fmt.Sprintf("%dGi", n/1024)
+	}
+	return fmt.Sprintf("%dMi", n)
+}

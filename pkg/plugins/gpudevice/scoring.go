@@ -1,0 +1,181 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+const (
+	// deviceFree is the score of a node without devices for a pod that asks for
+	// none: above every score of a node with devices.
+	deviceFree = device.MaxPackedScore + 1
+	// rawScores is how many different scores Score can return.
+	rawScores = deviceFree + 1
+)
+
+// PreScore prepares what the scores of all nodes need. It skips the pods that do
+// not concern the plugin.
+func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	var s preScoreState
+	if filtered, err := readPreFilterState(state); err == nil {
+		s.demand, s.scale = filtered.demand, filtered.scale
+	} else {
+		// PreFilter skipped the pod, or did not run.
+		request, err := device.ParsePod(pod, pl.deviceResources)
+		if err != nil {
+			return fwk.NewStatus(fwk.Skip)
+		}
+		s.demand = device.Demand{Request: request, CPUMilli: cpuMilli(pod)}
+		s.scale = pl.scaleOf(nodes)
+	}
+	none := s.demand.Request.Form == device.FormNone
+	if none && pl.nonGPUPods != config.NonGPUPodsAvoid {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	s.expected = pl.workload.current.Load()
+	s.ranked = none || pl.policy.Strategy == device.FragmentationGradient
+	if pl.policy.Strategy == device.Random {
+		if drawn := pl.policy.DrawNode(len(nodes)); drawn >= 0 {
+			s.drawn = nodes[drawn].Node().Name
+		}
+	}
+	s.key = pl.scoreKeys.of(&s)
+	state.Write(preScoreStateKey, &s)
+	return nil
+}
+
+// Score rates a node by the strategy. For a pod that asks for no device, every
+// node without devices is better than every node with some.
+func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+	s, err := readPreScoreState(state)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	v := pl.view(nodeInfo, false)
+	if s.demand.Request.Form == device.FormNone && v.node.Kind == device.NodeWithoutDevices {
+		return deviceFree, nil
+	}
+	if pl.policy.Strategy == device.Random {
+		if v.object.Name == s.drawn {
+			return device.MaxScore, nil
+		}
+		return 0, nil
+	}
+	if !v.scorable {
+		return 0, nil
+	}
+	return v.memoScore(s.key, func() int64 {
+		site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: s.scale, Expected: s.expected.on(v.node)}
+		return pl.policy.Score(site, s.demand)
+	}), nil
+}
+
+// memoScore returns the score that is remembered under the key, and computes it
+// if there is none. A slot holds the key and the score in one word, so that
+// readers and writers in parallel need no lock; the score is below 2^scoreBits.
+func (v *nodeView) memoScore(key uint64, compute func() int64) int64 {
+	const scoreBits = 16
+	slot := &v.scores[key%scoreSlots]
+	if packed := slot.Load(); packed>>scoreBits == key {
+		return int64(packed & (1<<scoreBits - 1)) //nolint:gosec // 16 bits
+	}
+	score := compute()
+	slot.Store(key<<scoreBits | uint64(score)) //nolint:gosec // not negative
+	return score
+}
+
+// ScoreExtensions returns the plugin: scores are packed and must be normalised.
+func (pl *GPUDevice) ScoreExtensions() fwk.ScoreExtensions {
+	return pl
+}
+
+// NormalizeScore turns an order into 0 to 100: the best score becomes 100, the
+// next best 99 and so on, and what would be below 0 is 0. Nodes with equal scores
+// stay equal, and among the best hundred scores no two are merged; stretching the
+// range would merge the best ones where a few bad ones are far off. Amounts (0 to
+// 100 already) are left alone.
+func (pl *GPUDevice) NormalizeScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	s, err := readPreScoreState(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if s.ranked {
+		rank(scores)
+	}
+	return nil
+}
+
+func rank(scores fwk.NodeScoreList) {
+	var ranks [rawScores]uint8 // 1 + rank of a score that occurs, 0 of others
+	for i := range scores {
+		ranks[scores[i].Score] = 1
+	}
+	next := uint8(fwk.MaxNodeScore)
+	for raw := range ranks {
+		if best := rawScores - 1 - raw; ranks[best] != 0 {
+			ranks[best] = 1 + next
+			if next > 0 {
+				next--
+			}
+		}
+	}
+	for i := range scores {
+		scores[i].Score = int64(ranks[scores[i].Score]) - 1
+	}
+}
+
+// scoreKeys numbers what a score depends on beside the node. A number is never
+// given twice.
+type scoreKeys struct {
+	last uint64
+	keys map[scoreKey]uint64
+}
+
+type scoreKey struct {
+	epoch   uint64
+	scale   device.Scale
+	cpu     int64
+	request string
+}
+
+// maxScoreKeys bounds the memory; when it is reached, all are forgotten.
+const maxScoreKeys = 4096
+
+// of returns the number of what s asks for.
+func (k *scoreKeys) of(s *preScoreState) uint64 {
+	key := scoreKey{scale: s.scale, cpu: s.demand.CPUMilli, request: requestKey(s.demand.Request)}
+	if s.expected != nil {
+		key.epoch = s.expected.epoch
+	}
+	if number, ok := k.keys[key]; ok {
+		return number
+	}
+	if k.keys == nil || len(k.keys) >= maxScoreKeys {
+		k.keys = map[scoreKey]uint64{}
+	}
+	k.last++
+	k.keys[key] = k.last
+	return k.last
+}
+
+// requestKey writes what a request takes of a node, in a form in which equal
+// requests are equal.
+func requestKey(request *device.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d", request.Form)
+	for i := range request.Asks {
+		a := &request.Asks[i]
+		fmt.Fprintf(&b, " %d:%d:%d:%d", a.Kind, a.Devices, a.Milli, a.MemoryMiB)
+	}
+	return b.String()
+}

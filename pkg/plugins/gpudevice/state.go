@@ -1,0 +1,125 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+const (
+	// preFilterStateKey is where PreFilter leaves its result for Filter and Reserve.
+	preFilterStateKey fwk.StateKey = "PreFilter" + Name
+	// preScoreStateKey is where PreScore leaves its result for Score.
+	preScoreStateKey fwk.StateKey = "PreScore" + Name
+)
+
+// preFilterState is what PreFilter found out about the pod.
+type preFilterState struct {
+	demand device.Demand
+	// forbidden is whether nodes with devices are not for this pod.
+	forbidden bool
+	// scale is that of the cluster, the same for the whole cycle.
+	scale device.Scale
+	// simulated is set on clones: see Clone.
+	simulated bool
+}
+
+// Clone returns a copy that says so. The state itself is never written after
+// PreFilter; but the framework clones it for the simulations of preemption and
+// of nominated pods, and the NodeInfos that Filter is called with then are seen
+// only once.
+func (s *preFilterState) Clone() fwk.StateData {
+	clone := *s
+	clone.simulated = true
+	return &clone
+}
+
+func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
+	data, err := state.Read(preFilterStateKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q from cycleState: %w", preFilterStateKey, err)
+	}
+	s, ok := data.(*preFilterState)
+	if !ok {
+		return nil, fmt.Errorf("reading %q from cycleState: want %T, got %T", preFilterStateKey, s, data)
+	}
+	return s, nil
+}
+
+// preScoreState is what all calls of Score for one pod share.
+type preScoreState struct {
+	demand   device.Demand
+	scale    device.Scale
+	expected *publishedWorkload
+	// key is the number of (request, CPU, scale, expected workload) by which scores
+	// are remembered.
+	key uint64
+	// ranked is whether the scores are an order and no amounts.
+	ranked bool
+	// drawn is the node that Random drew; empty with any other strategy.
+	drawn string
+}
+
+// Clone returns the state itself: it is never written after PreScore.
+func (s *preScoreState) Clone() fwk.StateData {
+	return s
+}
+
+func readPreScoreState(state fwk.CycleState) (*preScoreState, error) {
+	data, err := state.Read(preScoreStateKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q from cycleState: %w", preScoreStateKey, err)
+	}
+	s, ok := data.(*preScoreState)
+	if !ok {
+		return nil, fmt.Errorf("reading %q from cycleState: want %T, got %T", preScoreStateKey, s, data)
+	}
+	return s, nil
+}
+
+// cpuMilli returns the CPU that the pod requests, in milli-CPU.
+func cpuMilli(pod *corev1.Pod) int64 {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return requests.Cpu().MilliValue()
+}
+
+// scaleMemo remembers the scale of a list of nodes.
+type scaleMemo struct {
+	first *fwk.NodeInfo
+	count int
+	uses  int
+	scale device.Scale
+}
+
+// maxScaleUses is how often a scale is used before it is computed again: nodes
+// may have grown.
+const maxScaleUses = 512
+
+// scaleOf returns the largest node of the list. The snapshot makes a new list
+// when nodes come or go, and otherwise hands out the same one, so that the nodes
+// are not looked at for every pod.
+func (pl *GPUDevice) scaleOf(nodes []fwk.NodeInfo) device.Scale {
+	if len(nodes) == 0 {
+		return device.Scale{}
+	}
+	memo := &pl.scales
+	if memo.first == &nodes[0] && memo.count == len(nodes) && memo.uses < maxScaleUses {
+		memo.uses++
+		return memo.scale
+	}
+	var scale device.Scale
+	for _, nodeInfo := range nodes {
+		v := pl.view(nodeInfo, false)
+		scale.CPUMilli = max(scale.CPUMilli, nodeInfo.GetAllocatable().GetMilliCPU())
+		scale.GPUMilli = max(scale.GPUMilli, int64(v.node.Devices)*device.MilliPerDevice)
+	}
+	*memo = scaleMemo{first: &nodes[0], count: len(nodes), scale: scale}
+	return scale
+}

@@ -1,0 +1,120 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// typicalPercent is the part of all pods that the expected workload covers, its
+// commonest shapes first: the "typical pods" of the fragmentation paper (FGD,
+// ATC'23).
+const typicalPercent = 95
+
+// workload is what FragmentationGradient expects: given in the arguments, or
+// learnt. With any other strategy it is empty.
+type workload struct {
+	// current is replaced between scheduling cycles, by the goroutine that runs
+	// them; anybody may read it.
+	current atomic.Pointer[publishedWorkload]
+	// epoch counts the workloads that were published.
+	epoch uint64
+	// learner is nil if nothing is learnt.
+	learner *learner
+}
+
+// publishedWorkload is a workload that does not change, and how the kinds of
+// nodes that were scored see it.
+type publishedWorkload struct {
+	workload *device.Workload
+	epoch    uint64
+
+	mu    sync.RWMutex
+	views map[nodeType]*device.Expected
+}
+
+// nodeType is all that the expected workload depends on of a node.
+type nodeType struct {
+	model     string
+	memoryMiB int64
+}
+
+// publish makes w the expected workload.
+func (w *workload) publish(expected *device.Workload) {
+	w.epoch++
+	w.current.Store(&publishedWorkload{workload: expected, epoch: w.epoch, views: map[nodeType]*device.Expected{}})
+}
+
+// on returns the workload as nodes like this one see it, or nil if nothing is
+// expected yet. A cluster has a handful of such kinds.
+func (p *publishedWorkload) on(node *device.Node) *device.Expected {
+	if p == nil {
+		return nil
+	}
+	kind := nodeType{model: node.Model, memoryMiB: node.MemoryMiB}
+	p.mu.RLock()
+	expected, ok := p.views[kind]
+	p.mu.RUnlock()
+	if ok {
+		return expected
+	}
+	expected = p.workload.On(kind.model, kind.memoryMiB)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.views[kind] = expected
+	return expected
+}
+
+// newExpectedWorkload compiles args.expectedWorkload; nil if it is empty.
+func newExpectedWorkload(path *field.Path, args []config.GPUDeviceWorkloadClass) (*device.Workload, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	classes := make([]device.Class, 0, len(args))
+	for i := range args {
+		shape, err := shapeOfClass(&args[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path.Index(i), err)
+		}
+		classes = append(classes, device.Class{Shape: shape, Weight: args[i].Weight})
+	}
+	expected, err := device.NewWorkload(classes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return expected, nil
+}
+
+func shapeOfClass(class *config.GPUDeviceWorkloadClass) (device.Shape, error) {
+	const bytesPerMiB = 1 << 20
+	shape := device.Shape{
+		CPUMilli: class.CPU.MilliValue(),
+		Milli:    class.GPUMilli,
+		// Rounded up, as a pod's limit is.
+		MemoryMiB:    (class.GPUMemory.Value() + bytesPerMiB - 1) / bytesPerMiB,
+		MinMemoryMiB: (class.GPUMinMemory.Value() + bytesPerMiB - 1) / bytesPerMiB,
+	}
+	if shape.Milli > 0 || shape.MemoryMiB > 0 {
+		shape.Devices = 1
+	}
+	if shape.Milli > device.MilliPerDevice {
+		shape.Devices = int(shape.Milli / device.MilliPerDevice)
+		shape.Milli = device.MilliPerDevice
+	}
+	if class.GPUModel != "" {
+		models, err := device.ParseModels(class.GPUModel)
+		if err != nil {
+			return device.Shape{}, fmt.Errorf("gpuModel %w", err)
+		}
+		shape.Models = models
+	}
+	return shape, nil
+}
