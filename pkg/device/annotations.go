@@ -6,6 +6,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -113,10 +114,8 @@ func readsDevices(annotations map[string]string, key string, devices Set) error 
 		if !validUUID(part) {
 			return fmt.Errorf("%q is neither the recorded devices %q nor UUIDs", shorten(value), formatIndexes(devices))
 		}
-		for _, other := range parts[:i] {
-			if part == other {
-				return fmt.Errorf("%q names a device twice", shorten(value))
-			}
+		if slices.Contains(parts[:i], part) {
+			return fmt.Errorf("%q names a device twice", shorten(value))
 		}
 	}
 	return nil

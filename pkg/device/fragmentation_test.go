@@ -11,15 +11,15 @@ import (
 )
 
 // workloadOf is a workload of the shapes, all of the same weight.
-func workloadOf(t testing.TB, shapes ...Shape) *Workload {
-	t.Helper()
+func workloadOf(tb testing.TB, shapes ...Shape) *Workload {
+	tb.Helper()
 	var classes []Class
 	for _, shape := range shapes {
 		classes = append(classes, Class{Shape: shape, Weight: 1})
 	}
 	w, err := NewWorkload(classes)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return w
 }

@@ -40,7 +40,7 @@ func TestModelsMatch(t *testing.T) {
 			}
 		})
 	}
-	if any := (Models{}); !any.Any() || !any.Match("") || !any.Match("x") {
+	if all := (Models{}); !all.Any() || !all.Match("") || !all.Match("x") {
 		t.Error("no constraint refuses a node")
 	}
 }

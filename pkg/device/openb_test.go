@@ -231,29 +231,29 @@ func (run *openbRun) site(node int) Site {
 
 // loadOpenb reads the cluster and one pod list, and skips the test where the
 // trace is not at hand.
-func loadOpenb(t testing.TB, podList string) *openb {
-	t.Helper()
+func loadOpenb(tb testing.TB, podList string) *openb {
+	tb.Helper()
 	if _, err := os.Stat(openbFolder); err != nil {
-		t.Skipf("the openb trace is not at hand: %v", err)
+		tb.Skipf("the openb trace is not at hand: %v", err)
 	}
 	tr := &openb{expected: map[string]*Expected{}}
-	for _, row := range readCSV(t, "openb_node_list_gpu_node.csv") {
+	for _, row := range readCSV(tb, "openb_node_list_gpu_node.csv") {
 		n := openbNode{
-			cpu:     number(t, row["cpu_milli"]),
-			memory:  number(t, row["memory_mib"]),
-			devices: int(number(t, row["gpu"])),
+			cpu:     number(tb, row["cpu_milli"]),
+			memory:  number(tb, row["memory_mib"]),
+			devices: int(number(tb, row["gpu"])),
 			model:   strings.ToLower(row["model"]),
 		}
 		tr.nodes = append(tr.nodes, n)
 		tr.milli += int64(n.devices) * MilliPerDevice
 	}
-	tr.loadPods(t, podList)
+	tr.loadPods(tb, podList)
 	return tr
 }
 
 // loadPods reads the pods, and takes the workload to be expected from them.
-func (tr *openb) loadPods(t testing.TB, podList string) {
-	t.Helper()
+func (tr *openb) loadPods(tb testing.TB, podList string) {
+	tb.Helper()
 	type key struct {
 		cpu, memory, devices, milli int64
 		models                      string
@@ -261,12 +261,12 @@ func (tr *openb) loadPods(t testing.TB, podList string) {
 	classOf := map[key]int{}
 	weights := map[key]int{}
 	var classes []Class
-	for _, row := range readCSV(t, podList) {
+	for _, row := range readCSV(tb, podList) {
 		k := key{
-			cpu:     number(t, row["cpu_milli"]),
-			memory:  number(t, row["memory_mib"]),
-			devices: number(t, row["num_gpu"]),
-			milli:   number(t, row["gpu_milli"]),
+			cpu:     number(tb, row["cpu_milli"]),
+			memory:  number(tb, row["memory_mib"]),
+			devices: number(tb, row["num_gpu"]),
+			milli:   number(tb, row["gpu_milli"]),
 			models:  row["gpu_spec"],
 		}
 		pod := openbPod{
@@ -281,7 +281,7 @@ func (tr *openb) loadPods(t testing.TB, podList string) {
 		if k.models != "" {
 			models, err := ParseModels(strings.ReplaceAll(k.models, "|", ","))
 			if err != nil {
-				t.Fatalf("gpu_spec %q: %v", k.models, err)
+				tb.Fatalf("gpu_spec %q: %v", k.models, err)
 			}
 			pod.demand.Request.Models = models
 		}
@@ -302,7 +302,7 @@ func (tr *openb) loadPods(t testing.TB, podList string) {
 	tr.classes = len(classOf)
 	workload, err := NewWorkload(classes)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, n := range tr.nodes {
 		if tr.expected[n.model] == nil {
@@ -312,16 +312,16 @@ func (tr *openb) loadPods(t testing.TB, podList string) {
 }
 
 // readCSV reads a file of the trace into a map per row.
-func readCSV(t testing.TB, name string) []map[string]string {
-	t.Helper()
+func readCSV(tb testing.TB, name string) []map[string]string {
+	tb.Helper()
 	file, err := os.Open(filepath.Join(openbFolder, name))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer file.Close()
 	rows, err := csv.NewReader(file).ReadAll()
 	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+		tb.Fatalf("%s: %v", name, err)
 	}
 	var out []map[string]string
 	for _, row := range rows[1:] {
@@ -335,11 +335,11 @@ func readCSV(t testing.TB, name string) []map[string]string {
 }
 
 // number parses a number of the trace.
-func number(t testing.TB, s string) int64 {
-	t.Helper()
+func number(tb testing.TB, s string) int64 {
+	tb.Helper()
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return n
 }

@@ -6,6 +6,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -260,6 +261,10 @@ func TestParsePodRefuses(t *testing.T) {
 			name: "no quantity", pod: annotated(share(), names.GPUMinMemoryAnnotation, "40 GB"), reason: InvalidMinMemory,
 			want: `metadata.annotations[berth.dev/gpu-min-memory]: "40 GB" is not a quantity of bytes: write it like 40Gi`,
 		},
+		{name: "an exponent that takes hours", pod: annotated(share(), names.GPUMinMemoryAnnotation, "1001000e0000110000000100000000"), reason: InvalidMinMemory},
+		{name: "no number", pod: annotated(share(), names.GPUMinMemoryAnnotation, "Gi"), reason: InvalidMinMemory},
+		{name: "two points", pod: annotated(share(), names.GPUMinMemoryAnnotation, "1..5Gi"), reason: InvalidMinMemory},
+		{name: "endless digits", pod: annotated(share(), names.GPUMinMemoryAnnotation, strings.Repeat("9", 1000)), reason: InvalidMinMemory},
 		{name: "no least memory", pod: annotated(share(), names.GPUMinMemoryAnnotation, "0"), reason: InvalidMinMemory},
 		{
 			name: "a constraint on nothing", pod: annotated(podOf(container("a", "nvidia.com/gpus", "1")), names.GPUModelAnnotation, "A100"), reason: ConstraintWithoutDevice,

@@ -6,22 +6,30 @@ package device
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-const (
-	bytesPerMiB = 1 << 20
-	// maxQuantityLength bounds the work of parsing an annotation as a quantity:
-	// the parser of Kubernetes computes with as many digits as it is given.
-	maxQuantityLength = 32
-)
+const bytesPerMiB = 1 << 20
+
+// suffixes are those that an amount of memory may have.
+var suffixes = [...]string{"Ki", "Mi", "Gi", "Ti", "Pi", "k", "M", "G", "T", "P"}
 
 // parseQuantity parses a quantity from an annotation, which no API server has
-// checked.
+// checked. It refuses exponents: with a long one, the parser of Kubernetes
+// computes for hours.
 func parseQuantity(value string) (resource.Quantity, error) {
-	if len(value) > maxQuantityLength {
-		return resource.Quantity{}, errors.New("too long for a quantity")
+	digits := value
+	for _, suffix := range suffixes {
+		if cut, ok := strings.CutSuffix(value, suffix); ok {
+			digits = cut
+			break
+		}
+	}
+	const maxDigits = 24
+	if digits == "" || len(digits) > maxDigits || strings.Trim(digits, "0123456789.") != "" {
+		return resource.Quantity{}, errors.New("not a number with a suffix")
 	}
 	return resource.ParseQuantity(value)
 }

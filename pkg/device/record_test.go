@@ -5,6 +5,7 @@ package device
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -160,9 +161,7 @@ func TestParseAssignmentRefuses(t *testing.T) {
 			if _, err := ParseAssignment(annotations, lifeCycleRequest()); err != nil {
 				t.Fatalf("before the change: %v", err)
 			}
-			for key, value := range tt.change {
-				annotations[key] = value
-			}
+			maps.Copy(annotations, tt.change)
 			delete(annotations, tt.remove)
 			got, err := ParseAssignment(annotations, lifeCycleRequest())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {

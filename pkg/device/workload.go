@@ -44,29 +44,37 @@ type Workload struct {
 func NewWorkload(classes []Class) (*Workload, error) {
 	w := &Workload{classes: slices.Clone(classes)}
 	for i := range classes {
-		c := &classes[i]
-		switch {
-		case c.Weight <= 0 || c.Weight > maxTotalWeight:
-			return nil, fmt.Errorf("class %d: weight %d must be from 1 to %d", i, c.Weight, int64(maxTotalWeight))
-		case c.CPUMilli < 0:
-			return nil, fmt.Errorf("class %d: CPU %dm must not be negative", i, c.CPUMilli)
-		case c.Devices < 0 || c.Devices > MaxDevices:
-			return nil, fmt.Errorf("class %d: %d devices must be from 0 to %d", i, c.Devices, MaxDevices)
-		case c.Milli < 0 || c.Milli > MilliPerDevice:
-			return nil, fmt.Errorf("class %d: %d thousandths of a device must be from 0 to %d", i, c.Milli, MilliPerDevice)
-		case c.MemoryMiB < 0 || c.MemoryMiB > MaxMemoryMiB:
-			return nil, fmt.Errorf("class %d: %d MiB of device memory must be from 0 to %d", i, c.MemoryMiB, MaxMemoryMiB)
-		case (c.Devices == 0) != (c.Milli == 0 && c.MemoryMiB == 0):
-			return nil, fmt.Errorf("class %d: %d devices with %d thousandths and %d MiB each: a class has both, or neither", i, c.Devices, c.Milli, c.MemoryMiB)
-		case c.Devices > 1 && c.Milli != MilliPerDevice:
-			return nil, fmt.Errorf("class %d: %d devices with %d thousandths each: more than one device means whole ones", i, c.Devices, c.Milli)
+		if problem := classes[i].problem(); problem != "" {
+			return nil, fmt.Errorf("class %d: %s", i, problem)
 		}
-		if w.weight += c.Weight; w.weight > maxTotalWeight {
+		if w.weight += classes[i].Weight; w.weight > maxTotalWeight {
 			return nil, fmt.Errorf("class %d: the weights up to here exceed %d", i, int64(maxTotalWeight))
 		}
 	}
 	sortClasses(w.classes)
 	return w, nil
+}
+
+// problem returns what is wrong with the class; empty if nothing is.
+func (c *Class) problem() string {
+	switch {
+	case c.Weight <= 0 || c.Weight > maxTotalWeight:
+		return fmt.Sprintf("weight %d must be from 1 to %d", c.Weight, int64(maxTotalWeight))
+	case c.CPUMilli < 0:
+		return fmt.Sprintf("CPU %dm must not be negative", c.CPUMilli)
+	case c.Devices < 0 || c.Devices > MaxDevices:
+		return fmt.Sprintf("%d devices must be from 0 to %d", c.Devices, MaxDevices)
+	case c.Milli < 0 || c.Milli > MilliPerDevice:
+		return fmt.Sprintf("%d thousandths of a device must be from 0 to %d", c.Milli, MilliPerDevice)
+	case c.MemoryMiB < 0 || c.MemoryMiB > MaxMemoryMiB:
+		return fmt.Sprintf("%d MiB of device memory must be from 0 to %d", c.MemoryMiB, MaxMemoryMiB)
+	case (c.Devices == 0) != (c.Milli == 0 && c.MemoryMiB == 0):
+		return fmt.Sprintf("%d devices with %d thousandths and %d MiB each: a class has both, or neither", c.Devices, c.Milli, c.MemoryMiB)
+	case c.Devices > 1 && c.Milli != MilliPerDevice:
+		return fmt.Sprintf("%d devices with %d thousandths each: more than one device means whole ones", c.Devices, c.Milli)
+	default:
+		return ""
+	}
 }
 
 // Typical returns the heaviest classes that together reach percent of the whole

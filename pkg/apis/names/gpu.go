@@ -22,8 +22,8 @@ const (
 	// GPUAssignedAnnotation is the pod annotation, written by the Binding alone,
 	// that records what each container was given.
 	GPUAssignedAnnotation = prefix + "gpu-assigned"
-	// GPUDevicesAnnotationPrefix, followed by the name of a container, is the pod
-	// annotation that the container reads its devices from; written by the
+	// GPUDevicesAnnotationPrefix is what the pod annotation that a container reads
+	// its devices from starts with; the container's name follows. Written by the
 	// Binding alone.
 	GPUDevicesAnnotationPrefix = "gpu." + prefix
 )
