@@ -130,7 +130,7 @@ type modelUsage struct {
 // looked at the node.
 func (pl *GPUDevice) usage() *usage {
 	u := &usage{models: map[string]*modelUsage{}, refused: map[device.RefusalReason]int{}}
-	nodes, err := pl.handle.SharedInformerFactory().Core().V1().Nodes().Lister().List(labels.Everything())
+	nodes, err := pl.ledger.nodes.List(labels.Everything())
 	if err != nil {
 		return u // the lister of a cache has no errors
 	}

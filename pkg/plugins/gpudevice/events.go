@@ -58,8 +58,8 @@ func (pl *GPUDevice) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev
 	if err != nil {
 		return fwk.Queue, err
 	}
-	request, err := device.ParsePod(pod, pl.deviceResources)
-	if err != nil {
+	request := pl.requestOf(pod)
+	if request == nil {
 		logger.V(5).Info("Node was created or updated, but the pod can never be scheduled", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 		return fwk.QueueSkip, nil
 	}
@@ -77,6 +77,15 @@ func (pl *GPUDevice) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev
 	}
 	logger.V(5).Info("Node was created or updated, and may have room now", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 	return fwk.Queue, nil
+}
+
+// requestOf returns what the pod asks for, or nil if that can never be served.
+func (pl *GPUDevice) requestOf(pod *corev1.Pod) *device.Request {
+	request, err := device.ParsePod(pod, pl.deviceResources)
+	if err != nil {
+		return nil
+	}
+	return request
 }
 
 // mayTake reports whether the node, if it were empty, could take the request.
@@ -108,8 +117,8 @@ func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *core
 		logger.V(5).Info("Pod was deleted, but it held no share of a device", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
-	request, err := device.ParsePod(pod, pl.deviceResources)
-	if err != nil || request.Form != device.FormShares {
+	request := pl.requestOf(pod)
+	if request == nil || request.Form != device.FormShares {
 		logger.V(5).Info("Pod was deleted, but no share is waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}

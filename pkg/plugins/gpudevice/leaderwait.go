@@ -13,10 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 const (
@@ -43,12 +45,15 @@ type leaderWait struct {
 	over atomic.Bool
 }
 
-// ready returns when the ledger knows all that was bound before the process
-// became leader. It is an atomic load in all cycles but the first.
-func (l *ledger) ready(ctx context.Context) error {
+// ready returns nil when nodes, the snapshot of this cycle, show all that was
+// bound before the process became leader. It is an atomic load in all cycles but
+// the first.
+func (l *ledger) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
 	if l.leader.over.Load() {
 		return nil
 	}
+	logger := klog.FromContext(ctx)
+	start := l.clock.Now()
 	patience, cancel := context.WithTimeoutCause(ctx, leaderPatience, errors.New("patience is over"))
 	defer cancel()
 	select {
@@ -58,11 +63,44 @@ func (l *ledger) ready(ctx context.Context) error {
 	}
 	if l.client != nil {
 		if err := l.catchUp(patience); err != nil {
-			klog.FromContext(ctx).Error(err, "No share of a device is given away before every pod that has one is known")
+			logger.Error(err, "No share of a device is given away before every pod that has one is known")
 			return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 		}
 	}
+	// The informer is up to date. The snapshot is older, and was made from what
+	// another handler had been told.
+	if missing := l.notIn(nodes); missing != nil {
+		return fmt.Errorf("pod %s has a share of a device and is not in the snapshot of this attempt yet: the next attempt sees it", klog.KObj(missing))
+	}
 	l.leader.over.Store(true)
+	logger.V(2).Info("Every pod with a share of a device is known", "waited", l.clock.Since(start))
+	return nil
+}
+
+// notIn returns a pod that holds a share according to the informer and is not on
+// its node according to the snapshot, or nil.
+func (l *ledger) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
+	shown := map[string]map[types.UID]struct{}{}
+	for _, nodeInfo := range nodes {
+		pods := map[types.UID]struct{}{}
+		for _, podInfo := range nodeInfo.GetPods() {
+			pods[podInfo.GetPod().UID] = struct{}{}
+		}
+		shown[nodeInfo.Node().Name] = pods
+	}
+	for _, obj := range l.pods.GetStore().List() {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName == "" || isTerminated(pod) || !asksForShares(pod) {
+			continue
+		}
+		pods, ok := shown[pod.Spec.NodeName]
+		if !ok {
+			continue // its node is gone, or not there yet
+		}
+		if _, ok := pods[pod.UID]; !ok {
+			return pod
+		}
+	}
 	return nil
 }
 
@@ -81,8 +119,8 @@ func (l *ledger) catchUp(ctx context.Context) error {
 	want := list.ResourceVersion
 	for {
 		have := l.pods.LastSyncResourceVersion()
-		behind, comparable := isBehind(have, want)
-		if !comparable {
+		behind, ok := isBehind(have, want)
+		if !ok {
 			// No API server speaks: a simulation or a test.
 			logger.V(4).Info("Resource versions cannot be compared, taking the informer for up to date", "informer", have, "server", want)
 			return nil
@@ -170,7 +208,7 @@ func (l *ledger) missed(ctx context.Context, have, want string) (string, error) 
 
 // isBehind reports whether version a is lower than b, and whether they can be
 // compared.
-func isBehind(a, b string) (behind, comparable bool) {
+func isBehind(a, b string) (behind, ok bool) {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return order < 0, err == nil
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
@@ -42,6 +43,7 @@ type ledger struct {
 	clock  clock.PassiveClock
 	client kubernetes.Interface
 	pods   cache.SharedIndexInformer
+	nodes  corelisters.NodeLister
 	// synced is done when the handler has seen every pod of the first list.
 	synced cache.DoneChecker
 	leader leaderWait
@@ -255,17 +257,17 @@ func (l *ledger) rivalsLocked(h *holder) (overfull device.Set, rivals []*corev1.
 	return overfull, rivals
 }
 
-// deviceMemory returns the memory of each device of the node in MiB, as a member
-// last saw it; 0 if none did.
+// deviceMemory returns the memory of each device of the node in MiB; 0 if the
+// node is not known or does not say.
 func (l *ledger) deviceMemory(node string) int64 {
-	for _, member := range l.members {
-		if cell := member.nodes.get(node); cell != nil {
-			if v := cell.view.Load(); v != nil {
-				return v.node.MemoryMiB
-			}
-		}
+	if len(l.members) == 0 {
+		return 0
 	}
-	return 0
+	object, err := l.nodes.Get(node)
+	if err != nil {
+		return 0 // the lister's only error is that the node is not there
+	}
+	return device.ParseNode(object, l.members[0].nodeKeys).MemoryMiB
 }
 
 // drop forgets a pod that is gone or has terminated.

@@ -45,6 +45,7 @@ func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
 		clock:  clock.RealClock{},
 		client: handle.ClientSet(),
 		pods:   pods,
+		nodes:  core.Nodes().Lister(),
 		byNode: map[string]map[types.UID]*holder{},
 		marks:  map[string]*nodeMarks{},
 	}

@@ -145,9 +145,13 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMar
 			v.state.TakeAll(&orphan.holding)
 		}
 	}
-	// A nominated pod has no devices yet. It is given some as Reserve would, in
-	// order that nobody of lower priority is given the last ones; which ones does
-	// not matter to the question whether another pod fits beside it.
+	pl.takeNominated(v, nominated)
+}
+
+// takeNominated takes what nominated pods will hold. They have no devices yet, and
+// are given some as Reserve would, so that nobody of lower priority is given the
+// last ones; which ones does not matter to the question whether another pod fits.
+func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
 	for _, pod := range nominated {
 		request, err := device.ParsePod(pod, pl.deviceResources)
 		if err != nil || request.Form != device.FormShares {

@@ -36,7 +36,7 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		}
 	}
 	if request.Form == device.FormShares {
-		if err := pl.ledger.ready(ctx); err != nil {
+		if err := pl.ledger.ready(ctx, nodes); err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 	}
@@ -65,8 +65,7 @@ func (pl *GPUDevice) PreFilterExtensions() fwk.PreFilterExtensions {
 // refusal returns what the user reads of a request that cannot be served.
 func (pl *GPUDevice) refusal(err error) string {
 	reason := refusalInvalid
-	var requestErr *device.RequestError
-	if errors.As(err, &requestErr) {
+	if requestErr, ok := errors.AsType[*device.RequestError](err); ok {
 		reason = string(requestErr.Reason)
 	}
 	pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), reason).Inc()
@@ -160,6 +159,9 @@ func modelList(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) str
 			models = append(models, node.Model)
 		}
 	})
+	if len(models) == 0 {
+		return "none"
+	}
 	slices.Sort(models)
 	more := ""
 	if len(models) > maxListedModels {

@@ -5,12 +5,14 @@ package gpudevice
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 )
 
 // The reasons of the Warning events on bound pods. With two replicas each records
@@ -52,7 +54,7 @@ func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s seen) {
 	if s.overfull == 0 {
 		return
 	}
-	devices := fmt.Sprint(indexes(s.overfull.All()))
+	devices := indexes(s.overfull)
 	var rivals []string
 	for _, rival := range s.rivals {
 		rivals = append(rivals, klog.KObj(rival).String())
@@ -124,10 +126,10 @@ func recordDiffers(a, b map[string]string) bool {
 }
 
 // indexes lists them as "0,1".
-func indexes(all func(func(int) bool)) string {
+func indexes(devices device.Set) string {
 	var parts []string
-	for i := range all {
-		parts = append(parts, fmt.Sprint(i))
+	for i := range devices.All() {
+		parts = append(parts, strconv.Itoa(i))
 	}
 	return strings.Join(parts, ",")
 }

@@ -120,7 +120,7 @@ func rank(scores fwk.NodeScoreList) {
 	for i := range scores {
 		ranks[scores[i].Score] = 1
 	}
-	next := uint8(fwk.MaxNodeScore)
+	next := uint8(fwk.MaxScore)
 	for raw := range ranks {
 		if best := rawScores - 1 - raw; ranks[best] != 0 {
 			ranks[best] = 1 + next

@@ -11,7 +11,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,15 +34,13 @@ const gpuProfile = "config/berth-scheduler/gpu.yaml"
 func gpuNode(name, model string, devices int, memoryMiB int64) corev1.Node {
 	n := controlplane.FakeNodes(1)[0]
 	n.Name = name
-	for key, value := range map[string]string{
+	maps.Copy(n.Labels, map[string]string{
 		corev1.LabelHostname:     name,
 		names.GPUSharingLabel:    "true",
-		"nvidia.com/gpu.count":   fmt.Sprint(devices),
-		"nvidia.com/gpu.memory":  fmt.Sprint(memoryMiB),
+		"nvidia.com/gpu.count":   strconv.Itoa(devices),
+		"nvidia.com/gpu.memory":  strconv.FormatInt(memoryMiB, 10),
 		"nvidia.com/gpu.product": model,
-	} {
-		n.Labels[key] = value
-	}
+	})
 	return n
 }
 

@@ -1,0 +1,234 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// a100 is the model of nodes from gpuNode, and their devices' memory.
+const (
+	a100       = "NVIDIA-A100"
+	a100Memory = 40960
+)
+
+// gpuArgs are valid arguments; change fills in what a test wants.
+func gpuArgs(change ...func(*config.GPUDeviceArgs)) *config.GPUDeviceArgs {
+	args := &config.GPUDeviceArgs{
+		DeviceResources: []string{"nvidia.com/gpu"},
+		NodeLabels: config.GPUDeviceNodeLabels{
+			Count: "nvidia.com/gpu.count", Memory: "nvidia.com/gpu.memory", Product: "nvidia.com/gpu.product",
+			Replicas: "nvidia.com/gpu.replicas", MIGPrefix: "nvidia.com/mig-",
+		},
+		ScoringStrategy: config.GPUDeviceScoringStrategy{Type: config.GPUDeviceFragmentationGradient},
+		NonGPUPods:      config.NonGPUPodsAvoid,
+	}
+	for _, c := range change {
+		c(args)
+	}
+	return args
+}
+
+func withStrategy(strategy config.GPUDeviceStrategy) func(*config.GPUDeviceArgs) {
+	return func(args *config.GPUDeviceArgs) { args.ScoringStrategy.Type = strategy }
+}
+
+func withNonGPUPods(policy config.NonGPUPodPolicy) func(*config.GPUDeviceArgs) {
+	return func(args *config.GPUDeviceArgs) { args.NonGPUPods = policy }
+}
+
+// newProfile builds a profile with the plugin. Its informers do not run yet.
+func newProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
+	tb.Helper()
+	profile, err := schedtest.NewProfile(tb.Context(), tb, Name, New, args, opts)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	return profile, profile.Plugin.(*GPUDevice)
+}
+
+// startProfile builds a profile with the plugin and runs its informers.
+func startProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
+	tb.Helper()
+	profile, pl := newProfile(tb, args, opts)
+	profile.Start(tb.Context(), tb)
+	return profile, pl
+}
+
+// makeNode is a node without devices, with 64 CPUs.
+func makeNode(name string, labels map[string]string) *corev1.Node {
+	allocatable := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{}},
+		Status:     corev1.NodeStatus{Capacity: allocatable, Allocatable: allocatable},
+	}
+}
+
+// gpuNode is a shared node with A100s of 40 GiB.
+func gpuNode(name string, devices int) *corev1.Node {
+	return makeNode(name, map[string]string{
+		names.GPUSharingLabel:    "true",
+		"nvidia.com/gpu.count":   strconv.Itoa(devices),
+		"nvidia.com/gpu.memory":  strconv.Itoa(a100Memory),
+		"nvidia.com/gpu.product": a100,
+	})
+}
+
+// pluginNode is a node whose devices a device plugin hands out.
+func pluginNode(name, model string, devices int) *corev1.Node {
+	node := makeNode(name, map[string]string{"nvidia.com/gpu.product": model, "nvidia.com/gpu.memory": strconv.Itoa(a100Memory)})
+	node.Status.Allocatable = node.Status.Allocatable.DeepCopy()
+	node.Status.Allocatable["nvidia.com/gpu"] = *resource.NewQuantity(int64(devices), resource.DecimalSI)
+	node.Status.Capacity = node.Status.Allocatable
+	return node
+}
+
+// labelled returns the node with one more label.
+func labelled(node *corev1.Node, key, value string) *corev1.Node {
+	node.Labels[key] = value
+	return node
+}
+
+// annotated returns the object with one more annotation.
+func annotated[T metav1.Object](obj T, key, value string) T {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	obj.SetAnnotations(annotations)
+	return obj
+}
+
+// makePod is a pending pod with one container, main. limits are pairs of a
+// resource and an amount.
+func makePod(name string, limits ...string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-of-" + name)},
+		Spec: corev1.PodSpec{
+			SchedulerName: names.Scheduler,
+			Containers:    []corev1.Container{{Name: "main"}},
+		},
+	}
+	if len(limits) == 0 {
+		return pod
+	}
+	list := corev1.ResourceList{}
+	for i := 0; i < len(limits); i += 2 {
+		list[corev1.ResourceName(limits[i])] = resource.MustParse(limits[i+1])
+	}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: list, Requests: list}
+	return pod
+}
+
+// sharePod asks for thousandths of a device.
+func sharePod(name string, milli int) *corev1.Pod {
+	return makePod(name, names.GPUMilliResource, strconv.Itoa(milli))
+}
+
+// boundPod is sharePod on a node, with the record of the devices that its
+// container was given: "0", or "0,1" for whole ones.
+func boundPod(name string, milli int, node, devices string) *corev1.Pod {
+	return bindTo(sharePod(name, milli), node, devices, min(milli, device.MilliPerDevice))
+}
+
+// bindTo puts a pod that asks for thousandths on a node as Bind does.
+func bindTo(pod *corev1.Pod, node, devices string, milli int) *corev1.Pod {
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = node
+	annotated(bound, names.GPUDevicesAnnotationPrefix+"main", devices)
+	return annotated(bound, names.GPUAssignedAnnotation, fmt.Sprintf("main=%s:%dm:%dMi", devices, milli, a100Memory*milli/device.MilliPerDevice))
+}
+
+// nodeInfo returns the node of the profile's snapshot.
+func nodeInfo(tb testing.TB, profile *schedtest.Profile, name string) fwk.NodeInfo {
+	tb.Helper()
+	info, err := profile.SnapshotSharedLister().NodeInfos().Get(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return info
+}
+
+// snapshotNodes returns the nodes of the profile's snapshot.
+func snapshotNodes(tb testing.TB, profile *schedtest.Profile) []fwk.NodeInfo {
+	tb.Helper()
+	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return nodes
+}
+
+// preFilter starts a scheduling cycle: it runs PreFilter and returns the state.
+func preFilter(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
+	tb.Helper()
+	state := framework.NewCycleState()
+	if _, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod); !status.IsSuccess() {
+		tb.Fatalf("PreFilter: %v", status)
+	}
+	return state
+}
+
+// freeMilli returns what is free of each device of the node.
+func freeMilli(pl *GPUDevice, info fwk.NodeInfo) []int64 {
+	v := pl.view(info, false)
+	free := []int64{}
+	for d := range v.state.Devices() {
+		free = append(free, v.state.Free(d).Milli)
+	}
+	return free
+}
+
+// reserveOn runs a cycle up to Reserve and returns its status.
+func reserveOn(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod, node string) *fwk.Status {
+	tb.Helper()
+	state := preFilter(tb, profile, pod)
+	return profile.RunReservePluginsReserve(tb.Context(), state, pod, node)
+}
+
+// liveCache feeds the snapshot of a profile as the scheduler does, so that a test
+// can change the cluster between cycles. The profile must start empty.
+type liveCache struct {
+	cache.Cache
+	snapshot *cache.Snapshot
+}
+
+func newLiveCache(tb testing.TB, profile *schedtest.Profile) *liveCache {
+	tb.Helper()
+	return &liveCache{Cache: cache.New(tb.Context(), nil, false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot)}
+}
+
+// makeOwner is the reference of a controller.
+func makeOwner(apiVersion, kind string) []metav1.OwnerReference {
+	controller := true
+	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", Controller: &controller}}
+}
+
+// demandOf parses what a pod asks for.
+func demandOf(tb testing.TB, pl *GPUDevice, pod *corev1.Pod) device.Demand {
+	tb.Helper()
+	request, err := device.ParsePod(pod, pl.deviceResources)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return device.Demand{Request: request, CPUMilli: cpuMilli(pod)}
+}

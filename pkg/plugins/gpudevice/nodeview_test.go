@@ -1,0 +1,205 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2/ktesting"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// The memory of a node must never serve a NodeInfo that preemption has taken a
+// pod from, or that a nominated pod was added to.
+func TestViewOfAChangedClone(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	bound := boundPod("bound", 600, "n", "0")
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{bound}})
+	original := nodeInfo(t, profile, "n")
+	pod := sharePod("p", 600)
+	state := preFilter(t, profile, pod)
+	expect := func(what string, state fwk.CycleState, info fwk.NodeInfo, want string) {
+		t.Helper()
+		if got := pl.Filter(t.Context(), state, pod, info).Message(); got != want {
+			t.Errorf("%s: want %q, got %q", what, want, got)
+		}
+	}
+	expect("the node as it is", state, original, reasonNoShare)
+
+	simulation, clone := state.Clone(), original.Snapshot()
+	if err := clone.RemovePod(logger, bound); err != nil {
+		t.Fatal(err)
+	}
+	expect("without the victim", simulation, clone, "")
+	expect("the node as it is, again", state, original, reasonNoShare)
+	podInfo, err := framework.NewPodInfo(bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone.AddPodInfo(podInfo)
+	expect("with the victim spared", simulation, clone, reasonNoShare)
+	if err := clone.RemovePod(logger, bound); err != nil {
+		t.Fatal(err)
+	}
+	expect("without it again", simulation, clone, "")
+
+	nominated, err := framework.NewPodInfo(sharePod("nominated", 500))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone.AddPodInfo(nominated)
+	expect("beside a nominated pod", simulation, clone, reasonNoShare)
+
+	// Its victim is still there: nobody may take what is left.
+	small := sharePod("small", 100)
+	clone = original.Snapshot()
+	clone.AddPodInfo(nominated)
+	if got := pl.Filter(t.Context(), preFilter(t, profile, small).Clone(), small, clone).Message(); got != reasonNoShare {
+		t.Errorf("beside a nominated pod and its victim: want %q, got %q", reasonNoShare, got)
+	}
+	expect("the node in the end", state, original, reasonNoShare)
+}
+
+// The cycle of a pod group puts pods into the snapshot and takes them out again
+// without drawing a new generation.
+func TestViewInACycleOfAPodGroup(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
+	live := newLiveCache(t, profile)
+	live.AddNode(logger, gpuNode("n", 2))
+	if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
+		t.Fatal(err)
+	}
+	place := func(name string, milli int) *corev1.Pod {
+		t.Helper()
+		pod := sharePod(name, milli)
+		state := preFilter(t, profile, pod)
+		assumed := pod.DeepCopy()
+		assumed.Spec.NodeName = "n"
+		info, err := framework.NewPodInfo(assumed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status := pl.Filter(t.Context(), state, pod, nodeInfo(t, profile, "n")); !status.IsSuccess() {
+			t.Fatalf("%s: %v", name, status)
+		}
+		generation := nodeInfo(t, profile, "n").GetGeneration()
+		if err := live.snapshot.AssumePod(info); err != nil {
+			t.Fatal(err)
+		}
+		if status := profile.RunReservePluginsReserve(t.Context(), state, assumed, "n"); !status.IsSuccess() {
+			t.Fatalf("%s: %v", name, status)
+		}
+		if got := nodeInfo(t, profile, "n").GetGeneration(); got != generation {
+			t.Fatalf("the generation has changed from %d to %d: this test shows nothing", generation, got)
+		}
+		return assumed
+	}
+	forget := func(pod *corev1.Pod) {
+		t.Helper()
+		profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), pod, "n")
+		if err := live.snapshot.ForgetPod(logger, pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, want ...int64) {
+		t.Helper()
+		if diff := cmp.Diff(want, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
+			t.Errorf("%s (-want,+got):\n%s", what, diff)
+		}
+	}
+	expect("empty", 1000, 1000)
+	a := place("a", 700)
+	expect("with a", 300, 1000)
+	b := place("b", 200)
+	expect("with a and b", 100, 1000)
+	forget(b)
+	expect("with a", 300, 1000)
+	forget(a)
+	expect("empty again", 1000, 1000)
+	place("c", 400)
+	expect("with another first pod", 600, 1000)
+}
+
+// A pod that something else bound uses devices of which nobody knows: its node
+// takes nothing more until it is gone.
+func TestViewWithAnUnassignedPod(t *testing.T) {
+	tests := []struct {
+		name   string
+		record string
+		want   bool
+	}{
+		{"no record", "", true},
+		{"a record that is none", "0", true},
+		{"a record of another container", "other=0:500m:20480Mi", true},
+		{"a record of another amount", "main=0:100m:4096Mi", true},
+		{"a good record", "main=0:500m:20480Mi", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := boundPod("bound", 500, "n", "0")
+			pod.Annotations[names.GPUAssignedAnnotation] = tt.record
+			if tt.record == "" {
+				pod.Annotations = nil
+			}
+			for _, informed := range []bool{false, true} {
+				opts := schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}}
+				profile, pl := newProfile(t, gpuArgs(), opts)
+				if informed {
+					profile.Start(t.Context(), t)
+					<-pl.ledger.synced.Done()
+				}
+				v := pl.view(nodeInfo(t, profile, "n"), false)
+				if v.unassigned != tt.want {
+					t.Errorf("informed %t: want unassigned %t, got %t", informed, tt.want, v.unassigned)
+				}
+			}
+		})
+	}
+}
+
+// A node that loses its labels keeps what its pods hold, for the day on which it
+// gets them back.
+func TestViewOfARelabelledNode(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
+	live := newLiveCache(t, profile)
+	node := gpuNode("n", 2)
+	live.AddNode(logger, node)
+	if err := live.AddPod(logger, boundPod("bound", 500, "n", "1")); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want string) {
+		t.Helper()
+		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
+			t.Fatal(err)
+		}
+		pod := sharePod("p", 1000)
+		s := &preFilterState{demand: demandOf(t, pl, pod)}
+		v := pl.view(nodeInfo(t, profile, "n"), false)
+		got := ""
+		if verdict := v.check(s); verdict != verdictFits {
+			got = verdict.reason(v.node)
+		}
+		if got != want {
+			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+	check("")
+	bare := makeNode("n", nil)
+	live.UpdateNode(logger, node, bare)
+	check(reasonNotShared)
+	smaller := gpuNode("n", 1)
+	live.UpdateNode(logger, bare, smaller)
+	check("")
+	again := annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "0")
+	live.UpdateNode(logger, smaller, again)
+	check(reasonNoShare)
+}
