@@ -78,11 +78,15 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 	}
 
 	var objects []runtime.Object
+	var placed []*corev1.Pod
 	for _, node := range opts.Nodes {
 		objects = append(objects, node)
 	}
 	for _, pod := range opts.Pods {
 		objects = append(objects, pod)
+		if pod.Spec.NodeName != "" {
+			placed = append(placed, pod)
+		}
 	}
 	for _, namespace := range opts.Namespaces {
 		objects = append(objects, namespace)
@@ -122,7 +126,7 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 		frameworkruntime.WithInformerFactory(p.informers),
 		frameworkruntime.WithEventRecorder(recorder),
 		frameworkruntime.WithPodActivator(activator),
-		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(opts.Pods, opts.Nodes)),
+		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(placed, opts.Nodes)),
 	)
 	return p, err
 }
