@@ -4,14 +4,19 @@
 package gpudevice
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -63,11 +68,13 @@ func newProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Option
 	return profile, profile.Plugin.(*GPUDevice)
 }
 
-// startProfile builds a profile with the plugin and runs its informers.
+// startProfile builds a profile with the plugin, runs its informers, and returns
+// when the ledger has seen every pod.
 func startProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
 	tb.Helper()
 	profile, pl := newProfile(tb, args, opts)
 	profile.Start(tb.Context(), tb)
+	<-pl.ledger.synced.Done()
 	return profile, pl
 }
 
@@ -231,4 +238,33 @@ func demandOf(tb testing.TB, pl *GPUDevice, pod *corev1.Pod) device.Demand {
 		tb.Fatal(err)
 	}
 	return device.Demand{Request: request, CPUMilli: cpuMilli(pod)}
+}
+
+// drainEvents returns the events so far that have the reason, and drops the others.
+func drainEvents(profile *schedtest.Profile, reason string) []string {
+	var found []string
+	for {
+		select {
+		case event := <-profile.Events:
+			if strings.Contains(event, reason) {
+				found = append(found, event)
+			}
+		default:
+			return found
+		}
+	}
+}
+
+// ktestingContext returns a logger that writes to the test, and its context.
+func ktestingContext(tb testing.TB) (klog.Logger, context.Context) {
+	return ktesting.NewTestContext(tb)
+}
+
+// capture is New, and keeps what it built.
+func capture(built **GPUDevice) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		plugin, err := New(ctx, args, handle)
+		*built, _ = plugin.(*GPUDevice)
+		return plugin, err
+	}
 }

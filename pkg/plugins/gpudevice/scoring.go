@@ -6,6 +6,7 @@ package gpudevice
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,13 +46,25 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 	s.expected = pl.workload.current.Load()
 	s.ranked = none || pl.policy.Strategy == device.FragmentationGradient
 	if pl.policy.Strategy == device.Random {
-		if drawn := pl.policy.DrawNode(len(nodes)); drawn >= 0 {
-			s.drawn = nodes[drawn].Node().Name
-		}
+		s.drawn = pl.draw(nodes)
 	}
 	s.key = pl.scoreKeys.of(&s)
 	state.Write(preScoreStateKey, &s)
 	return nil
+}
+
+// draw draws one of the nodes by name: in which order they passed Filter is a
+// matter of chance, and the same seed is to draw the same ones.
+func (pl *GPUDevice) draw(nodes []fwk.NodeInfo) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(nodes))
+	for _, nodeInfo := range nodes {
+		names = append(names, nodeInfo.Node().Name)
+	}
+	slices.Sort(names)
+	return names[pl.policy.DrawNode(len(names))]
 }
 
 // Score rates a node by the strategy. For a pod that asks for no device, every

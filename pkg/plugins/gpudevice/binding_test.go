@@ -1,0 +1,313 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+var podsResource = schema.GroupResource{Resource: "pods"}
+
+// apiServer answers Bindings of one pod. What it writes is what listing the pod
+// shows afterwards.
+type apiServer struct {
+	profile *schedtest.Profile
+	// answers are given one after another, the last one for ever.
+	answers []answer
+	// sent are the Bindings that came.
+	sent []*corev1.Binding
+}
+
+// answer is what becomes of a Binding: whether it is written, what else is done
+// to the pod, and what the client is told.
+type answer struct {
+	write bool
+	then  func(*corev1.Pod) *corev1.Pod
+	err   error
+}
+
+func (s *apiServer) start(tb testing.TB) {
+	tb.Helper()
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	s.profile.Client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		create, ok := action.(clienttesting.CreateAction)
+		if !ok || action.GetSubresource() != "binding" {
+			return false, nil, nil
+		}
+		binding := create.GetObject().(*corev1.Binding)
+		s.sent = append(s.sent, binding)
+		a := s.answers[0]
+		if len(s.answers) > 1 {
+			s.answers = s.answers[1:]
+		}
+		obj, err := s.profile.Client.Tracker().Get(pods, binding.Namespace, binding.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		pod := obj.(*corev1.Pod).DeepCopy()
+		if a.write {
+			pod.Spec.NodeName = binding.Target.Name
+			for key, value := range binding.Annotations {
+				annotated(pod, key, value)
+			}
+		}
+		if a.then != nil {
+			pod = a.then(pod)
+		}
+		if pod == nil {
+			err = s.profile.Client.Tracker().Delete(pods, binding.Namespace, binding.Name)
+		} else {
+			err = s.profile.Client.Tracker().Update(pods, pod, pod.Namespace)
+		}
+		if err != nil {
+			tb.Errorf("changing the pod: %v", err)
+		}
+		return true, nil, a.err
+	})
+}
+
+func TestBind(t *testing.T) {
+	timeout := apierrors.NewTimeoutError("etcd is slow", 0)
+	conflict := apierrors.NewConflict(podsResource, "p", errors.New("pod p is already assigned"))
+	notFound := apierrors.NewNotFound(podsResource, "p")
+	forbidden := apierrors.NewForbidden(podsResource, "p", errors.New("no"))
+	otherNode := func(pod *corev1.Pod) *corev1.Pod {
+		pod.Spec.NodeName = "elsewhere"
+		return pod
+	}
+	deleted := func(*corev1.Pod) *corev1.Pod { return nil }
+	terminating := func(pod *corev1.Pod) *corev1.Pod {
+		pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		pod.Finalizers = []string{"example.com/f"}
+		return pod
+	}
+	recreated := func(*corev1.Pod) *corev1.Pod {
+		pod := sharePod("p", 500)
+		pod.UID = "another"
+		return pod
+	}
+	tests := []struct {
+		name    string
+		answers []answer
+		// want is nil for success.
+		want error
+		// wantSent is how many Bindings were sent.
+		wantSent int
+		// wantDoubt is whether an event tells of the doubt.
+		wantDoubt bool
+	}{
+		{name: "written", answers: []answer{{write: true}}, wantSent: 1},
+		{name: "refused", answers: []answer{{err: forbidden}}, want: forbidden, wantSent: 1},
+		{name: "no such pod", answers: []answer{{err: notFound, then: deleted}}, want: notFound, wantSent: 1},
+		{name: "written, answer lost", answers: []answer{{write: true, err: io.ErrUnexpectedEOF}}, wantSent: 1, wantDoubt: true},
+		{name: "written, timed out", answers: []answer{{write: true, err: timeout}}, wantSent: 1, wantDoubt: true},
+		{name: "not written, answer lost, sent again", answers: []answer{{err: io.ErrUnexpectedEOF}, {write: true}}, wantSent: 2, wantDoubt: true},
+		{name: "not written, lost again and again", answers: []answer{{err: timeout}, {err: timeout}, {err: io.EOF}, {write: true}}, wantSent: 4, wantDoubt: true},
+		{name: "the first is written late, the second conflicts", answers: []answer{{err: timeout}, {write: true, err: conflict}}, wantSent: 2, wantDoubt: true},
+		{name: "lost, pod deleted", answers: []answer{{then: deleted, err: io.EOF}}, want: io.EOF, wantSent: 1, wantDoubt: true},
+		{name: "lost, pod being deleted", answers: []answer{{then: terminating, err: io.EOF}}, want: io.EOF, wantSent: 1, wantDoubt: true},
+		{name: "lost, pod created again", answers: []answer{{then: recreated, err: io.EOF}}, want: io.EOF, wantSent: 1, wantDoubt: true},
+		{name: "lost, bound by another", answers: []answer{{then: otherNode, err: io.EOF}}, want: io.EOF, wantSent: 1, wantDoubt: true},
+		{name: "conflict with itself", answers: []answer{{write: true, err: conflict}}, wantSent: 1},
+		{name: "conflict with another", answers: []answer{{then: otherNode, err: conflict}}, want: conflict, wantSent: 1},
+		{name: "conflict and not bound", answers: []answer{{err: conflict}}, want: conflict, wantSent: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := sharePod("p", 500)
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+			server := &apiServer{profile: profile, answers: tt.answers}
+			server.start(t)
+			stop := runClock(t, pl)
+			if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			status := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n")
+			stop()
+			if tt.want == nil && !status.IsSuccess() || tt.want != nil && !errors.Is(status.AsError(), tt.want) {
+				t.Errorf("want %v, got %v", tt.want, status)
+			}
+			if got := len(server.sent); got != tt.wantSent {
+				t.Errorf("want %d Bindings, got %d", tt.wantSent, got)
+			}
+			want := &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: pod.UID, Annotations: map[string]string{
+					"gpu.berth.dev/main": "0", "berth.dev/gpu-assigned": "main=0:500m:20480Mi",
+				}},
+				Target: corev1.ObjectReference{Kind: "Node", Name: "n"},
+			}
+			for _, got := range server.sent {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("Unexpected Binding (-want,+got):\n%s", diff)
+				}
+			}
+			if doubted := hasEvent(profile, reasonInDoubt); doubted != tt.wantDoubt {
+				t.Errorf("event about the doubt: want %t, got %t", tt.wantDoubt, doubted)
+			}
+			// A clear failure frees the devices, success does not.
+			profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), pod, "n")
+			if h := pl.ledger.get(pod.UID); tt.want != nil && h != nil && h.node == "n" {
+				t.Errorf("after a clear failure the devices are still taken: phase %v", h.phase)
+			}
+		})
+	}
+}
+
+// Without any answer the devices stay taken, also when the scheduler has given
+// the pod up and its NodeInfo does not show it.
+func TestBindWithoutAnyAnswer(t *testing.T) {
+	pod := sharePod("p", 500)
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	asked := make(chan struct{}, 100)
+	profile.Client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetVerb() == "list" {
+			asked <- struct{}{}
+		}
+		return true, nil, apierrors.NewInternalError(errors.New("down"))
+	})
+	state := framework.NewCycleState()
+	s := &preFilterState{demand: demandOf(t, pl, pod)}
+	state.Write(preFilterStateKey, s)
+	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	stop := runClock(t, pl)
+	defer stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan *fwk.Status, 1)
+	go func() { result <- pl.Bind(ctx, state, pod, "n") }()
+	for range 20 {
+		<-asked
+	}
+	cancel()
+	if status := <-result; status.IsSuccess() {
+		t.Error("want an error, got success")
+	}
+	for range 2 {
+		profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
+		if diff := cmp.Diff([]int64{500}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
+			t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
+		}
+	}
+	// The API says that the pod is gone.
+	pl.ledger.drop(pod.UID)
+	if diff := cmp.Diff([]int64{1000}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
+		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
+	}
+}
+
+// A pod that stays without a node long after the last Binding was sent is given
+// back to the queue.
+func TestBindSettles(t *testing.T) {
+	pod := sharePod("p", 500)
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+	server := &apiServer{profile: profile, answers: []answer{{err: apierrors.NewInternalError(errors.New("webhook"))}}}
+	server.start(t)
+	stop := runClock(t, pl)
+	defer stop()
+	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	started := pl.clock.Now()
+	status := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n")
+	if status.IsSuccess() {
+		t.Error("want an error, got success")
+	}
+	if took := pl.clock.Since(started); took < settledAfter {
+		t.Errorf("it was given up after %v already", took)
+	}
+	if h := pl.ledger.get(pod.UID); h == nil || h.phase != reserved {
+		t.Errorf("want a promise that Unreserve takes back, got %v", h)
+	}
+}
+
+func TestBindSkipsAndRefuses(t *testing.T) {
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	for _, pod := range []*corev1.Pod{makePod("plain"), makePod("whole", "nvidia.com/gpu", "1")} {
+		if status := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n"); status.Code() != fwk.Skip {
+			t.Errorf("%s: want Skip, got %v", pod.Name, status)
+		}
+	}
+	if status := pl.Bind(t.Context(), framework.NewCycleState(), sharePod("p", 1), "n"); status.Code() != fwk.Error {
+		t.Errorf("a share without a device: want an error, got %v", status)
+	}
+	for _, action := range profile.Client.Actions() {
+		if action.GetVerb() == "create" {
+			t.Errorf("unexpected request %v", action)
+		}
+	}
+}
+
+// What settles nothing must not be taken for a refusal.
+func TestIsRefusal(t *testing.T) {
+	for code, want := range map[int32]bool{
+		http.StatusBadRequest: true, http.StatusForbidden: true, http.StatusNotFound: true, http.StatusUnprocessableEntity: true, http.StatusTooManyRequests: true,
+		http.StatusConflict: false, http.StatusRequestTimeout: false, http.StatusInternalServerError: false, http.StatusServiceUnavailable: false, http.StatusGatewayTimeout: false,
+	} {
+		err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}}
+		if got := isRefusal(err); got != want {
+			t.Errorf("%d: want %t, got %t", code, want, got)
+		}
+	}
+	for _, err := range []error{io.EOF, context.DeadlineExceeded} {
+		if isRefusal(err) {
+			t.Errorf("%v is taken for a refusal", err)
+		}
+	}
+}
+
+// runClock gives the plugin a clock that jumps to whatever is waited for, until
+// the function that it returns is called.
+func runClock(tb testing.TB, pl *GPUDevice) (stop func()) {
+	tb.Helper()
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	pl.clock, pl.ledger.clock = clock, clock
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(100 * time.Microsecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				if clock.HasWaiters() {
+					clock.Step(maxRetry)
+				}
+			}
+		}
+	}()
+	return func() {
+		select {
+		case <-done:
+		default:
+			close(done)
+		}
+		<-stopped
+	}
+}
+
+// hasEvent drains the events and reports whether one has the reason.
+func hasEvent(profile *schedtest.Profile, reason string) bool {
+	return len(drainEvents(profile, reason)) > 0
+}

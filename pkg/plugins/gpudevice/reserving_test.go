@@ -1,0 +1,138 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// The device within a node is chosen by the strategy.
+func TestReserveChoosesTheDevice(t *testing.T) {
+	pods := []*corev1.Pod{boundPod("a", 500, "n", "0"), boundPod("b", 200, "n", "2")}
+	tests := []struct {
+		strategy config.GPUDeviceStrategy
+		pod      *corev1.Pod
+		want     map[string]string
+	}{
+		{
+			config.GPUDeviceFragmentationGradient, sharePod("p", 500),
+			map[string]string{"gpu.berth.dev/main": "0", "berth.dev/gpu-assigned": "main=0:500m:20480Mi"},
+		},
+		{
+			config.GPUDeviceBestFit, sharePod("p", 300),
+			map[string]string{"gpu.berth.dev/main": "0", "berth.dev/gpu-assigned": "main=0:300m:12288Mi"},
+		},
+		{
+			config.GPUDeviceLeastAllocated, sharePod("p", 300),
+			map[string]string{"gpu.berth.dev/main": "1", "berth.dev/gpu-assigned": "main=1:300m:12288Mi"},
+		},
+		{
+			config.GPUDeviceBestFit, sharePod("p", 2000),
+			map[string]string{"gpu.berth.dev/main": "1,3", "berth.dev/gpu-assigned": "main=1,3:1000m:40960Mi"},
+		},
+		{
+			config.GPUDeviceBestFit, makePod("p", names.GPUMemoryResource, "20Gi"),
+			map[string]string{"gpu.berth.dev/main": "0", "berth.dev/gpu-assigned": "main=0:500m:20480Mi"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.strategy), func(t *testing.T) {
+			profile, pl := startProfile(t, gpuArgs(withStrategy(tt.strategy)), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 4)}, Pods: pods})
+			if status := reserveOn(t, profile, tt.pod, "n"); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			if diff := cmp.Diff(tt.want, pl.ledger.get(tt.pod.UID).annotations); diff != "" {
+				t.Errorf("Unexpected annotations (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Containers of all kinds are given devices of their own; an init container uses
+// what the main one will.
+func TestReserveContainers(t *testing.T) {
+	limits := func(milli string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Limits: corev1.ResourceList{names.GPUMilliResource: resource.MustParse(milli)}}
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	pod := makePod("p")
+	pod.Spec.InitContainers = []corev1.Container{
+		{Name: "fetch", Resources: limits("800")},
+		{Name: "sidecar", Resources: limits("300"), RestartPolicy: &always},
+	}
+	pod.Spec.Containers = []corev1.Container{{Name: "train", Resources: limits("700")}, {Name: "serve", Resources: limits("400")}}
+	profile, pl := startProfile(t, gpuArgs(withStrategy(config.GPUDeviceBestFit)), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}})
+	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	want := map[string]string{
+		"gpu.berth.dev/fetch": "0", "gpu.berth.dev/sidecar": "0", "gpu.berth.dev/train": "0", "gpu.berth.dev/serve": "1",
+		"berth.dev/gpu-assigned": "fetch=0:800m:32768Mi;sidecar=0:300m:12288Mi;train=0:700m:28672Mi;serve=1:400m:16384Mi",
+	}
+	if diff := cmp.Diff(want, pl.ledger.get(pod.UID).annotations); diff != "" {
+		t.Errorf("Unexpected annotations (-want,+got):\n%s", diff)
+	}
+}
+
+func TestReserveRefuses(t *testing.T) {
+	foreign := sharePod("foreign", 100)
+	foreign.Spec.NodeName = "foreign"
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{
+		Nodes: []*corev1.Node{gpuNode("full", 1), gpuNode("foreign", 1), gpuNode("free", 1)},
+		Pods:  []*corev1.Pod{boundPod("whole", 1000, "full", "0"), foreign},
+	})
+	pod := sharePod("p", 100)
+	for node, want := range map[string]string{"full": reasonNoShare, "foreign": reasonUnassignedPod} {
+		if status := reserveOn(t, profile, pod, node); status.Code() != fwk.Unschedulable || status.Message() != want {
+			t.Errorf("%s: want %q, got %v", node, want, status)
+		}
+	}
+	if pl.ledger.get(pod.UID) != nil {
+		t.Error("a refused pod was promised devices")
+	}
+	if status := profile.RunReservePluginsReserve(t.Context(), framework.NewCycleState(), pod, "free"); status.IsSuccess() {
+		t.Error("a pod with a share was let through without PreFilter")
+	}
+	if status := profile.RunReservePluginsReserve(t.Context(), framework.NewCycleState(), makePod("plain"), "full"); !status.IsSuccess() {
+		t.Errorf("a pod without devices: %v", status)
+	}
+}
+
+func TestUnreserve(t *testing.T) {
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	pod, state := sharePod("p", 600), framework.NewCycleState()
+	unreserve := func() { profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n") }
+	unreserve()
+	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if pl.ledger.get(pod.UID) == nil {
+		t.Fatal("nothing is promised")
+	}
+	for range 2 {
+		unreserve()
+		if pl.ledger.get(pod.UID) != nil {
+			t.Error("the promise was not taken back")
+		}
+	}
+	if len(pl.ledger.byNode) != 0 {
+		t.Errorf("something is left: %v", pl.ledger.byNode)
+	}
+	// What is seen bound is not a promise.
+	pl.ledger.observe(boundPod("p", 600, "n", "0"))
+	unreserve()
+	if h := pl.ledger.get(pod.UID); h == nil || h.phase != bound {
+		t.Errorf("want a bound pod, got %v", h)
+	}
+}

@@ -1,0 +1,194 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// Each strategy on the same three nodes: one empty, one whose only open device is
+// half full, one with a device that is nearly full.
+func TestScores(t *testing.T) {
+	nodes := []*corev1.Node{gpuNode("empty", 2), gpuNode("half", 2), gpuNode("tight", 2)}
+	pods := []*corev1.Pod{
+		boundPod("half-0", 500, "half", "0"),
+		boundPod("tight-0", 700, "tight", "0"), boundPod("tight-1", 1000, "tight", "1"),
+	}
+	workload := []config.GPUDeviceWorkloadClass{{Weight: 1, GPUMilli: 1000}, {Weight: 1, GPUMilli: 300}}
+	tests := []struct {
+		strategy config.GPUDeviceStrategy
+		pod      *corev1.Pod
+		want     map[string]int64
+	}{
+		// Only the empty devices are of use to whole pods, and taking the last 300
+		// thousandths of a device makes nothing useless: an order.
+		{config.GPUDeviceFragmentationGradient, sharePod("p", 300), map[string]int64{"tight": 100, "half": 99, "empty": 98}},
+		{config.GPUDeviceBestFit, sharePod("p", 300), map[string]int64{"tight": 50, "half": 20, "empty": 7}},
+		{config.GPUDeviceMostAllocated, sharePod("p", 300), map[string]int64{"tight": 100, "half": 40, "empty": 15}},
+		{config.GPUDeviceLeastAllocated, sharePod("p", 300), map[string]int64{"tight": 0, "half": 60, "empty": 85}},
+		{config.GPUDeviceDotProduct, sharePod("p", 300), map[string]int64{"tight": 98, "half": 94, "empty": 92}},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.strategy), func(t *testing.T) {
+			args := gpuArgs(withStrategy(tt.strategy))
+			if tt.strategy == config.GPUDeviceFragmentationGradient {
+				args.ExpectedWorkload = workload
+			}
+			profile, _ := startProfile(t, args, schedtest.Options{Nodes: nodes, Pods: pods})
+			// The second time they come from memory.
+			for range 2 {
+				if diff := cmp.Diff(tt.want, profile.Scores(t.Context(), t, tt.pod)); diff != "" {
+					t.Errorf("Unexpected scores (-want,+got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// Random gives one node all and the others nothing, and each its turn; the same
+// seed draws the same nodes.
+func TestRandomScores(t *testing.T) {
+	draw := func(seed int64) string {
+		args := gpuArgs(withStrategy(config.GPUDeviceRandom))
+		args.ScoringStrategy.Seed = seed
+		profile, _ := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{gpuNode("a", 1), gpuNode("b", 1), gpuNode("c", 1)}})
+		drawn := ""
+		for range 30 {
+			sum := int64(0)
+			for node, score := range profile.Scores(t.Context(), t, sharePod("p", 100)) {
+				sum += score
+				if score == fwk.MaxScore {
+					drawn += node
+				}
+			}
+			if sum != fwk.MaxScore {
+				t.Fatalf("the scores sum to %d", sum)
+			}
+		}
+		return drawn
+	}
+	first := draw(7)
+	if again := draw(7); again != first {
+		t.Errorf("the same seed drew %s and %s", first, again)
+	}
+	if other := draw(8); other == first {
+		t.Errorf("another seed drew the same: %s", other)
+	}
+}
+
+// Pods without devices prefer nodes without devices over every other, and leave
+// the devices to those who need them where they must share a node.
+func TestScoresOfPodsWithoutDevices(t *testing.T) {
+	nodes := []*corev1.Node{makeNode("plain", nil), gpuNode("shared", 2), gpuNode("full", 1), pluginNode("plugin", a100, 1)}
+	pods := []*corev1.Pod{boundPod("whole", 1000, "full", "0")}
+	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated} {
+		t.Run(string(strategy), func(t *testing.T) {
+			profile, _ := startProfile(t, gpuArgs(withStrategy(strategy)), schedtest.Options{Nodes: nodes, Pods: pods})
+			scores := profile.Scores(t.Context(), t, makePod("p"))
+			if scores["plain"] != fwk.MaxScore {
+				t.Errorf("the node without devices scores %d", scores["plain"])
+			}
+			for _, node := range []string{"shared", "full", "plugin"} {
+				if scores[node] >= fwk.MaxScore {
+					t.Errorf("%s scores %d", node, scores[node])
+				}
+			}
+			if strategy != config.GPUDeviceMostAllocated && scores["full"] <= scores["shared"] {
+				t.Errorf("the full node scores %d, the empty one %d", scores["full"], scores["shared"])
+			}
+		})
+	}
+	profile, _ := startProfile(t, gpuArgs(withNonGPUPods(config.NonGPUPodsAllow)), schedtest.Options{Nodes: nodes, Pods: pods})
+	if scores := profile.Scores(t.Context(), t, makePod("p")); len(scores) != 0 {
+		t.Errorf("where they are allowed they are scored: %v", scores)
+	}
+}
+
+func TestRank(t *testing.T) {
+	tests := []struct {
+		name string
+		raw  []int64
+		want []int64
+	}{
+		{"one", []int64{7}, []int64{100}},
+		{"equal ones stay equal", []int64{5, 5, 5}, []int64{100, 100, 100}},
+		{"the order stays", []int64{0, 10201, 4, 10200}, []int64{97, 100, 98, 99}},
+		{"zero is a score", []int64{0, 0}, []int64{100, 100}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			scores := fwk.NodeScoreList{}
+			for _, raw := range tt.raw {
+				scores = append(scores, fwk.NodeScore{Score: raw})
+			}
+			rank(scores)
+			got := []int64{}
+			for _, score := range scores {
+				got = append(got, score.Score)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Unexpected ranks (-want,+got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("the best hundred are told apart", func(t *testing.T) {
+		scores := fwk.NodeScoreList{}
+		for raw := range int64(300) {
+			scores = append(scores, fwk.NodeScore{Score: 3 * raw})
+		}
+		rank(scores)
+		for i := range scores {
+			if want := max(0, int64(i)-199); scores[i].Score != want {
+				t.Fatalf("rank of %d: want %d, got %d", 3*i, want, scores[i].Score)
+			}
+		}
+	})
+}
+
+// A remembered score must not outlive what it depends on.
+func TestScoresAreNotRememberedTooLong(t *testing.T) {
+	args := gpuArgs(withStrategy(config.GPUDeviceBestFit))
+	profile, pl := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 4)}})
+	info := nodeInfo(t, profile, "n")
+	score := func(pod *corev1.Pod) int64 {
+		t.Helper()
+		state := preFilter(t, profile, pod)
+		if status := pl.PreScore(t.Context(), state, pod, snapshotNodes(t, profile)); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		got, status := pl.Score(t.Context(), state, pod, info)
+		if !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		v := pl.view(info, false)
+		site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: device.Scale{CPUMilli: 64000, GPUMilli: 4000}}
+		if want := pl.policy.Score(site, demandOf(t, pl, pod)); got != want {
+			t.Errorf("%s: want %d, got %d", pod.Name, want, got)
+		}
+		return got
+	}
+	seen := map[int64]bool{}
+	for round := range 2 {
+		for i := range 8 {
+			pod := sharePod(fmt.Sprintf("p-%d-%d", round, i), 100*(i+1))
+			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+				corev1.ResourceCPU: *resource.NewQuantity(int64(6*i), resource.DecimalSI),
+			}
+			seen[score(pod)] = true
+		}
+	}
+	if len(seen) < 4 {
+		t.Errorf("only %d different scores: this test shows little", len(seen))
+	}
+}
