@@ -314,6 +314,23 @@ func TestAssignLifeCycle(t *testing.T) {
 			wantHeld: []int64{400, 600},
 		},
 		{
+			name:     "a sidecar leaves the tightest device to a main container",
+			free:     []int64{700, 600},
+			asks:     []Ask{{Kind: Sidecar, Devices: 1, Milli: 100}, {Devices: 1, Milli: 600}, {Devices: 1, Milli: 600}},
+			want:     []Set{SetOf(0), SetOf(0), SetOf(1)},
+			wantHeld: []int64{700, 600},
+		},
+		{
+			name: "the largest first on the tightest is not always right",
+			free: []int64{1000, 1000},
+			asks: []Ask{
+				{Devices: 1, Milli: 400}, {Devices: 1, Milli: 400},
+				{Devices: 1, Milli: 300}, {Devices: 1, Milli: 300}, {Devices: 1, Milli: 300}, {Devices: 1, Milli: 300},
+			},
+			want:     []Set{SetOf(0), SetOf(1), SetOf(0), SetOf(0), SetOf(1), SetOf(1)},
+			wantHeld: []int64{1000, 1000},
+		},
+		{
 			name:     "whole devices take the lowest free ones",
 			free:     []int64{900, 1000, 1000, 1000},
 			asks:     []Ask{{Devices: 1, Milli: 100}, {Devices: 2, Milli: 1000}},

@@ -180,3 +180,15 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkCheckHard is the most that one pod can cost a filter: the search runs
+// out of its budget.
+func BenchmarkCheckHard(b *testing.B) {
+	n, s, r := hardPod()
+	b.ReportAllocs()
+	for b.Loop() {
+		if rejection := n.Check(&s, r); rejection != NoRoom {
+			b.Fatalf("got %v, want no room", rejection)
+		}
+	}
+}

@@ -101,7 +101,7 @@ func (p *placer) place(k int, c *chooser) bool {
 	}
 	tried := SetOf(first)
 	for d := range candidates.All() {
-		if p.alikeTried(k, d, tried) {
+		if p.alikeTried(d, tried) {
 			continue
 		}
 		if p.try(k, c, SetOf(d)) {
@@ -130,19 +130,12 @@ func (p *placer) try(k int, c *chooser, devices Set) bool {
 	return false
 }
 
-// alikeTried reports whether device d is tried already, or cannot do better than
-// one that is. For a main container two devices with the same room are alike; for
-// a sidecar they must also be untouched by this pod, since what is there already
-// matters to the init containers in between.
-func (p *placer) alikeTried(k, d int, tried Set) bool {
+// alikeTried reports whether device d, or one with the same room, is tried
+// already. What is placed later, init containers included, depends on the room
+// that is left and not on what took the rest.
+func (p *placer) alikeTried(d int, tried Set) bool {
 	for e := range tried.All() {
-		if d == e {
-			return true
-		}
-		if p.left.free[d] != p.left.free[e] {
-			continue
-		}
-		if k >= p.sidecars || p.left.free[d] == p.free.free[d] && p.left.free[e] == p.free.free[e] {
+		if p.left.free[d] == p.left.free[e] {
 			return true
 		}
 	}
@@ -194,11 +187,12 @@ func (p *placer) placeInits(c *chooser) {
 
 // devicesForInit chooses the devices of one init container: those where the pod
 // already holds the most of what is needed, the chooser deciding between equals.
+// initsFit has seen that there are enough.
 func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *chooser) Set {
 	share := p.result.Shares[ask]
 	candidates := beside.fitting(share)
 	var chosen Set
-	for chosen.Len() < p.asks[ask].Devices {
+	for range p.asks[ask].Devices {
 		var least Share
 		var equal Set
 		for d := range (candidates &^ chosen).All() {
