@@ -65,6 +65,10 @@ func TestViewOfAChangedClone(t *testing.T) {
 		t.Errorf("beside a nominated pod and its victim: want %q, got %q", reasonNoShare, got)
 	}
 	expect("the node in the end", state, original, reasonNoShare)
+	// What was simulated is not what metrics and hints should see.
+	if got, want := pl.nodes.get("n").view.Load().generation, original.GetGeneration(); got != want {
+		t.Errorf("the view of generation %d is remembered, want that of %d", got, want)
+	}
 }
 
 // The cycle of a pod group puts pods into the snapshot and takes them out again
@@ -93,6 +97,9 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 		generation := nodeInfo(t, profile, "n").GetGeneration()
 		if err := live.snapshot.AssumePod(info); err != nil {
 			t.Fatal(err)
+		}
+		if name == "b" {
+			pl.nodes.remove("n") // then the view is computed with the pod on the node
 		}
 		if status := profile.RunReservePluginsReserve(t.Context(), state, assumed, "n"); !status.IsSuccess() {
 			t.Fatalf("%s: %v", name, status)

@@ -1,0 +1,170 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// laggingInformer is a pod informer at a version that the test sets.
+type laggingInformer struct {
+	cache.SharedIndexInformer
+	version atomic.Pointer[string]
+}
+
+func (i *laggingInformer) LastSyncResourceVersion() string { return *i.version.Load() }
+
+func (i *laggingInformer) reach(version string) { i.version.Store(&version) }
+
+// The API server is at version 100. What the plugin's own watch delivers says
+// whether the informer has missed something.
+func TestCatchUp(t *testing.T) {
+	pod := func(version string) runtime.Object {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: version}}
+	}
+	expired := apierrors.NewResourceExpired("too old").ErrStatus
+	tests := []struct {
+		name     string
+		informer string
+		// events are what the first watch delivers, all further ones only a bookmark.
+		events []watch.Event
+		// waits is whether the informer has to move before the pod goes on.
+		waits bool
+		// reached is where the informer gets in the end.
+		reached string
+	}{
+		{name: "up to date", informer: "100"},
+		{name: "ahead", informer: "120"},
+		{name: "nothing missed", informer: "90", events: []watch.Event{{Type: watch.Bookmark, Object: pod("100")}}},
+		{name: "a pod missed", informer: "90", events: []watch.Event{{Type: watch.Modified, Object: pod("95")}, {Type: watch.Bookmark, Object: pod("100")}}, waits: true, reached: "95"},
+		{name: "far behind", informer: "9", events: []watch.Event{{Type: watch.Error, Object: &expired}}, waits: true, reached: "101"},
+		{name: "versions that mean nothing", informer: ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			client := fake.NewClientset()
+			client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "100"}}, nil
+			})
+			watches := 0
+			client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+				events := tt.events
+				if watches++; watches > 1 {
+					events = []watch.Event{{Type: watch.Bookmark, Object: pod("100")}}
+				}
+				w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: len(events)})
+				for _, event := range events {
+					w.Action(event.Type, event.Object)
+				}
+				return true, w, nil
+			})
+			informer := &laggingInformer{}
+			informer.reach(tt.informer)
+			l := &ledger{client: client, pods: informer}
+			done := make(chan error, 1)
+			go func() { done <- l.catchUp(t.Context()) }()
+			if tt.waits {
+				select {
+				case err := <-done:
+					t.Fatalf("it went on although the informer is behind (%v)", err)
+				case <-time.After(5 * leaderPoll):
+				}
+				informer.reach(tt.reached)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// As long as it is not certain that every pod is known, pods with shares fail and
+// are tried again, and others are let through.
+func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	var down atomic.Bool
+	down.Store(true)
+	profile.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return down.Load(), nil, errors.New("no route to host")
+	})
+	attempt := func(pod *corev1.Pod) *fwk.Status {
+		_, status, _ := profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), pod)
+		return status
+	}
+	if status := attempt(sharePod("p", 1)); status.Code() != fwk.Error || !strings.Contains(status.Message(), "no route to host") {
+		t.Errorf("want an error that says why, got %v", status)
+	}
+	if status := attempt(makePod("plain")); !status.IsSuccess() {
+		t.Errorf("a pod without a share: %v", status)
+	}
+	if status := attempt(sharePod("malformed", 1500)); status.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Errorf("a malformed share: %v", status)
+	}
+	down.Store(false)
+	if status := attempt(sharePod("p", 1)); !status.IsSuccess() {
+		t.Errorf("with an API server: %v", status)
+	}
+	// From now on nobody is asked.
+	down.Store(true)
+	if status := attempt(sharePod("q", 1)); !status.IsSuccess() {
+		t.Errorf("later: %v", status)
+	}
+	if !pl.ledger.leader.over.Load() {
+		t.Error("the wait is not over")
+	}
+}
+
+// The informer may be up to date while the snapshot of the cycle is older.
+func TestNoShareOnAnOldSnapshot(t *testing.T) {
+	logger, _ := ktestingContext(t)
+	onNode := boundPod("bound", 500, "n", "0")
+	profile, _ := startProfile(t, gpuArgs(), schedtest.Options{})
+	live := newLiveCache(t, profile)
+	live.AddNode(logger, gpuNode("n", 1))
+	if err := profile.Client.Tracker().Add(onNode); err != nil {
+		t.Fatal(err)
+	}
+	pods := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore()
+	deadline := time.After(schedtest.Patience)
+	for len(pods.List()) == 0 {
+		select {
+		case <-deadline:
+			t.Fatal("the informer has not got the pod")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	attempt := func() *fwk.Status {
+		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
+			t.Fatal(err)
+		}
+		_, status, _ := profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), sharePod("p", 1))
+		return status
+	}
+	if status := attempt(); status.Code() != fwk.Error || !strings.Contains(status.Message(), "default/bound") {
+		t.Errorf("want an error that names the pod, got %v", status)
+	}
+	if err := live.AddPod(logger, onNode); err != nil {
+		t.Fatal(err)
+	}
+	if status := attempt(); !status.IsSuccess() {
+		t.Errorf("with the pod in the snapshot: %v", status)
+	}
+}

@@ -1,0 +1,160 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// expected returns what is expected, as "thousandths x devices: weight".
+func expected(pl *GPUDevice) []string {
+	published := pl.workload.current.Load()
+	if published == nil {
+		return nil
+	}
+	var classes []string
+	for _, class := range published.workload.Classes() {
+		classes = append(classes, fmt.Sprintf("%dx%d: %d", class.Milli, class.Devices, class.Weight))
+	}
+	return classes
+}
+
+func TestExpectedWorkloadFromArgs(t *testing.T) {
+	args := gpuArgs()
+	args.ExpectedWorkload = []config.GPUDeviceWorkloadClass{
+		{Weight: 2, CPU: resource.MustParse("3500m"), GPUMilli: 500},
+		{Weight: 3, GPUMilli: 8000, GPUModel: "A*", GPUMinMemory: resource.MustParse("40Gi")},
+		{Weight: 5, GPUMemory: resource.MustParse("1000M")},
+		{Weight: 1, CPU: resource.MustParse("1")},
+	}
+	_, pl := newProfile(t, args, schedtest.Options{})
+	models, err := device.ParseModels("A*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []device.Class{
+		{Weight: 5, Shape: device.Shape{Devices: 1, MemoryMiB: 954}},
+		{Weight: 3, Shape: device.Shape{Devices: 8, Milli: 1000, Models: models, MinMemoryMiB: 40960}},
+		{Weight: 2, Shape: device.Shape{CPUMilli: 3500, Devices: 1, Milli: 500}},
+		{Weight: 1, Shape: device.Shape{CPUMilli: 1000}},
+	}
+	got := pl.workload.current.Load().workload.Classes()
+	equal := cmp.Comparer(func(a, b device.Models) bool { return a.String() == b.String() })
+	if diff := cmp.Diff(want, got, equal); diff != "" {
+		t.Errorf("Unexpected classes (-want,+got):\n%s", diff)
+	}
+	if pl.workload.learner != nil {
+		t.Error("something is learnt besides")
+	}
+}
+
+// A pod counts once, however often it is tried, and pods without devices do not
+// count.
+func TestLearnt(t *testing.T) {
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 8)}})
+	for range 5 {
+		preFilter(t, profile, sharePod("often", 300))
+	}
+	preFilter(t, profile, makePod("plain"))
+	preFilter(t, profile, makePod("plugin", "nvidia.com/gpu", "2"))
+	want := []string{fmt.Sprintf("1000x2: %d", podWeight), fmt.Sprintf("300x1: %d", podWeight)}
+	if diff := cmp.Diff(want, expected(pl)); diff != "" {
+		t.Errorf("Unexpected workload (-want,+got):\n%s", diff)
+	}
+	// A pod that is gone can be forgotten; it does not come back.
+	pl.ledger.forgetLearnt("uid-of-often")
+	if _, ok := pl.workload.learner.seen["uid-of-often"]; ok {
+		t.Error("a pod that is gone is still remembered")
+	}
+}
+
+// After a restart the pods on the nodes stand for the past, the oldest first,
+// whatever the order in which they are found.
+func TestLearntIsRestored(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 200 {
+		pod := boundPod(fmt.Sprintf("p%d", i), 1+i%7, fmt.Sprintf("n%d", i%5), "0")
+		pod.UID = types.UID(fmt.Sprintf("%03d", (i*37)%200))
+		pod.CreationTimestamp = metav1.Time{Time: time.Unix(int64(i/20), 0)}
+		pods = append(pods, pod)
+	}
+	var nodes []*corev1.Node
+	for i := range 5 {
+		nodes = append(nodes, gpuNode(fmt.Sprintf("n%d", i), 8))
+	}
+	var first []string
+	for range 3 {
+		profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: nodes, Pods: pods})
+		preFilter(t, profile, sharePod("p", 500))
+		got := expected(pl)
+		if first == nil {
+			first = got
+		}
+		if len(got) != 7 {
+			t.Fatalf("want the 7 classes that make up most of it, got %q", got)
+		}
+		if diff := cmp.Diff(first, got); diff != "" {
+			t.Errorf("another restart learnt something else (-first,+this):\n%s", diff)
+		}
+	}
+}
+
+func TestLearnerForgets(t *testing.T) {
+	share := func(milli int64) device.Shape { return device.Shape{Devices: 1, Milli: milli} }
+	l := newLearner()
+	for range 100 {
+		l.add(share(100))
+	}
+	for i := range 3000 {
+		l.add(share(200))
+		if i == 700 {
+			// Half of what 100 pods weighed, or less.
+			if weight := l.shapes[keyOf(l, 100)].weight; weight > 50*podWeight || weight < 20*podWeight {
+				t.Errorf("after 700 further pods the weight is %d pods", weight/podWeight)
+			}
+		}
+	}
+	if classes := l.typical().Classes(); len(classes) != 1 || classes[0].Milli != 200 {
+		t.Errorf("want only what pods ask for now, got %v", classes)
+	}
+	for i := range int64(5000) {
+		l.add(share(1 + i%999))
+		if len(l.shapes) > maxShapes {
+			t.Fatalf("%d shapes are remembered", len(l.shapes))
+		}
+	}
+	if got := len(l.typical().Classes()); got > maxTypical {
+		t.Errorf("%d shapes are expected", got)
+	}
+}
+
+func keyOf(l *learner, milli int64) string {
+	for key, s := range l.shapes {
+		if s.shape.Milli == milli {
+			return key
+		}
+	}
+	return ""
+}
+
+// Requests that differ by little are one shape.
+func TestCoarse(t *testing.T) {
+	for cpu, want := range map[int64]int64{0: 0, 1: 1, 7: 7, 8: 8, 9: 10, 100: 112, 1000: 1024, 3152: 3584, 11300: 12288} {
+		if got := coarse(cpu); got != want {
+			t.Errorf("%d: want %d, got %d", cpu, want, got)
+		}
+	}
+}
