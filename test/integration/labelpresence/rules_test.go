@@ -7,6 +7,7 @@ package labelpresence
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -248,9 +249,7 @@ func node(name string, labels map[string]string) corev1.Node {
 	n := controlplane.FakeNodes(1)[0]
 	n.Name = name
 	n.Labels[corev1.LabelHostname] = name
-	for key, value := range labels {
-		n.Labels[key] = value
-	}
+	maps.Copy(n.Labels, labels)
 	return n
 }
 
