@@ -75,7 +75,9 @@ image: ## Build the container images (IMAGE_PREFIX, ENGINE=docker|podman).
 	done
 
 .PHONY: clean
-clean: ## Remove what the other targets built. Caches of Go stay.
+clean: ## Stop a kept demo, and remove what the other targets built. Caches of Go stay.
+	@# Its processes and the program that stops them are in what is removed.
+	if [ -e out/demo/processes.json ]; then $(BIN)/demo --stop; fi
 	rm -rf $(BIN) out
 
 ##@ Test
@@ -96,7 +98,9 @@ test-unit: ## Run the tests beside the code, with the race detector.
 
 .PHONY: test-integration
 test-integration: build ## Run test/ against real API servers and schedulers.
-	$(GO) test -timeout 15m -p 1 ./test/...
+	@# Compiled side by side first, and with the binaries that build has just made.
+	$(GO) test -run '^$$' ./test/... >/dev/null
+	BERTH_BIN='$(abspath $(BIN))' $(GO) test -timeout 15m -p 1 ./test/...
 
 .PHONY: bench
 bench: ## Run the micro-benchmarks six times (BENCH=regexp); feed two outputs to benchstat.
