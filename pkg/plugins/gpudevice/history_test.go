@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -151,7 +152,7 @@ func (h *history) place() {
 	case 1:
 		pod = makePod(name, names.GPUMemoryResource, fmt.Sprintf("%dGi", 1+h.rand.IntN(30)))
 	case 2:
-		pod = makePod(name, names.GPUMilliResource, fmt.Sprint(1+h.rand.IntN(400)), names.GPUMemoryResource, fmt.Sprintf("%dGi", 1+h.rand.IntN(30)))
+		pod = makePod(name, names.GPUMilliResource, strconv.Itoa(1+h.rand.IntN(400)), names.GPUMemoryResource, fmt.Sprintf("%dGi", 1+h.rand.IntN(30)))
 	default:
 		pod = sharePod(name, 1+h.rand.IntN(999))
 	}

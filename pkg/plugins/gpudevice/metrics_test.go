@@ -35,16 +35,16 @@ func served(t *testing.T, profile string) map[string]float64 {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
-			key, mine := name, false
+			key, mine := []string{name}, false
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == "profile" {
 					mine = label.GetValue() == profile
 				} else {
-					key += " " + label.GetValue()
+					key = append(key, label.GetValue())
 				}
 			}
 			if mine {
-				got[key] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+				got[strings.Join(key, " ")] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
 			}
 		}
 	}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package scheme makes kube-scheduler understand the arguments of Berth's
-// plugins. Import it (for its side effect) in every program that loads a
+// plugins, and of those that it compiles in from elsewhere. Import it (for its side effect) in every program that loads a
 // KubeSchedulerConfiguration with Berth's plugins.
 //
 // kube-scheduler holds two schemes, and the arguments must be in both: the
@@ -25,8 +25,10 @@ import (
 // A scheme that lacks a type is a programming error that no caller can handle,
 // and the schemes may only be written before they are read.
 func init() {
-	utilruntime.Must(AddToScheme(schedulerscheme.Scheme))
-	utilruntime.Must(AddToScheme(schedulerv1.GetPluginArgConversionScheme()))
+	for _, scheme := range []*runtime.Scheme{schedulerscheme.Scheme, schedulerv1.GetPluginArgConversionScheme()} {
+		utilruntime.Must(AddToScheme(scheme))
+		utilruntime.Must(addForeign(scheme))
+	}
 }
 
 // AddToScheme registers the internal and versioned arguments of all plugins of
