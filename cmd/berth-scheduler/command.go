@@ -7,14 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"time"
 
 	"github.com/spf13/cobra"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/events"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -29,17 +26,12 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
-	"github.com/berth-scheduler/berth/pkg/preflight"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/unknownkeys"
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
 const program = "berth-scheduler"
-
-// syncPatience is how long the informers may take to fill before the log names
-// those that have not.
-const syncPatience = 30 * time.Second
 
 // newCommand returns kube-scheduler's command, with the same flags, that runs
 // [run]. Upstream's own constructor (app.NewSchedulerCommand) keeps its options
@@ -92,48 +84,62 @@ func runCommand(cmd *cobra.Command, opts *options.Options) error {
 		mutable.AddMetrics()
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
+	if err := checkConfigFlag(klog.FromContext(cmd.Context()), opts); err != nil {
+		return err
+	}
 	return run(server.SetupSignalContext(), opts)
 }
 
-// run checks the configuration file, builds the scheduler, checks what can only
-// be checked on the built one, and runs it. It returns at the first check that
-// fails; within one check every error is reported.
+// checkConfigFlag checks the configuration file. It runs before signals are
+// handled, so that one ends it.
+func checkConfigFlag(logger klog.Logger, opts *options.Options) error {
+	switch {
+	case opts.ConfigFile != "":
+		return checkFile(logger, opts.ConfigFile)
+	case opts.WriteConfigTo != "":
+		return nil
+	}
+	return errors.New("--config: required: the path of a KubeSchedulerConfiguration; without one this process would serve default-scheduler, the cluster's own scheduler")
+}
+
+// run builds the scheduler, checks what can only be checked on the built one, and
+// runs it. It returns at the first check that fails; within one check every error
+// is reported.
 func run(ctx context.Context, opts *options.Options) error {
-	logger := klog.FromContext(ctx)
-
-	if opts.ConfigFile == "" && opts.WriteConfigTo == "" {
-		return errors.New("--config: required: the path of a KubeSchedulerConfiguration; without one this process would serve default-scheduler, the cluster's own scheduler")
-	}
-	if opts.ConfigFile != "" {
-		if err := checkFile(logger, opts.ConfigFile); err != nil {
-			return err
-		}
-	}
-
-	var registered []app.Option
-	for _, plugin := range registry.Plugins() {
-		registered = append(registered, app.WithPlugin(plugin.Name, plugin.New))
-	}
-	config, sched, err := app.Setup(ctx, opts, registered...)
+	file := opts.ConfigFile
+	path, remove, err := withKubeconfigFlag(file, opts.Deprecated.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	if opts.WriteConfigTo != "" {
-		// As upstream: the file is written, and the caller wanted nothing else.
-		logger.Info("Wrote the configuration", "file", opts.WriteConfigTo)
-		return nil
-	}
+	defer remove()
+	opts.ConfigFile = path
 
-	if err := registry.CheckConfiguration(&config.ComponentConfig, effectivePlugins(sched.Profiles)); err != nil {
-		return fmt.Errorf("%s: %w", opts.ConfigFile, err)
+	var registered []app.Option
+	for name, factory := range registry.New() {
+		registered = append(registered, app.WithPlugin(name, factory))
 	}
-	if err := checkRights(ctx, config.Client, &config.ComponentConfig, serving{
-		port:   opts.SecureServing.BindPort != 0,
-		lookup: !opts.Authentication.SkipInClusterLookup,
-	}); err != nil {
+	// With --write-config-to, Setup writes the file and ends the process.
+	config, sched, err := app.Setup(ctx, opts, registered...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	remove()
+	effective := effectivePlugins(sched.Profiles)
+	if err := registry.CheckConfiguration(&config.ComponentConfig, effective); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	custom := registry.CustomResources(effective)
+	if err := checkServed(ctx, config.Client, custom); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := checkRights(ctx, config.Client, opts, append(
+		neededRights(&config.ComponentConfig, utilfeature.DefaultFeatureGate.Enabled), customRights(custom)...)); err != nil {
 		return err
 	}
-	if err := unknownkeys.Watch(ctx, config.InformerFactory, func(schedulerName string) events.EventRecorder {
+	if err := checkLeaseNamespace(ctx, config.Client, config.ComponentConfig.LeaderElection); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := unknownkeys.Watch(config.InformerFactory, func(schedulerName string) events.EventRecorder {
 		if fw, ok := sched.Profiles[schedulerName]; ok {
 			return fw.EventRecorder()
 		}
@@ -141,23 +147,8 @@ func run(ctx context.Context, opts *options.Options) error {
 	}); err != nil {
 		return err
 	}
-	go nameUnsynced(ctx, config.InformerFactory)
+	go nameUnsynced(ctx, syncPatience, config.InformerFactory, config.DynInformerFactory)
 	return app.Run(ctx, config, sched)
-}
-
-// checkFile decodes the file as upstream will, strictly, and validates the
-// arguments of Berth's plugins with their place in the file. The plugins do so
-// again when they are built, but then one at a time and without knowing where
-// in the file they stand, and only once a kubeconfig was found.
-func checkFile(logger klog.Logger, file string) error {
-	config, err := options.LoadConfigFromFile(logger, file)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if err := registry.ValidateArgs(config); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
 }
 
 // effectivePlugins returns what each profile runs after multiPoint was expanded
@@ -168,45 +159,4 @@ func effectivePlugins(profiles profile.Map) map[string]*schedconfig.Plugins {
 		effective[name] = fw.ListPlugins()
 	}
 	return effective
-}
-
-// checkRights fails if the API server denies something that the scheduler
-// needs. If it cannot be asked, the scheduler starts regardless: its informers
-// wait for an API server that comes up late.
-func checkRights(ctx context.Context, client preflightClient, config *schedconfig.KubeSchedulerConfiguration, serving serving) error {
-	err := preflight.Check(ctx, client, neededRights(config, serving, utilfeature.DefaultFeatureGate.Enabled))
-	var missing *preflight.MissingRightsError
-	switch {
-	case errors.As(err, &missing):
-		return fmt.Errorf("%w\ngrant them, for instance with manifests/base/rbac.yaml, and start again", err)
-	case err != nil:
-		klog.FromContext(ctx).Error(err, "Could not check this credential's rights, starting without")
-	}
-	return nil
-}
-
-// nameUnsynced logs, once, which informers have not filled in time: the one
-// symptom that is left if a right that neededRights does not know is missing, or
-// if the API server does not serve a resource.
-func nameUnsynced(ctx context.Context, factory informers.SharedInformerFactory) {
-	patience, cancel := context.WithTimeout(ctx, syncPatience)
-	defer cancel()
-	var unsynced []string
-	for informed, synced := range factory.WaitForCacheSync(patience.Done()) {
-		if !synced {
-			unsynced = append(unsynced, typeName(informed))
-		}
-	}
-	if len(unsynced) > 0 && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(nil, "No pod is scheduled until these resources can be listed and watched: is the API server serving them, and does this credential's role allow it?",
-			"resources", unsynced, "waited", syncPatience)
-	}
-}
-
-// typeName returns "v1.Node" for *v1.Node.
-func typeName(t reflect.Type) string {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return t.String()
 }

@@ -31,13 +31,17 @@ func TestWrongConfigurationsStopAtStart(t *testing.T) {
 	kubeconfig := unreachable(t)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			_, ctx := ktesting.NewTestContext(t)
+			logger, ctx := ktesting.NewTestContext(t)
 			opts := options.NewOptions()
-			opts.ConfigFile = withKubeconfig(t, file, kubeconfig)
+			opts.ConfigFile = file
+			opts.Deprecated.Kubeconfig = kubeconfig
 			opts.SecureServing.BindPort = 0
 			wants := wantLines(t, file)
 
-			err := run(ctx, opts)
+			err := checkConfigFlag(logger, opts)
+			if err == nil {
+				err = run(ctx, opts)
+			}
 			if err == nil {
 				t.Fatal("the scheduler ran and stopped without an error")
 			}
@@ -51,8 +55,8 @@ func TestWrongConfigurationsStopAtStart(t *testing.T) {
 }
 
 func TestConfigIsRequired(t *testing.T) {
-	_, ctx := ktesting.NewTestContext(t)
-	err := run(ctx, options.NewOptions())
+	logger, _ := ktesting.NewTestContext(t)
+	err := checkConfigFlag(logger, options.NewOptions())
 	if err == nil || !strings.Contains(err.Error(), "--config: required") {
 		t.Errorf("want an error that names --config, got %v", err)
 	}
@@ -78,7 +82,7 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	config.LeaderElection.ResourceName = "lease"
 	texts := func(config *schedconfig.KubeSchedulerConfiguration, gates bool) string {
 		var b strings.Builder
-		for _, r := range neededRights(config, serving{port: gates, lookup: gates}, func(featuregate.Feature) bool { return gates }) {
+		for _, r := range neededRights(config, func(featuregate.Feature) bool { return gates }) {
 			if r.Why == "" {
 				t.Errorf("%s: no reason given", r)
 			}
@@ -91,7 +95,6 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	for _, want := range []string{
 		"create pods/binding\n", `update leases.coordination.k8s.io "lease" in namespace "ns"` + "\n",
 		"list resourceclaims.resource.k8s.io\n", "watch podgroups.scheduling.k8s.io\n",
-		`get configmaps "extension-apiserver-authentication" in namespace "kube-system"` + "\n",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("want %q among\n%s", want, all)
@@ -99,7 +102,7 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	}
 	config.LeaderElection.LeaderElect = false
 	few := texts(config, false)
-	for _, absent := range []string{"leases", "resourceclaims", "podgroups", "configmaps", "tokenreviews"} {
+	for _, absent := range []string{"leases", "resourceclaims", "podgroups"} {
 		if strings.Contains(few, absent) {
 			t.Errorf("%s is asked for though its feature is off:\n%s", absent, few)
 		}
@@ -125,24 +128,6 @@ func wantLines(t *testing.T, file string) []string {
 		t.Fatalf("%s: the first line does not say what is wanted", file)
 	}
 	return wants
-}
-
-// withKubeconfig copies file and sets clientConnection.kubeconfig, unless the
-// file is not a KubeSchedulerConfiguration in the first place.
-func withKubeconfig(t *testing.T, file, kubeconfig string) string {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(data, []byte("kind: KubeSchedulerConfiguration")) {
-		data = append(data, []byte("\nclientConnection: {kubeconfig: "+kubeconfig+"}\n")...)
-	}
-	path := filepath.Join(t.TempDir(), filepath.Base(file))
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // unreachable writes a kubeconfig for a server that nobody listens at.

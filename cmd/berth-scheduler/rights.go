@@ -4,8 +4,6 @@
 package main
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -13,26 +11,15 @@ import (
 	"github.com/berth-scheduler/berth/pkg/preflight"
 )
 
-// preflightClient is the client that the rights are asked with.
-type preflightClient = kubernetes.Interface
-
 // read is what an informer needs.
 var read = []string{"list", "watch"}
-
-// serving is what the flags say about the endpoints of the scheduler itself.
-type serving struct {
-	// port is false under --secure-port=0.
-	port bool
-	// lookup is false under --authentication-skip-lookup.
-	lookup bool
-}
 
 // neededRights lists what kube-scheduler 1.36 does with the API under this
 // configuration. The sources are its informers (pkg/scheduler/eventhandlers.go,
 // scheduler.go and the plugins' constructors), its writes (api_calls, the
 // preemption executor, events) and its leader election. A right that is only
 // needed behind a feature gate is listed only where that gate is on.
-func neededRights(config *schedconfig.KubeSchedulerConfiguration, serving serving, enabled func(featuregate.Feature) bool) []preflight.Right {
+func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(featuregate.Feature) bool) []preflight.Right {
 	var rights []preflight.Right
 	need := func(why, group, resource string, verbs ...string) {
 		rights = append(rights, preflight.Expand(preflight.Right{Group: group, Resource: resource, Why: why}, verbs...)...)
@@ -85,18 +72,6 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, serving servin
 	}
 
 	need("a pod's events say where it went and why it waits", "events.k8s.io", "events", "create", "patch")
-
-	if serving.port {
-		const why = "/metrics and the health endpoints ask who is asking, and whether they may"
-		need(why, "authentication.k8s.io", "tokenreviews", "create")
-		need(why, "authorization.k8s.io", "subjectaccessreviews", "create")
-		if serving.lookup {
-			rights = append(rights, preflight.Expand(preflight.Right{
-				Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
-				Why: why + " (a RoleBinding to the Role extension-apiserver-authentication-reader there)",
-			}, "get", "list", "watch")...)
-		}
-	}
 
 	if le := config.LeaderElection; le.LeaderElect {
 		const why = "leader election keeps all but one replica waiting"

@@ -65,6 +65,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 				errs = append(errs, plugin.checkProfile(path, profile, running)...)
 			}
 		}
+		errs = append(errs, checkForeign(path, running)...)
 	}
 	return errs.ToAggregate()
 }

@@ -1,7 +1,8 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry is the one list of Berth's plugins. The scheduler binary, the
+// Package registry is the one list of Berth's plugins, and of the foreign ones
+// that are compiled in beside them. The scheduler binary, the
 // simulator and the tests all build their frameworks from it, and check a
 // KubeSchedulerConfiguration with it, so that what one of them accepts the
 // others accept too.
@@ -57,11 +58,15 @@ func Plugins() []Plugin {
 	}
 }
 
-// New returns the plugins as an out-of-tree registry of the scheduler framework.
+// New returns the plugins, Berth's and the foreign ones, as an out-of-tree
+// registry of the scheduler framework.
 func New() frameworkruntime.Registry {
 	r := frameworkruntime.Registry{}
 	for _, p := range Plugins() {
 		r[p.Name] = p.New
+	}
+	for _, p := range foreignPlugins() {
+		r[p.name] = p.factory
 	}
 	return r
 }

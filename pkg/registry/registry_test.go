@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -35,7 +36,7 @@ func TestShippedProfiles(t *testing.T) {
 	for _, file := range profileFiles(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			config, frameworks := load(t, file)
-			if err := ValidateArgs(config); err != nil {
+			if err := ValidateConfiguration(config); err != nil {
 				t.Error(err)
 			}
 			if err := CheckConfiguration(config, frameworks); err != nil {
@@ -130,6 +131,8 @@ func load(t *testing.T, file string) (*schedconfig.KubeSchedulerConfiguration, m
 	sched, err := scheduler.New(ctx, client, informers.NewSharedInformerFactory(client, 0), nil,
 		func(name string) events.EventRecorderLogger { return broadcaster.NewRecorder(nil, name) },
 		scheduler.WithProfiles(config.Profiles...),
+		// Coscheduling makes a client of its own, which asks nothing until it is used.
+		scheduler.WithKubeConfig(&rest.Config{}),
 		scheduler.WithFrameworkOutOfTreeRegistry(New()))
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@
 package unknownkeys
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ const (
 // Call it before the factory is started. It returns an error only if the
 // informer was stopped. With two replicas each records the event: the handler
 // runs before leader election, and a warning too many does no harm.
-func Watch(_ context.Context, factory informers.SharedInformerFactory, recorder func(schedulerName string) events.EventRecorder) error {
+func Watch(factory informers.SharedInformerFactory, recorder func(schedulerName string) events.EventRecorder) error {
 	warn := func(old, pod *corev1.Pod) {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			return

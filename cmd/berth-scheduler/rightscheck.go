@@ -1,0 +1,119 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/berth-scheduler/berth/pkg/preflight"
+)
+
+// checkRights fails if the API server denies something that the scheduler needs:
+// rights to its own credential, and the rights of /metrics and the health
+// endpoints to the credentials that those use. If it cannot be asked, the
+// scheduler starts regardless: its informers wait for an API server that comes up
+// late.
+func checkRights(ctx context.Context, client kubernetes.Interface, opts *options.Options, rights []preflight.Right) error {
+	type check struct {
+		client kubernetes.Interface // nil: nothing to ask
+		rights []preflight.Right
+	}
+	checks := []check{{client, rights}}
+	if opts.SecureServing.BindPort != 0 {
+		checks = append(checks,
+			check{delegate(opts.Authentication.RemoteKubeConfigFile), authenticationRights(!opts.Authentication.SkipInClusterLookup)},
+			check{delegate(opts.Authorization.RemoteKubeConfigFile), authorizationRights()})
+	}
+
+	var denied []error
+	for _, check := range checks {
+		if check.client == nil {
+			continue
+		}
+		err := preflight.Check(ctx, check.client, check.rights)
+		var missing *preflight.MissingRightsError
+		switch {
+		case errors.As(err, &missing):
+			denied = append(denied, err)
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "Could not check this credential's rights, starting without")
+		}
+	}
+	if len(denied) > 0 {
+		return fmt.Errorf("%w\ngrant them, for instance with manifests/base/rbac.yaml, and start again", errors.Join(denied...))
+	}
+	return nil
+}
+
+// delegate returns a client with the credential that upstream delegates
+// authentication or authorization with (DelegatingAuthenticationOptions and
+// DelegatingAuthorizationOptions, getClient): that of the kubeconfig, or without
+// one that of the pod. Outside of a pod there is none, and nothing is delegated;
+// then it returns nil, as it does for a kubeconfig that upstream will complain of.
+func delegate(kubeconfig string) kubernetes.Interface {
+	var config *rest.Config
+	var err error
+	if kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	} else {
+		config, err = rest.InClusterConfig()
+	}
+	if err != nil {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil
+	}
+	return client
+}
+
+// authenticationRights are what finding out who reads /metrics needs. lookup is
+// false under --authentication-skip-lookup.
+func authenticationRights(lookup bool) []preflight.Right {
+	const why = "/metrics and the health endpoints ask who is asking"
+	rights := []preflight.Right{{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews", Why: why}}
+	if lookup {
+		rights = append(rights, preflight.Expand(preflight.Right{
+			Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
+			Why: why + " (a RoleBinding there to the Role extension-apiserver-authentication-reader)",
+		}, "get", "list", "watch")...)
+	}
+	return rights
+}
+
+// authorizationRights are what finding out whether they may needs.
+func authorizationRights() []preflight.Right {
+	return []preflight.Right{{
+		Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews",
+		Why: "/metrics and the health endpoints ask whether the reader may",
+	}}
+}
+
+// checkLeaseNamespace fails if the namespace of the lease does not exist: leader
+// election would ask for it for ever. Creating the lease as a trial needs no right
+// that leader election does not need too.
+func checkLeaseNamespace(ctx context.Context, client kubernetes.Interface, le componentbaseconfig.LeaderElectionConfiguration) error {
+	if !le.LeaderElect {
+		return nil
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: le.ResourceNamespace, Name: le.ResourceName}}
+	_, err := client.CoordinationV1().Leases(le.ResourceNamespace).Create(ctx, lease, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("leaderElection.resourceNamespace: namespace %q does not exist, and the lease must be in one: create it (kubectl create namespace %s), or name another", le.ResourceNamespace, le.ResourceNamespace)
+	}
+	return nil
+}

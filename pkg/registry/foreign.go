@@ -1,0 +1,91 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
+)
+
+// foreignPlugin is a plugin of another project that the binary has compiled in.
+// What Berth promises of its own plugins (batching, narrow events, validation
+// with field paths) does not hold for it, so it is not among [Plugins].
+type foreignPlugin struct {
+	name    string
+	factory frameworkruntime.PluginFactory
+	// sortsQueue says that the plugin is of no use unless it also orders the
+	// queue.
+	sortsQueue bool
+	// resources are what the plugin, and the scheduler on its behalf, watch in the
+	// API beside Kubernetes' own.
+	resources []CustomResource
+}
+
+// CustomResource is a resource of a CustomResourceDefinition that a profile needs.
+// Until the API server serves it, a scheduler with such a profile waits for its
+// informers and places nothing.
+type CustomResource struct {
+	schema.GroupVersionResource
+	// Plugin is the name of the plugin that needs it.
+	Plugin string
+	// Definition is the file in this repository that defines it.
+	Definition string
+}
+
+// foreignPlugins returns every plugin that is compiled in and not Berth's.
+func foreignPlugins() []foreignPlugin {
+	return []foreignPlugin{{
+		name:       coscheduling.Name,
+		factory:    coscheduling.New,
+		sortsQueue: true,
+		resources: []CustomResource{{
+			GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("podgroups"),
+			Plugin:               coscheduling.Name,
+			Definition:           "manifests/components/gang/podgroups.yaml",
+		}},
+	}}
+}
+
+// CustomResources returns what the foreign plugins of any profile need the API
+// server to serve. effective is what [CheckConfiguration] gets.
+func CustomResources(effective map[string]*schedconfig.Plugins) []CustomResource {
+	var needed []CustomResource
+	for _, plugin := range foreignPlugins() {
+		if slices.ContainsFunc(slices.Collect(maps.Values(effective)), plugin.enabled) {
+			needed = append(needed, plugin.resources...)
+		}
+	}
+	return needed
+}
+
+// enabled reports whether a profile runs the plugin anywhere.
+func (p foreignPlugin) enabled(running *schedconfig.Plugins) bool {
+	return sortsQueue(running, p.name) || runs(running, p.name)
+}
+
+func sortsQueue(running *schedconfig.Plugins, name string) bool {
+	return slices.ContainsFunc(running.QueueSort.Enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
+}
+
+// checkForeign refuses a profile that runs a foreign plugin in a way that looks as
+// if it worked.
+func checkForeign(path *field.Path, running *schedconfig.Plugins) field.ErrorList {
+	var errs field.ErrorList
+	for _, plugin := range foreignPlugins() {
+		if plugin.sortsQueue && plugin.enabled(running) && !sortsQueue(running, plugin.name) {
+			errs = append(errs, field.Invalid(path.Child("plugins", "queueSort", "enabled"), running.QueueSort.Enabled[0].Name, fmt.Sprintf(
+				"%s runs in this profile but does not order the queue, so gangs would interleave and wait for each other's devices: enable %s under multiPoint and disable %s there, in every profile of this file",
+				plugin.name, plugin.name, running.QueueSort.Enabled[0].Name)))
+		}
+	}
+	return errs
+}
