@@ -32,7 +32,7 @@ var replaced = map[string]string{
 }
 
 func TestCommands(t *testing.T) {
-	commands := shellCommands(t, filepath.Join(framework.Root(), "README.md"))
+	blocks := shellBlocks(t, filepath.Join(framework.Root(), "README.md"))
 	c := framework.Start(t, framework.Options{NodeCount: 3})
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	env := append(os.Environ(),
@@ -40,44 +40,71 @@ func TestCommands(t *testing.T) {
 		"KUBECACHEDIR="+t.TempDir(),
 		"PATH="+filepath.Dir(framework.Binary(t, framework.KubectlBinary))+string(os.PathListSeparator)+os.Getenv("PATH"))
 
-	for _, command := range commands {
-		if _, ok := elsewhere[command]; ok {
-			continue
+	for _, commands := range blocks {
+		// A block is one shell, as in the terminal that it is pasted into.
+		var script []string
+		for _, command := range commands {
+			if other, ok := replaced[command]; ok {
+				command = other
+			} else if _, ok := elsewhere[command]; ok {
+				continue
+			}
+			script = append(script, command)
 		}
-		run := command
-		if other, ok := replaced[command]; ok {
-			run = other
-		}
-		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", run)
+		cmd := exec.CommandContext(t.Context(), "bash", "-euxo", "pipefail", "-c", strings.Join(script, "\n"))
 		cmd.Dir, cmd.Env = framework.Root(), env
 		output, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, output)
+			t.Fatalf("%s: %v\n%s", strings.Join(commands, "\n"), err, output)
 		}
-		t.Logf("$ %s\n%s", command, output)
-		if strings.HasPrefix(command, "kubectl apply -k manifests/base") {
+		t.Logf("%s", output)
+		if slices.Contains(commands, "kubectl apply -k manifests/base") {
 			// kwok only pretends to run the Deployment's container, so the real
 			// process stands in for it, with the credential that was just installed.
 			c.StartBerthScheduler(t, "config/berth-scheduler/berth-scheduler.yaml", framework.SchedulerOptions{LeaderElect: true})
 		}
 	}
 
+	all := slices.Concat(blocks...)
 	for _, list := range []map[string]string{elsewhere, replaced} {
 		for command := range list {
-			if !slices.Contains(commands, command) {
+			if !slices.Contains(all, command) {
 				t.Errorf("README.md does not have the command %q any more", command)
 			}
 		}
 	}
 }
 
+// TestVersions compares the versions that README.md names with go.mod.
+func TestVersions(t *testing.T) {
+	readme := read(t, "README.md")
+	module := read(t, "go.mod")
+	for name, path := range map[string]string{
+		"Kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "kwok": "sigs.k8s.io/kwok",
+	} {
+		version := regexp.MustCompile(`(?m)^\s+` + regexp.QuoteMeta(path) + ` v(\S+)`).FindStringSubmatch(module)
+		if version == nil {
+			t.Errorf("go.mod does not require %s", path)
+			continue
+		}
+		if want := name + " " + version[1]; !strings.Contains(readme, want) {
+			t.Errorf("README.md does not say %q", want)
+		}
+	}
+}
+
+// TestNothingIsLeftOpen finds a word in capitals alone on a line, which is how a
+// figure that is still to come was marked once.
+func TestNothingIsLeftOpen(t *testing.T) {
+	if open := regexp.MustCompile(`(?m)^[A-Z-]{4,}$`).FindString(read(t, "README.md")); open != "" {
+		t.Errorf("README.md has a line %q", open)
+	}
+}
+
 // TestLinks makes sure that what README.md points at in this repository is there.
 func TestLinks(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(framework.Root(), "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	links := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(string(readme), -1)
+	readme := read(t, "README.md")
+	links := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(readme, -1)
 	if len(links) == 0 {
 		t.Fatal("no links found")
 	}
@@ -93,24 +120,36 @@ func TestLinks(t *testing.T) {
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// shellCommands returns each line of the file's shell blocks, without comments.
-func shellCommands(t *testing.T, file string) []string {
+// shellBlocks returns, for each of the file's shell blocks, its lines without
+// comments.
+func shellBlocks(t *testing.T, file string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var commands []string
+	var blocks [][]string
 	for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
+		var commands []string
 		for line := range strings.Lines(block[1]) {
 			command, _, _ := strings.Cut(line, "  # ")
 			if command = strings.TrimSpace(command); command != "" && !strings.HasPrefix(command, "#") {
 				commands = append(commands, command)
 			}
 		}
+		blocks = append(blocks, commands)
 	}
-	if len(commands) == 0 {
+	if len(blocks) == 0 {
 		t.Fatalf("%s has no shell commands", file)
 	}
-	return commands
+	return blocks
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(framework.Root(), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }
