@@ -22,7 +22,7 @@ import (
 
 // lead runs work while this process holds the lease. It returns what work
 // returned; nil if ctx was done before there was a lease; or an error if the
-// lease was lost. The lease is given up only after work has returned, so that
+// lease was lost before ctx was done. The lease is given up only after work has returned, so that
 // two leaders never overlap on an orderly stop.
 func lead(ctx context.Context, client kubernetes.Interface, config componentbaseconfig.LeaderElectionConfiguration,
 	watchdog *leaderelection.HealthzAdaptor, work func(context.Context) error,
@@ -38,10 +38,15 @@ func lead(ctx context.Context, client kubernetes.Interface, config componentbase
 	// The election must outlive ctx until work has ended.
 	election, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
-	var started atomic.Bool
+	lost := fmt.Errorf("lost the lease %s/%s: another replica may bind from now on", config.ResourceNamespace, config.ResourceName)
+	// Exactly one sends the result, the one that claims it first: work, a stop
+	// before there was a lease, or an election that ended before work began.
 	result := make(chan error, 1)
+	var claimed atomic.Bool
+	claim := func() bool { return claimed.CompareAndSwap(false, true) }
 	defer context.AfterFunc(ctx, func() {
-		if !started.Load() {
+		if claim() {
+			result <- nil
 			release()
 		}
 	})()
@@ -60,11 +65,19 @@ func lead(ctx context.Context, client kubernetes.Interface, config componentbase
 		WatchDog:        watchdog,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
-				started.Store(true)
+				if !claim() {
+					return
+				}
 				working, stop := context.WithCancel(ctx)
 				defer stop()
 				defer context.AfterFunc(leading, stop)()
-				result <- work(working)
+				err := work(working)
+				// Only a lost lease ends leading before release does. This
+				// cannot be told later: release ends it too.
+				if leading.Err() != nil && ctx.Err() == nil {
+					err = errors.Join(err, lost)
+				}
+				result <- err
 				release()
 			},
 			OnStoppedLeading: func() {},
@@ -76,18 +89,10 @@ func lead(ctx context.Context, client kubernetes.Interface, config componentbase
 	watchdog.SetLeaderElection(elector)
 	elector.Run(election)
 
-	if election.Err() == nil {
-		// Nobody ended the election, so the lease was lost, and work is being
-		// stopped.
-		return errors.Join(<-result,
-			fmt.Errorf("lost the lease %s/%s: another replica may bind from now on", config.ResourceNamespace, config.ResourceName))
+	if claim() {
+		return lost
 	}
-	select {
-	case err := <-result:
-		return err
-	default:
-		return nil
-	}
+	return <-result
 }
 
 // checkLeaseNamespace fails if the lease can never be created, which leader
