@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
 
@@ -82,5 +84,24 @@ func TestValidateArgsOfAnotherType(t *testing.T) {
 	err := Plugins()[0].ValidateArgs(field.NewPath("args"), &schedconfig.NodeAffinityArgs{})
 	if err == nil || !strings.Contains(err.Error(), "want config.LabelPresenceArgs") {
 		t.Errorf("want an error that names the type, got %v", err)
+	}
+}
+
+// In gpu.yaml one step of GPUDevice's score outweighs all other scores together:
+// they decide between nodes that are equal to it, and nothing else.
+func TestGPUDeviceDecides(t *testing.T) {
+	_, effective := load(t, profilesDir+"/gpu.yaml")
+	for name, plugins := range effective {
+		var own, others int64
+		for _, plugin := range plugins.Score.Enabled {
+			if plugin.Name == gpudevice.Name {
+				own = int64(plugin.Weight)
+				continue
+			}
+			others += int64(plugin.Weight) * fwk.MaxScore
+		}
+		if own <= others {
+			t.Errorf("profile %s: a step of GPUDevice weighs %d, and the others up to %d", name, own, others)
+		}
 	}
 }

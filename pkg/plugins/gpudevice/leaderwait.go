@@ -49,8 +49,8 @@ type leaderWait struct {
 // bound before the process became leader. It is an atomic load in all cycles but
 // the first.
 func (l *ledger) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
-	if l.leader.over.Load() {
-		return nil
+	if l.leader.over.Load() || l.client == nil {
+		return nil // without an API server nobody can have bound anything
 	}
 	logger := klog.FromContext(ctx)
 	start := l.clock.Now()
@@ -61,11 +61,9 @@ func (l *ledger) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
 	case <-patience.Done():
 		return fmt.Errorf("waiting for the first list of pods: %w", context.Cause(patience))
 	}
-	if l.client != nil {
-		if err := l.catchUp(patience); err != nil {
-			logger.Error(err, "No share of a device is given away before every pod that has one is known")
-			return fmt.Errorf("waiting until every pod with devices is known: %w", err)
-		}
+	if err := l.catchUp(patience); err != nil {
+		logger.Error(err, "No share of a device is given away before every pod that has one is known")
+		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 	}
 	// The informer is up to date. The snapshot is older, and was made from what
 	// another handler had been told.

@@ -16,8 +16,23 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// TestShares packs halves, writes each pod once, and survives kill -9.
+// TestShares packs halves, writes each pod once, and survives kill -9: also when
+// the scheduler sends its API calls through a queue.
 func TestShares(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+	}{
+		{name: "default"},
+		{name: "asynchronous API calls", args: []string{"--feature-gates=SchedulerAsyncAPICalls=true"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { testShares(t, framework.SchedulerOptions{Args: tt.args}) })
+	}
+}
+
+func testShares(t *testing.T, options framework.SchedulerOptions) {
+	t.Helper()
 	c := framework.Start(t, framework.Options{
 		NodeCount: 1,
 		Nodes:     []corev1.Node{gpuNode("gpu", "NVIDIA-A100", 2, 40960)},
@@ -25,7 +40,7 @@ func TestShares(t *testing.T) {
 	})
 	c.ApplyManifests(t, "manifests/base")
 	torn := watchForTornWrites(t, c)
-	scheduler := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
+	scheduler := c.StartBerthScheduler(t, gpuProfile, options)
 
 	got := map[string]string{}
 	for _, name := range []string{"half-0", "half-1", "half-2"} {
@@ -54,7 +69,7 @@ func TestShares(t *testing.T) {
 
 	// A successor counts what its predecessor gave away: half a device is free.
 	scheduler.Kill()
-	c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
+	c.StartBerthScheduler(t, gpuProfile, options)
 	create(t, c, sharePod("whole", "1000"))
 	expectEvent(t, c, "whole", "node(s) didn't have enough free device share")
 	if got := place(t, c, sharePod("half-3", "500")); got != "gpu/1" {
