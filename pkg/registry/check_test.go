@@ -87,21 +87,23 @@ func TestValidateArgsOfAnotherType(t *testing.T) {
 	}
 }
 
-// In gpu.yaml one step of GPUDevice's score outweighs all other scores together:
-// they decide between nodes that are equal to it, and nothing else.
+// In the shipped profiles one step of GPUDevice's score outweighs all other scores
+// together: they decide between nodes that are equal to it, and nothing else.
 func TestGPUDeviceDecides(t *testing.T) {
-	_, effective := load(t, profilesDir+"/gpu.yaml")
-	for name, plugins := range effective {
-		var own, others int64
-		for _, plugin := range plugins.Score.Enabled {
-			if plugin.Name == gpudevice.Name {
-				own = int64(plugin.Weight)
-				continue
+	for _, file := range []string{"gpu.yaml", "gpu-gang.yaml"} {
+		_, effective := load(t, profilesDir+"/"+file)
+		for name, plugins := range effective {
+			var own, others int64
+			for _, plugin := range plugins.Score.Enabled {
+				if plugin.Name == gpudevice.Name {
+					own = int64(plugin.Weight)
+					continue
+				}
+				others += int64(plugin.Weight) * fwk.MaxScore
 			}
-			others += int64(plugin.Weight) * fwk.MaxScore
-		}
-		if own <= others {
-			t.Errorf("profile %s: a step of GPUDevice weighs %d, and the others up to %d", name, own, others)
+			if own <= others {
+				t.Errorf("%s, profile %s: a step of GPUDevice weighs %d, and the others up to %d", file, name, own, others)
+			}
 		}
 	}
 }
