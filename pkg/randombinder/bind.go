@@ -33,17 +33,27 @@ const (
 	bindRefused bindOutcome = "refused"
 	// bindInDoubt: it may have happened, or may still happen.
 	bindInDoubt bindOutcome = "in_doubt"
+	// bindUndone: nothing was sent, and the API server shows that the earlier
+	// Binding in doubt has not happened.
+	bindUndone bindOutcome = "undone"
 )
+
+// errNodeLeft is why no Binding is sent again for the same node.
+var errNodeLeft = errors.New("an earlier answer of the API server was lost, and the node no longer admits the pod")
 
 // bind asks the API server to give the chosen node to the pod, unless the pod
 // has one or is another pod of the same name. It returns what is known then, the
-// node that the pod has if it has one, and the reason if it has none.
+// node that the pod has if it has one, and the reason if it has none. A choice
+// that says so is only asked about, not sent.
 //
 // It outlives ctx by up to bindTimeout: a request that is on its way is better
 // answered than cut off.
 func (b *Binder) bind(ctx context.Context, c choice) (bindOutcome, string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
 	defer cancel()
+	if c.ask {
+		return b.reread(ctx, c, errNodeLeft)
+	}
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.pod.Namespace, Name: c.pod.Name, UID: c.pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: c.node},
@@ -62,7 +72,7 @@ func (b *Binder) bind(ctx context.Context, c choice) (bindOutcome, string, error
 }
 
 // reread asks the API server what became of a pod for which it answered a
-// Binding with Conflict or NotFound.
+// Binding with Conflict or NotFound, or which cannot be sent again.
 func (b *Binder) reread(ctx context.Context, c choice, cause error) (bindOutcome, string, error) {
 	pod, err := b.client.CoreV1().Pods(c.pod.Namespace).Get(ctx, c.pod.Name, metav1.GetOptions{})
 	switch {
@@ -77,6 +87,11 @@ func (b *Binder) reread(ctx context.Context, c choice, cause error) (bindOutcome
 		return bindDone, pod.Spec.NodeName, nil
 	case pod.Spec.NodeName != "", !b.options.wants(pod):
 		return bindSuperseded, pod.Spec.NodeName, cause
+	case c.ask:
+		// A read without resourceVersion: no Binding that has been carried out
+		// escapes it. One that is still under way will meet the next Binding at
+		// the API server, which does one of the two.
+		return bindUndone, "", cause
 	default:
 		// The API server reports storage errors without a status of their own
 		// as Conflict too, so the write may yet appear.

@@ -153,8 +153,12 @@ func (b *Binder) bindAndReport(ctx context.Context, key podKey, c choice) {
 		b.enqueue(b.cluster.refuse(key, c.pod.UID))
 		b.reportError(c, err)
 		b.queue.AddRateLimited(key)
+	case bindUndone:
+		logger.V(2).Info("Pod has no node, and is free to go to another one")
+		b.enqueue(b.cluster.refuse(key, c.pod.UID))
+		b.queue.Add(key)
 	case bindInDoubt:
-		logger.Error(err, "Binding has no clear outcome, will send it again for the same node")
+		logger.Error(err, "Binding has no clear outcome, will ask for the same node again until the API server says what became of it")
 		b.metrics.attempts.WithLabelValues(resultError).Inc()
 		b.cluster.doubt(key, c.pod.UID)
 		b.reportError(c, err)

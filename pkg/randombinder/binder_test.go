@@ -172,3 +172,80 @@ func TestRefusedBindingIsReportedAndTriedAgain(t *testing.T) {
 		t.Errorf("Run returned %v", err)
 	}
 }
+
+// TestCordonWhileInDoubt loses the answer to a Binding, cordons its node, and
+// has the binder find out what became of it.
+func TestCordonWhileInDoubt(t *testing.T) {
+	tests := []struct {
+		name string
+		// done says that the lost answer was a yes.
+		done bool
+		// sent is how many Bindings it takes.
+		sent int
+	}{
+		{name: "it was done", done: true, sent: 1},
+		{name: "it was not done", sent: 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, ctx := ktesting.NewTestContext(t)
+			pod := pendingPodObject("p")
+			client := newFakeCluster(t, pod)
+			var sentTo []string
+			client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				create, ok := action.(clienttesting.CreateAction)
+				if !ok || action.GetSubresource() != "binding" {
+					return false, nil, nil
+				}
+				binding := create.GetObject().(*corev1.Binding)
+				sentTo = append(sentTo, binding.Target.Name)
+				if len(sentTo) > 1 {
+					return false, nil, nil
+				}
+				if tt.done {
+					bound := pod.DeepCopy()
+					bound.Spec.NodeName = binding.Target.Name
+					if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), bound, bound.Namespace); err != nil {
+						t.Error(err)
+					}
+				}
+				return true, nil, errors.New("connection lost")
+			})
+			options := DefaultOptions()
+			options.InitialBackoff, options.MaxBackoff = time.Hour, time.Hour // the test says when
+			recorder := events.NewFakeRecorder(10)
+			b := New(client, recorder, options, NewRand(testSeed))
+			t.Cleanup(b.queue.ShutDown)
+			for _, node := range numberedNodes(2) {
+				b.cluster.applyNode(node)
+			}
+			b.cluster.applyPod(pod)
+
+			b.attempt(ctx, keyOf(pod))
+			b.cluster.applyNode(readyNode(sentTo[0], withCordon))
+			b.attempt(ctx, keyOf(pod)) // asks
+			if len(sentTo) != 1 {
+				t.Fatalf("Bindings were sent to %v before the API server was asked", sentTo)
+			}
+			if again := b.queue.Len() == 1; again == tt.done {
+				t.Errorf("the pod is in the queue at once: %v, want %v", again, !tt.done)
+			}
+			b.attempt(ctx, keyOf(pod))
+
+			got, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if onFirst := got.Spec.NodeName == sentTo[0]; onFirst != tt.done || got.Spec.NodeName == "" {
+				t.Errorf("the pod is on %q, and the first Binding was to %s and done: %v", got.Spec.NodeName, sentTo[0], tt.done)
+			}
+			if len(sentTo) != tt.sent {
+				t.Errorf("Bindings were sent to %v, want %d of them", sentTo, tt.sent)
+			}
+			<-recorder.Events // of the lost answer
+			if event := <-recorder.Events; !strings.Contains(event, "Successfully assigned default/p to "+got.Spec.NodeName) {
+				t.Errorf("event is %q", event)
+			}
+		})
+	}
+}

@@ -58,6 +58,9 @@ type pendingPod struct {
 	node string
 	// inDoubt says that a Binding to node was sent and its outcome is unknown.
 	inDoubt bool
+	// doubted says that an earlier Binding, to a node that was given up since,
+	// was in doubt once: a node that the pod turns out to have may be its work.
+	doubted bool
 	// settled says that nothing is left to do but wait for the watch.
 	settled bool
 }
@@ -73,8 +76,13 @@ type holding struct {
 type choice struct {
 	pod  *corev1.Pod
 	node string
-	// again says that an earlier Binding of this pod to node is in doubt.
+	// again says that an earlier Binding of this pod, to node or to one that was
+	// given up, had no clear outcome.
 	again bool
+	// ask says that the Binding to node is in doubt and node no longer admits
+	// the pod: the API server is to be asked whether the pod has a node, and no
+	// Binding to be sent.
+	ask bool
 	// eligible of nodes could have been chosen.
 	eligible, nodes int
 	// message says why there is no node.
@@ -94,7 +102,8 @@ func newCluster(fit Fit, rng *rand.Rand, wanted func(*corev1.Pod) bool) *cluster
 }
 
 // choose draws a node for the pod of that key, each eligible one with the same
-// probability, and counts the pod as being there from now on.
+// probability, and counts the pod as being there from now on. While a Binding is
+// in doubt, it returns the node of that Binding and no other.
 func (c *cluster) choose(logger klog.Logger, key podKey) choice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,11 +113,9 @@ func (c *cluster) choose(logger klog.Logger, key podKey) choice {
 		return choice{}
 	}
 	delete(c.parked, key)
-	if p.inDoubt && c.stillAdmits(logger, p) {
-		return choice{pod: p.pod, node: p.node, again: true, eligible: 1, nodes: len(c.nodes)}
+	if p.inDoubt {
+		return choice{pod: p.pod, node: p.node, again: true, ask: !c.stillAdmits(logger, p), eligible: 1, nodes: len(c.nodes)}
 	}
-	again := p.inDoubt
-	c.unassign(p)
 
 	c.eligible = c.eligible[:0]
 	for _, node := range c.nodes {
@@ -123,7 +130,7 @@ func (c *cluster) choose(logger klog.Logger, key podKey) choice {
 	}
 	p.node = c.eligible[c.rng.IntN(len(c.eligible))].Name
 	c.hold(p.pod.UID, p.node, p.ask.requests)
-	return choice{pod: p.pod, node: p.node, again: again, eligible: len(c.eligible), nodes: len(c.nodes)}
+	return choice{pod: p.pod, node: p.node, again: p.doubted, eligible: len(c.eligible), nodes: len(c.nodes)}
 }
 
 // stillAdmits reports whether the node of a Binding in doubt would be eligible
@@ -150,8 +157,9 @@ func (c *cluster) doubt(key podKey, uid types.UID) {
 	}
 }
 
-// refuse records that the API server did not bind the pod. It returns the pods
-// to try again, now that the node holds less.
+// refuse records that the API server did not bind the pod: it refused, or it
+// shows the pod without a node after a Binding in doubt. It returns the pods to
+// try again, now that the node holds less.
 func (c *cluster) refuse(key podKey, uid types.UID) []podKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,6 +167,7 @@ func (c *cluster) refuse(key podKey, uid types.UID) []podKey {
 	if !ok || p.pod.UID != uid {
 		return nil
 	}
+	p.doubted = p.doubted || p.inDoubt
 	c.unassign(p)
 	return c.wakeIfFreed(true)
 }

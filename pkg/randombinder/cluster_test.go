@@ -316,25 +316,66 @@ func TestBindingInDoubtIsRepeatedForTheSameNode(t *testing.T) {
 	}
 }
 
-func TestBindingInDoubtMovesOnWhenItsNodeIsCordoned(t *testing.T) {
+// TestBindingInDoubtMovesOnOnlyWhenItIsUndone: a node that no longer admits the
+// pod may have got it all the same, so its room is not given away before the API
+// server says that the pod has no node.
+func TestBindingInDoubtMovesOnOnlyWhenItIsUndone(t *testing.T) {
 	logger, _ := ktesting.NewTestContext(t)
-	pod := pendingPodObject("p")
-	c := testCluster(FitResources, numberedNodes(2)...)
-	first := applyAndChoose(t, c, pod)
-	c.doubt(keyOf(pod), pod.UID)
-	c.applyNode(readyNode(first.node, withCordon))
-	second := c.choose(logger, keyOf(pod))
-	if second.node == first.node || second.node == "" || !second.again {
-		t.Fatalf("second choice is %+v, want the other node, known to be a repetition", second)
+	// inDoubt has pod p, of 1 cpu, in doubt on the first of two nodes of 1 cpu,
+	// which was cordoned since.
+	inDoubt := func(t *testing.T) (c *cluster, pod *corev1.Pod, first, other string) {
+		c = testCluster(FitResources, numberedNodes(2, withAllocatable("cpu", "1", "pods", "9"))...)
+		pod = pendingPodObject("p", withRequests("cpu", "1"))
+		first, other = applyAndChoose(t, c, pod).node, "node-0000"
+		if first == other {
+			other = "node-0001"
+		}
+		c.doubt(keyOf(pod), pod.UID)
+		c.applyNode(readyNode(first, withAllocatable("cpu", "1", "pods", "9"), withCordon))
+		return c, pod, first, other
 	}
-	// The API server turns out to have done the first.
-	c.settle(keyOf(pod), pod.UID, first.node)
-	if got := c.held[pod.UID].node; got != first.node {
-		t.Errorf("the pod counts on %q, want %q", got, first.node)
+	uncordon := func(c *cluster, node string) {
+		c.applyNode(readyNode(node, withAllocatable("cpu", "1", "pods", "9")))
 	}
-	if got := c.choose(logger, keyOf(pod)); got.pod != nil {
-		t.Errorf("a settled pod was given %q", got.node)
-	}
+
+	t.Run("before", func(t *testing.T) {
+		c, pod, first, other := inDoubt(t)
+		if got := c.choose(logger, keyOf(pod)); got.node != first || !got.ask || !got.again {
+			t.Fatalf("second choice is %+v, want a question about %s", got, first)
+		}
+		uncordon(c, first)
+		for _, name := range []string{"q", "r"} {
+			if got := applyAndChoose(t, c, pendingPodObject(name, withRequests("cpu", "1"))).node; got == first {
+				t.Errorf("%s was given the room on %s that p may have", name, first)
+			}
+		}
+		if got := c.choose(logger, keyOf(pod)); got.node != first || got.ask {
+			t.Errorf("choice after the uncordon is %+v, want %s again (other is %s)", got, first, other)
+		}
+	})
+	t.Run("it was done", func(t *testing.T) {
+		c, pod, first, _ := inDoubt(t)
+		c.choose(logger, keyOf(pod))
+		c.settle(keyOf(pod), pod.UID, first)
+		if got := c.held[pod.UID].node; got != first {
+			t.Errorf("the pod counts on %q, want %q", got, first)
+		}
+		if got := c.choose(logger, keyOf(pod)); got.pod != nil {
+			t.Errorf("a settled pod was given %q", got.node)
+		}
+	})
+	t.Run("it was not done", func(t *testing.T) {
+		c, pod, first, other := inDoubt(t)
+		c.choose(logger, keyOf(pod))
+		c.refuse(keyOf(pod), pod.UID)
+		if got := c.choose(logger, keyOf(pod)); got.node != other || got.ask || !got.again {
+			t.Errorf("choice is %+v, want %s, with the first Binding remembered", got, other)
+		}
+		uncordon(c, first)
+		if got := applyAndChoose(t, c, pendingPodObject("q", withRequests("cpu", "1"))).node; got != first {
+			t.Errorf("q got %q, want %s, which is free again", got, first)
+		}
+	})
 }
 
 func TestRefusedBindingFreesWhatItHeld(t *testing.T) {

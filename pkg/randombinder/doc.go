@@ -13,7 +13,8 @@
 //	pending ────────────────────────────► chosen ──── bound ───► leaves the watch
 //	   ▲ ▲                                 │  │ │
 //	   │ └── refused (4xx): back-off ──────┘  │ └──── in doubt: back-off, then the
-//	   │                                      │       same node again
+//	   │                                      │       same node again, or a look
+//	   │                                      │       at the pod if that is gone
 //	   └──────────── parked ◄─── no node ─────┘
 //	 a node or a pod changes, or back-off
 //
@@ -25,8 +26,10 @@
 //     by that decision or wakes the pod; none falls between.
 //   - The API server binds a pod at most once: it refuses a Binding for a pod
 //     that has a node, or another UID. A Binding whose answer is lost is sent
-//     again for the same node, never for a second one, until the API server
-//     says what became of the first.
+//     again for the same node. If that node no longer admits the pod, the API
+//     server is asked instead, and the pod goes to another node only after the
+//     API server has shown it without one. Until then what the pod takes stays
+//     taken on the first.
 //   - Informers start when this process leads, not before. Their first list is a
 //     consistent read, so a new leader starts with everything that its
 //     predecessor bound.

@@ -49,7 +49,7 @@ func newMetrics(counts func() (waiting, parked int)) *binderMetrics {
 			Namespace:      metricsNamespace,
 			Subsystem:      metricsSubsystem,
 			Name:           "bind_duration_seconds",
-			Help:           "Time from sending a Binding until its outcome was known, client-side rate limiting included, by outcome: done, superseded, refused, in_doubt.",
+			Help:           "Time from sending a Binding until its outcome was known, client-side rate limiting included, by outcome: done, superseded, refused, in_doubt; undone, not sent again and seen not to have happened.",
 			Buckets:        metrics.ExponentialBuckets(0.001, 2, 14),
 			StabilityLevel: metrics.ALPHA,
 		}, []string{"outcome"}),
