@@ -15,7 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bindTimeout bounds one Binding with its re-read, and with it how long a
+// bindTimeout bounds one Binding with its re-read and the waits for the client's
+// rate limit, and with it how long a
 // process that was told to stop, or lost its lease, goes on.
 const bindTimeout = 10 * time.Second
 
@@ -29,7 +30,7 @@ const (
 	// or is gone.
 	bindSuperseded bindOutcome = "superseded"
 	// bindRefused: the API server did not do it, and will not have done it
-	// later either.
+	// later either; or it was never asked, because of the client's rate limit.
 	bindRefused bindOutcome = "refused"
 	// bindInDoubt: it may have happened, or may still happen.
 	bindInDoubt bindOutcome = "in_doubt"
@@ -58,13 +59,13 @@ func (b *Binder) bind(ctx context.Context, c choice) (bindOutcome, string, error
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.pod.Namespace, Name: c.pod.Name, UID: c.pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: c.node},
 	}
-	err := b.client.CoreV1().Pods(c.pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	err := b.client.CoreV1().Pods(c.pod.Namespace).Bind(withSent(ctx), binding, metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		return bindDone, c.node, nil
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return b.reread(ctx, c, err)
-	case isRefusal(err):
+	case errors.Is(err, errNotSent), isRefusal(err):
 		return bindRefused, "", err
 	default:
 		return bindInDoubt, "", err

@@ -42,6 +42,7 @@ func Run(ctx context.Context, config *rest.Config, options *Options) error {
 	var clients [3]kubernetes.Interface
 	for i, name := range []string{"bind", "events", leaderElection} {
 		config := rest.AddUserAgent(rest.CopyConfig(config), name)
+		limit(config)
 		if name == leaderElection {
 			// A request that hangs must leave time for another one.
 			config.Timeout = options.LeaderElection.RenewDeadline.Duration / 2
