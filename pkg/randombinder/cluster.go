@@ -11,9 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelpers "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 )
@@ -42,10 +40,8 @@ type cluster struct {
 	nodes   []*corev1.Node
 	pending map[podKey]*pendingPod
 	parked  map[podKey]struct{}
-	// held and used count what nodes hold; both are empty unless the fit is
-	// FitResources. held is the truth by pod, used its sum by node.
-	held map[types.UID]holding
-	used map[string]corev1.ResourceList
+	// held is what nodes hold.
+	held *holdings
 	// eligible is scratch space of choose.
 	eligible []*corev1.Node
 }
@@ -63,12 +59,6 @@ type pendingPod struct {
 	doubted bool
 	// settled says that nothing is left to do but wait for the watch.
 	settled bool
-}
-
-// holding is what one pod takes of one node.
-type holding struct {
-	node     string
-	requests corev1.ResourceList
 }
 
 // choice is the result of choose. Without a pod there is nothing to do, without
@@ -96,8 +86,7 @@ func newCluster(fit Fit, rng *rand.Rand, wanted func(*corev1.Pod) bool) *cluster
 		rng:     rng,
 		pending: map[podKey]*pendingPod{},
 		parked:  map[podKey]struct{}{},
-		held:    map[types.UID]holding{},
-		used:    map[string]corev1.ResourceList{},
+		held:    newHoldings(fit),
 	}
 }
 
@@ -119,17 +108,17 @@ func (c *cluster) choose(logger klog.Logger, key podKey) choice {
 
 	c.eligible = c.eligible[:0]
 	for _, node := range c.nodes {
-		if p.ask.check(logger, c.fit, node, c.used[node.Name]) == admitted {
+		if p.ask.check(logger, c.fit, node, c.held.used(node.Name)) == admitted {
 			c.eligible = append(c.eligible, node)
 		}
 	}
 	if len(c.eligible) == 0 {
 		c.parked[key] = struct{}{}
-		message := p.ask.explain(logger, c.fit, c.nodes, func(node string) corev1.ResourceList { return c.used[node] })
+		message := p.ask.explain(logger, c.fit, c.nodes, c.held.used)
 		return choice{pod: p.pod, nodes: len(c.nodes), message: message}
 	}
 	p.node = c.eligible[c.rng.IntN(len(c.eligible))].Name
-	c.hold(p.pod.UID, p.node, p.ask.requests)
+	c.held.hold(p.pod.UID, p.node, p.ask.requests)
 	return choice{pod: p.pod, node: p.node, again: p.doubted, eligible: len(c.eligible), nodes: len(c.nodes)}
 }
 
@@ -187,7 +176,7 @@ func (c *cluster) settle(key podKey, uid types.UID, node string) []podKey {
 	p.settled = true
 	if node != "" {
 		p.node = node
-		c.hold(uid, node, p.ask.requests)
+		c.held.hold(uid, node, p.ask.requests)
 	}
 	return c.wakeIfFreed(moved)
 }
@@ -195,7 +184,7 @@ func (c *cluster) settle(key podKey, uid types.UID, node string) []podKey {
 // unassign takes back a choice.
 func (c *cluster) unassign(p *pendingPod) {
 	if p.node != "" {
-		c.release(p.pod.UID)
+		c.held.release(p.pod.UID)
 	}
 	p.node, p.inDoubt = "", false
 }
@@ -218,7 +207,7 @@ func (c *cluster) applyPod(pod *corev1.Pod) []podKey {
 		return c.wakeIfFreed(c.removeLocked(key, pod.UID))
 	case pod.Spec.NodeName != "":
 		c.forget(key)
-		return c.wakeIfFreed(c.hold(pod.UID, pod.Spec.NodeName, c.requests(pod)))
+		return c.wakeIfFreed(c.held.hold(pod.UID, pod.Spec.NodeName, c.held.requests(pod)))
 	case !c.wanted(pod):
 		// Gated, being deleted, or another scheduler's. What it may hold, in
 		// doubt, it holds until it is gone.
@@ -236,7 +225,7 @@ func (c *cluster) applyPod(pod *corev1.Pod) []podKey {
 	p.ask = ask{
 		tolerations: pod.Spec.Tolerations,
 		affinity:    nodeaffinity.GetRequiredNodeAffinity(pod),
-		requests:    c.requests(pod),
+		requests:    c.held.requests(pod),
 	}
 	delete(c.parked, key)
 	return []podKey{key}
@@ -255,7 +244,7 @@ func (c *cluster) removeLocked(key podKey, uid types.UID) bool {
 	if p, ok := c.pending[key]; ok && p.pod.UID == uid {
 		c.forget(key)
 	}
-	return c.release(uid)
+	return c.held.release(uid)
 }
 
 // forget drops the pod from those that wait; what it holds stays held.
@@ -340,71 +329,6 @@ func (c *cluster) counts() (waiting, parked int) {
 		}
 	}
 	return waiting, len(c.parked)
-}
-
-// hold counts the requests against the node, in place of what the pod held
-// before. It reports whether that was anything else, so that a node may now
-// hold less.
-func (c *cluster) hold(uid types.UID, node string, requests corev1.ResourceList) bool {
-	if c.fit != FitResources {
-		return false
-	}
-	old, held := c.held[uid]
-	if held && old.node == node && equality.Semantic.DeepEqual(old.requests, requests) {
-		return false
-	}
-	c.release(uid)
-	c.held[uid] = holding{node: node, requests: requests}
-	c.addUsed(node, requests, 1)
-	return held
-}
-
-// release takes back what the pod holds, and reports whether it held anything.
-func (c *cluster) release(uid types.UID) bool {
-	h, held := c.held[uid]
-	if !held {
-		return false
-	}
-	delete(c.held, uid)
-	c.addUsed(h.node, h.requests, -1)
-	return true
-}
-
-// addUsed adds sign times the requests to what the node's pods use.
-func (c *cluster) addUsed(node string, requests corev1.ResourceList, sign int) {
-	used := c.used[node]
-	if used == nil {
-		used = corev1.ResourceList{}
-		c.used[node] = used
-	}
-	for name, request := range requests {
-		sum := used[name]
-		if sign > 0 {
-			sum.Add(request)
-		} else {
-			sum.Sub(request)
-		}
-		used[name] = sum
-	}
-	for _, sum := range used {
-		if !sum.IsZero() {
-			return
-		}
-	}
-	// Nodes come and go; their names must not stay for ever.
-	delete(c.used, node)
-}
-
-// requests returns what the pod takes of a node's allocatable resources, itself
-// as one of "pods" included: init containers, overhead, pod-level requests and
-// a resize under way count as for the kubelet. Empty unless the fit looks at it.
-func (c *cluster) requests(pod *corev1.Pod) corev1.ResourceList {
-	if c.fit != FitResources {
-		return nil
-	}
-	requests := resourcehelpers.PodRequests(pod, resourcehelpers.PodResourcesOptions{UseStatusResources: true})
-	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
-	return requests
 }
 
 // isTerminal reports whether the pod has finished, and holds nothing any more.

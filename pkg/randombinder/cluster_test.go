@@ -357,7 +357,7 @@ func TestBindingInDoubtMovesOnOnlyWhenItIsUndone(t *testing.T) {
 		c, pod, first, _ := inDoubt(t)
 		c.choose(logger, keyOf(pod))
 		c.settle(keyOf(pod), pod.UID, first)
-		if got := c.held[pod.UID].node; got != first {
+		if got := c.held.pods[pod.UID].node; got != first {
 			t.Errorf("the pod counts on %q, want %q", got, first)
 		}
 		if got := c.choose(logger, keyOf(pod)); got.pod != nil {
@@ -397,7 +397,7 @@ func TestRefusedBindingFreesWhatItHeld(t *testing.T) {
 func TestHoldingsFollowTheAPI(t *testing.T) {
 	c := testCluster(FitResources, readyNode("n", withAllocatable("cpu", "4", "pods", "10")))
 	requests := func() string {
-		cpu := c.used["n"]["cpu"]
+		cpu := c.held.used("n")["cpu"]
 		return cpu.String()
 	}
 	pod := pendingPodObject("p", withRequests("cpu", "3"))
@@ -422,8 +422,8 @@ func TestHoldingsFollowTheAPI(t *testing.T) {
 	c.removePod(pendingPodObject("p"))
 	c.removePod(pendingPodObject("p"))
 	c.removePod(pendingPodObject("foreign"))
-	if len(c.used) != 0 || len(c.held) != 0 {
-		t.Errorf("after all pods went the cluster still holds %v, %v", c.used, c.held)
+	if len(c.held.nodes) != 0 || len(c.held.pods) != 0 {
+		t.Errorf("after all pods went the cluster still holds %v, %v", c.held.nodes, c.held.pods)
 	}
 }
 
@@ -465,18 +465,18 @@ func TestConcurrentUseNeverOvercommits(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(c.used) != 0 || len(c.held) != 0 || len(c.pending) != 0 || len(c.parked) != 0 {
-		t.Errorf("all pods are gone, but used=%v held=%v pending=%v parked=%v", c.used, c.held, c.pending, c.parked)
+	if len(c.held.nodes) != 0 || len(c.held.pods) != 0 || len(c.pending) != 0 || len(c.parked) != 0 {
+		t.Errorf("all pods are gone, but used=%v held=%v pending=%v parked=%v", c.held.nodes, c.held.pods, c.pending, c.parked)
 	}
 }
 
-// overcommitted adds up the holdings by node, independently of c.used.
+// overcommitted adds up the holdings by node, independently of their sums.
 func overcommitted(c *cluster, nodes []*corev1.Node) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, node := range nodes {
 		sum := corev1.ResourceList{}
-		for _, h := range c.held {
+		for _, h := range c.held.pods {
 			if h.node != node.Name {
 				continue
 			}
