@@ -4,21 +4,12 @@
 package gpudevice
 
 import (
-	"encoding/pem"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -35,7 +26,7 @@ func TestLostAnswers(t *testing.T) {
 		Audit: true,
 	})
 	c.ApplyManifests(t, "manifests/base")
-	proxy := startProxy(t, c)
+	proxy := startProxy(t, c, func(n int64) treatment { return treatment(n % 3) })
 	scheduler := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{Kubeconfig: proxy.kubeconfig(t, c)})
 
 	for i := range pods {
@@ -52,7 +43,7 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("%s: want record %q, got %q", pod.Name, want, pod.Annotations[names.GPUAssignedAnnotation])
 		}
 	}
-	if lost, dropped := proxy.lost.Load(), proxy.dropped.Load(); lost < pods/4 || dropped < pods/4 {
+	if lost, dropped := proxy.given[loseAnswer].Load(), proxy.given[dropRequest].Load(); lost < pods/4 || dropped < pods/4 {
 		t.Errorf("only %d answers and %d requests were lost: this test shows little", lost, dropped)
 	}
 	// The audit log has what came through. A pod whose answer was lost is not sent
@@ -72,75 +63,4 @@ func TestLostAnswers(t *testing.T) {
 			return strings.Contains(scheduler.Metrics(t), metric), nil
 		})
 	}
-}
-
-// proxy loses Bindings on their way to the API server and answers on their way
-// back.
-type proxy struct {
-	server        *httptest.Server
-	bindings      atomic.Int64
-	lost, dropped atomic.Int64
-}
-
-// startProxy starts a proxy that asks the API server in the name of whoever asks
-// it.
-func startProxy(t *testing.T, c *framework.Cluster) *proxy {
-	t.Helper()
-	target, err := url.Parse(c.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	anonymous := rest.AnonymousClientConfig(c.Config)
-	transport, err := rest.TransportFor(anonymous)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{}
-	forward := httputil.NewSingleHostReverseProxy(target)
-	forward.Transport, forward.FlushInterval = transport, -1
-	forward.ModifyResponse = func(response *http.Response) error {
-		if response.Request.Header.Get(loseAnswer) != "" {
-			p.lost.Add(1)
-			panic(http.ErrAbortHandler)
-		}
-		return nil
-	}
-	p.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding") {
-			switch p.bindings.Add(1) % 3 {
-			case 1:
-				r.Header.Set(loseAnswer, "true")
-			case 2:
-				p.dropped.Add(1)
-				panic(http.ErrAbortHandler)
-			}
-		}
-		forward.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() {
-		p.server.CloseClientConnections()
-		p.server.Close()
-	})
-	return p
-}
-
-// loseAnswer is a header that marks requests within the proxy.
-const loseAnswer = "X-Lose-Answer"
-
-// kubeconfig returns the scheduler's own credential for the proxy.
-func (p *proxy) kubeconfig(t *testing.T, c *framework.Cluster) string {
-	t.Helper()
-	config, err := clientcmd.LoadFromFile(c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cluster := range config.Clusters {
-		cluster.Server, cluster.CertificateAuthority = p.server.URL, ""
-		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
-	}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
