@@ -4,11 +4,17 @@
 package randombinder
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
 func TestWhichNodesAdmitAPod(t *testing.T) {
@@ -149,15 +155,31 @@ func TestUnschedulableMessage(t *testing.T) {
 	}
 }
 
-func TestMessageNeverExceedsAnEvent(t *testing.T) {
+// TestNotesNeverExceedAnEvent: the API server refuses a longer one, and the pod's
+// owner would not be told.
+func TestNotesNeverExceedAnEvent(t *testing.T) {
 	long := strings.Repeat("x", 63)
 	var nodes []*corev1.Node
 	for _, prefix := range []string{"a", "b", "c", "d"} {
 		// The longest taints that the API accepts.
 		nodes = append(nodes, readyNode(prefix, withTaint(prefix+strings.Repeat("y", 252)+"/"+long, long, corev1.TaintEffectNoSchedule)))
 	}
-	c := applyAndChoose(t, testCluster(FitConstraints, nodes...), pendingPodObject("p"))
-	if got := len(note(c.message)); got > 1024 {
-		t.Errorf("note has %d bytes, want at most 1024", got)
+	pod := pendingPodObject("p")
+	c := applyAndChoose(t, testCluster(FitConstraints, nodes...), pod)
+	if len(c.message) <= eventnote.Limit {
+		t.Fatalf("the message has only %d bytes", len(c.message))
+	}
+	_, ctx := ktesting.NewTestContext(t)
+	recorder := events.NewFakeRecorder(2)
+	b := New(newFakeCluster(t, pod), recorder, DefaultOptions(), NewRand(testSeed))
+	t.Cleanup(b.queue.ShutDown)
+	b.reportUnschedulable(ctx, pod, c.message)
+	b.reportError(choice{pod: pod, node: "n"}, errors.New(strings.Repeat("é", eventnote.Limit)))
+	for range 2 {
+		// The recorder puts type and reason before the note.
+		text, found := strings.CutPrefix(<-recorder.Events, "Warning FailedScheduling ")
+		if !found || len(text) > eventnote.Limit || !utf8.ValidString(text) {
+			t.Errorf("note has %d bytes, want at most %d, whole characters: %q", len(text), eventnote.Limit, text)
+		}
 	}
 }

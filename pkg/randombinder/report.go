@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
 // Reasons and actions of the events, kube-scheduler's own so that whoever looks
@@ -24,9 +26,6 @@ const (
 	actionSchedule  = "Scheduling"
 )
 
-// maxNote is how much text an event takes, in bytes.
-const maxNote = 1024
-
 // reportScheduled writes the event of a pod that was bound.
 func (b *Binder) reportScheduled(c choice) {
 	how := fmt.Sprintf("picked at random from %d of %d nodes (--fit=%s)", c.eligible, c.nodes, b.options.Fit)
@@ -34,20 +33,20 @@ func (b *Binder) reportScheduled(c choice) {
 		how = "picked at random; an earlier answer of the API server was lost"
 	}
 	b.recorder.Eventf(c.pod, nil, corev1.EventTypeNormal, reasonScheduled, actionBind, "%s",
-		note(fmt.Sprintf("Successfully assigned %s/%s to %s: %s", c.pod.Namespace, c.pod.Name, c.node, how)))
+		eventnote.Cut(fmt.Sprintf("Successfully assigned %s/%s to %s: %s", c.pod.Namespace, c.pod.Name, c.node, how)))
 }
 
 // reportError writes the event of a Binding that failed. The pod's condition is
 // left alone: it is not unschedulable.
 func (b *Binder) reportError(c choice, err error) {
 	b.recorder.Eventf(c.pod, nil, corev1.EventTypeWarning, reasonFailed, actionSchedule, "%s",
-		note(fmt.Sprintf("binding to node %s failed, will try again: %v", c.node, err)))
+		eventnote.Cut(fmt.Sprintf("binding to node %s failed, will try again: %v", c.node, err)))
 }
 
 // reportUnschedulable writes the event and the condition of a pod that no node
 // may take.
 func (b *Binder) reportUnschedulable(ctx context.Context, pod *corev1.Pod, message string) {
-	b.recorder.Eventf(pod, nil, corev1.EventTypeWarning, reasonFailed, actionSchedule, "%s", note(message))
+	b.recorder.Eventf(pod, nil, corev1.EventTypeWarning, reasonFailed, actionSchedule, "%s", eventnote.Cut(message))
 	patch, needed := conditionPatch(pod, message)
 	if !needed {
 		return
@@ -91,12 +90,4 @@ func conditionPatch(pod *corev1.Pod, message string) ([]byte, bool) {
 	})
 	// Strings and times only: it cannot fail to encode.
 	return patch, err == nil
-}
-
-// note cuts a text to what an event takes.
-func note(text string) string {
-	if len(text) > maxNote {
-		return text[:maxNote-3] + "..."
-	}
-	return text
 }

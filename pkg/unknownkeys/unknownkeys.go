@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
 const (
@@ -83,8 +84,8 @@ func unknown(pod *corev1.Pod) []string {
 	return slices.Compact(keys)
 }
 
-// message names the keys and the way out.
+// message names the way out and the keys, as many as an event has room for.
 func message(keys []string) string {
-	return fmt.Sprintf("metadata: no plugin of this scheduler reads %s: correct the spelling, or remove it",
+	return eventnote.Cut("metadata: no plugin of this scheduler reads these keys (correct the spelling, or remove them): " +
 		strings.Join(keys, ", "))
 }

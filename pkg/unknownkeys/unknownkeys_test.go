@@ -4,6 +4,8 @@
 package unknownkeys
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
 // That the event reaches the pod is shown on a real API server, in
@@ -39,5 +42,23 @@ func TestUnknown(t *testing.T) {
 				t.Errorf("unexpected keys (-want,+got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A label key has up to 317 bytes, and a pod any number of them; the API server
+// refuses an event with a longer note.
+func TestMessageFitsAnEvent(t *testing.T) {
+	var keys []string
+	for i := range 20 {
+		keys = append(keys, fmt.Sprintf("%s/%02d-%s", names.Domain, i, strings.Repeat("x", 60)))
+	}
+	got := message(keys)
+	if len(got) > eventnote.Limit {
+		t.Errorf("the note has %d bytes, want at most %d", len(got), eventnote.Limit)
+	}
+	for _, want := range []string{keys[0], "correct the spelling"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in %q", want, got)
+		}
 	}
 }

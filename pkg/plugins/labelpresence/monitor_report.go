@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
 const (
@@ -15,9 +17,6 @@ const (
 	reasonTenancyViolation = "TenancyViolation"
 	// actionTenancyCheck is the event's action: what the scheduler was doing.
 	actionTenancyCheck = "CheckingTenancy"
-
-	// maxEventNote is the API's limit for the text of an event, in bytes.
-	maxEventNote = 1024
 )
 
 // reportViolation records the event on the pod. The recorder takes it without
@@ -46,10 +45,5 @@ func violationNote(t *tenancy, v violation) string {
 		what = fmt.Sprintf("Node %q belongs to no tenant (no label %q), and namespace %q does (label %q).",
 			v.node.Name, t.nodeLabelKey, v.pod.Namespace, t.namespaceLabelKey)
 	}
-	note := what + " The pod keeps running: delete it to have it placed anew, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces."
-	if len(note) > maxEventNote {
-		const cut = "..."
-		note = note[:maxEventNote-len(cut)] + cut
-	}
-	return note
+	return eventnote.Cut(what + " The pod keeps running: delete it to have it placed anew, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces.")
 }

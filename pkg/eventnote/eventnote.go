@@ -1,0 +1,27 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package eventnote keeps the text of an event within what the API takes. An
+// event with a longer one is refused, and so never seen.
+package eventnote
+
+import "unicode/utf8"
+
+// Limit is the greatest length of the note of an events.k8s.io Event, in bytes.
+const Limit = 1024
+
+// ellipsis ends a text that was cut.
+const ellipsis = "..."
+
+// Cut returns text if it is within Limit, and otherwise as much of its start as
+// fits with an ellipsis behind it. It cuts between characters, never in one.
+func Cut(text string) string {
+	if len(text) <= Limit {
+		return text
+	}
+	end := Limit - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
+}
