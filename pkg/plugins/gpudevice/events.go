@@ -36,7 +36,8 @@ func (pl *GPUDevice) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 		},
 		// A pod with devices goes, or has terminated (the scheduler's informer leaves
 		// out terminated pods, so that is a deletion too), or was assumed and is
-		// given up. Resources of ours cannot be scaled down in place.
+		// given up, or is not nominated for its node any more: all of them are told as
+		// a deletion. Resources of ours cannot be scaled down in place.
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete},
 			QueueingHintFn: pl.isSchedulableAfterPodDeletion,
@@ -103,7 +104,8 @@ func hasGrown(before, now *device.Node) bool {
 }
 
 // isSchedulableAfterPodDeletion queues the pod if it waits for a share and the
-// pod that is gone held one, on a node that the pending pod could use.
+// pod that is gone held one, or was nominated for one, on a node that the pending
+// pod could use.
 //
 // The node is looked up as the last scheduling cycle saw it. If it has changed
 // since, an event of its own says so; if it was never looked at, the pod is
@@ -113,7 +115,11 @@ func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *core
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if gone.Spec.NodeName == "" || !asksForShares(gone) {
+	node := gone.Spec.NodeName
+	if node == "" {
+		node = gone.Status.NominatedNodeName
+	}
+	if node == "" || !asksForShares(gone) {
 		logger.V(5).Info("Pod was deleted, but it held no share of a device", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
@@ -122,13 +128,13 @@ func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *core
 		logger.V(5).Info("Pod was deleted, but no share is waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
-	if cell := pl.nodes.get(gone.Spec.NodeName); cell != nil {
+	if cell := pl.nodes.get(node); cell != nil {
 		if v := cell.view.Load(); v != nil && v.node.Admits(request) != device.Fits {
-			logger.V(5).Info("Pod with a share was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", gone.Spec.NodeName))
+			logger.V(5).Info("Pod with a share was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
 			return fwk.QueueSkip, nil
 		}
 	}
-	logger.V(5).Info("Pod with a share was deleted, and its node may have room now", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", gone.Spec.NodeName))
+	logger.V(5).Info("Pod with a share was deleted, and its node may have room now", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
 	return fwk.Queue, nil
 }
 

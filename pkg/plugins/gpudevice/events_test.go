@@ -62,6 +62,8 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 func TestIsSchedulableAfterPodDeletion(t *testing.T) {
 	assumed := sharePod("assumed", 500)
 	assumed.Spec.NodeName = "n"
+	nominated := sharePod("nominated", 500)
+	nominated.Status.NominatedNodeName = "n"
 	h100 := annotated(sharePod("p", 500), names.GPUModelAnnotation, "NVIDIA-H100")
 	tests := []struct {
 		name string
@@ -71,6 +73,8 @@ func TestIsSchedulableAfterPodDeletion(t *testing.T) {
 	}{
 		{"a pod with a share", sharePod("p", 500), boundPod("gone", 500, "n", "0"), fwk.Queue},
 		{"an assumed pod that is given up", sharePod("p", 500), assumed, fwk.Queue},
+		{"a pod that was nominated", sharePod("p", 500), nominated, fwk.Queue},
+		{"a pod that was nominated for a node that the pod cannot use", h100, nominated, fwk.QueueSkip},
 		{"a pod that waited", sharePod("p", 500), sharePod("gone", 500), fwk.QueueSkip},
 		{"a pod without a share", sharePod("p", 500), func() *corev1.Pod { p := makePod("gone"); p.Spec.NodeName = "n"; return p }(), fwk.QueueSkip},
 		{"on a node that the pod cannot use", h100, boundPod("gone", 500, "n", "0"), fwk.QueueSkip},
