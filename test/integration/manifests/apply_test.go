@@ -120,7 +120,7 @@ func TestNamespaceRefusesOtherPods(t *testing.T) {
 
 // TestDeployment holds the pod to what the README promises beyond pod security.
 func TestDeployment(t *testing.T) {
-	for _, dir := range []string{"base", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy"} {
+	for _, dir := range []string{"base", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu"} {
 		t.Run(dir, func(t *testing.T) {
 			spec := find[appsv1.Deployment](t, build(t, install.Path("manifests", dir)), "Deployment", names.Scheduler).Spec.Template.Spec
 			container := spec.Containers[0]

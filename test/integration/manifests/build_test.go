@@ -56,7 +56,7 @@ func kustomizations(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, promised := range []string{"base", "namespace", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "random-scheduler"} {
+	for _, promised := range []string{"base", "namespace", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu", "random-scheduler"} {
 		if !slices.Contains(found, promised) {
 			t.Errorf("manifests/%s: promised in the README, but it is no kustomization", promised)
 		}
@@ -101,8 +101,8 @@ func TestKustomizationsBuild(t *testing.T) {
 			for _, r := range build(t, install.Path("manifests", dir)).Resources() {
 				// Kustomize's own namespace field would move the binding that must
 				// stay in kube-system; so the objects carry theirs, and none may forget.
-				clusterScoped := strings.HasPrefix(r.GetKind(), "Cluster") || strings.HasPrefix(r.GetKind(), "ValidatingAdmissionPolicy") ||
-					r.GetKind() == "Namespace" || r.GetKind() == "PriorityClass"
+				clusterScoped := strings.HasPrefix(r.GetKind(), "Cluster") || strings.Contains(r.GetKind(), "AdmissionPolicy") ||
+					slices.Contains([]string{"Namespace", "PriorityClass", "CustomResourceDefinition"}, r.GetKind())
 				if got := r.GetNamespace(); (got == "") != clusterScoped {
 					t.Errorf("%s %s: namespace is %q", r.GetKind(), r.GetName(), got)
 				}

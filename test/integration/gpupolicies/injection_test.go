@@ -1,0 +1,270 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpupolicies
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/install"
+)
+
+// environments returns the variables of each container of the pod.
+func environments(pod *corev1.Pod) map[string][]corev1.EnvVar {
+	got := map[string][]corev1.EnvVar{}
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		got[container.Name] = container.Env
+	}
+	for _, container := range pod.Spec.EphemeralContainers {
+		got[container.Name] = container.Env
+	}
+	return got
+}
+
+// testInjection creates pods, without storing them, and looks at what each
+// container's environment became.
+func testInjection(t *testing.T, c *framework.Cluster) {
+	a := corev1.EnvVar{Name: "A", Value: "$(" + visibleDevices + ")"}
+	void := []corev1.EnvVar{value("void")}
+	tests := []struct {
+		name             string
+		namespace        string // default: team
+		arm              func(*corev1.Pod)
+		want             map[string][]corev1.EnvVar
+		wantRuntimeClass string
+	}{
+		{
+			name: "every kind of container, with and without a share",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.InitContainers = []corev1.Container{
+					{Name: "init", Image: "x", Resources: limits(names.GPUMilliResource, "1000")},
+					{Name: "sidecar", Image: "x", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Resources: limits(names.GPUMemoryResource, "1Gi")},
+					{Name: "init-without", Image: "x", Env: []corev1.EnvVar{a, a}},
+				}
+				pod.Spec.Containers = []corev1.Container{
+					{Name: "main", Image: "x", Env: []corev1.EnvVar{a}, Resources: limits(names.GPUMilliResource, "500", names.GPUMemoryResource, "1Gi")},
+					{Name: "without", Image: "x"},
+				}
+			},
+			want: map[string][]corev1.EnvVar{
+				"init":         {own("init")},
+				"sidecar":      {own("sidecar")},
+				"init-without": {value("void"), a, a},
+				"main":         {own("main"), a},
+				"without":      void,
+			},
+			wantRuntimeClass: "nvidia",
+		},
+		{
+			name: "a RuntimeClass of the author's own",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources = limits(names.GPUMemoryResource, "1Gi")
+				pod.Spec.RuntimeClassName = ptr.To("other")
+			},
+			want:             map[string][]corev1.EnvVar{"main": {own("main")}},
+			wantRuntimeClass: "other",
+		},
+		{
+			name: "the variable where the author put it",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "1")
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{a, own("main")}
+			},
+			want:             map[string][]corev1.EnvVar{"main": {a, own("main")}},
+			wantRuntimeClass: "nvidia",
+		},
+		{
+			name:             "a share in an exempt namespace",
+			namespace:        metav1.NamespaceSystem,
+			arm:              func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "1") },
+			want:             map[string][]corev1.EnvVar{"main": {own("main")}},
+			wantRuntimeClass: "nvidia",
+		},
+		{
+			name: "no share, and nothing that leads to a shared node",
+			arm:  func(*corev1.Pod) {},
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name: "no share, and the taint of shared nodes tolerated",
+			arm:  func(pod *corev1.Pod) { pod.Spec.Tolerations = []corev1.Toleration{toleration} },
+			want: map[string][]corev1.EnvVar{"main": void},
+		},
+		{
+			name: "no share, and every taint tolerated",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			},
+			want: map[string][]corev1.EnvVar{"main": void},
+		},
+		{
+			name: "no share, and the node named",
+			arm:  func(pod *corev1.Pod) { pod.Spec.NodeName = "gpu" },
+			want: map[string][]corev1.EnvVar{"main": void},
+		},
+		{
+			name: "no share, and other taints tolerated",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{
+					{Key: "other", Operator: corev1.TolerationOpExists},
+					{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+				}
+			},
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name:      "no share, and every taint tolerated, in an exempt namespace",
+			namespace: metav1.NamespaceSystem,
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+			},
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name: "a device of the device plugin, which sets the variable",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name: "no device of the device plugin",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "0")
+			},
+			want: map[string][]corev1.EnvVar{"main": void},
+		},
+	}
+	c.Apply(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: other}, handler: other}")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.namespace == "" {
+				tt.namespace = "team"
+			}
+			pod := newPod(tt.namespace, "p")
+			tt.arm(pod)
+			got := createDry(t, c, pod)
+			if diff := cmp.Diff(tt.want, environments(got)); diff != "" {
+				t.Errorf("Unexpected environment (-want,+got):\n%s", diff)
+			}
+			if class := ptr.Deref(got.Spec.RuntimeClassName, ""); class != tt.wantRuntimeClass {
+				t.Errorf("RuntimeClass %q, want %q", class, tt.wantRuntimeClass)
+			}
+			// The RuntimeClass has its say, as if the author had named it.
+			if tt.wantRuntimeClass == "nvidia" && got.Spec.NodeSelector[names.GPUSharingLabel] != "true" {
+				t.Errorf("node selector %v lacks that of the RuntimeClass", got.Spec.NodeSelector)
+			}
+
+			// What came out goes in again unchanged, as an export that is applied does.
+			again := pod.DeepCopy()
+			again.Spec = *got.Spec.DeepCopy()
+			second := createDry(t, c, again)
+			if diff := cmp.Diff(got.Spec, second.Spec); diff != "" {
+				t.Errorf("Unexpected change the second time (-first,+second):\n%s", diff)
+			}
+		})
+	}
+}
+
+// createDry creates the pod, without storing it.
+func createDry(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	got, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, dryRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// testDebugContainers adds them to a pod, one by one.
+func testDebugContainers(t *testing.T, c *framework.Cluster) {
+	create(t, c, sharePod("team", "debugged", "500"))
+	create(t, c, newPod("team", "plain"))
+	add := func(t *testing.T, name, container string, env ...corev1.EnvVar) (*corev1.Pod, error) {
+		t.Helper()
+		pod, err := c.Client.CoreV1().Pods("team").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+				Name: container, Image: "x", Env: env, ImagePullPolicy: corev1.PullAlways,
+				TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+			},
+		})
+		return c.Client.CoreV1().Pods("team").UpdateEphemeralContainers(t.Context(), name, pod, metav1.UpdateOptions{})
+	}
+
+	// The second shows that the first is left as it is.
+	var pod *corev1.Pod
+	for _, container := range []string{"first", "second"} {
+		var err error
+		if pod, err = add(t, "debugged", container); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string][]corev1.EnvVar{"main": {own("main")}, "first": {value("void")}, "second": {value("void")}}
+	if diff := cmp.Diff(want, environments(pod)); diff != "" {
+		t.Errorf("Unexpected environment (-want,+got):\n%s", diff)
+	}
+	_, err := add(t, "debugged", "third", value("all"))
+	checkRefusal(t, err, []string{"berth-gpu-devices", "container(s) third"})
+	_, err = add(t, "debugged", "third", own("main"))
+	checkRefusal(t, err, []string{"container(s) third", `must be "void"`})
+	_, err = add(t, "plain", "third", value("all"))
+	checkRefusal(t, err, nil)
+}
+
+// testWithoutMutation: what the mutation would have set is not forgotten either
+// when it is off, or when something undoes it later.
+func testWithoutMutation(t *testing.T, c *framework.Cluster) {
+	c.Kubectl(t, "delete", "mutatingadmissionpolicybinding", "berth-gpu-devices")
+	create := func(pod *corev1.Pod) error {
+		_, err := c.Client.CoreV1().Pods("team").Create(t.Context(), pod, dryRun)
+		return err
+	}
+	framework.WaitForCondition(t, framework.WaitTimeout, "the mutation to be off", func() (bool, error) {
+		err := create(sharePod("team", "p", "500"))
+		return apierrors.IsForbidden(err), err
+	})
+	checkRefusal(t, create(sharePod("team", "p", "500")), []string{"berth-gpu-devices", "container(s) main"})
+
+	pod := sharePod("team", "p", "500")
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{own("main")}
+	pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "x"}}
+	checkRefusal(t, create(pod), []string{"container(s) init", `must be "void"`})
+	pod.Spec.InitContainers[0].Env = []corev1.EnvVar{value("void")}
+	checkRefusal(t, create(pod), nil)
+}
+
+// testSamples creates the samples, without storing them: the policies let them in.
+func testSamples(t *testing.T, c *framework.Cluster) {
+	files, err := filepath.Glob(install.Path("manifests/samples/gpu-*.yaml"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%d samples: %v", len(files), err)
+	}
+	for _, file := range files {
+		c.Kubectl(t, "create", "--dry-run=server", "--validate=strict", "-f", file)
+	}
+}
+
+func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating pod %s/%s: %v", pod.Namespace, pod.Name, err)
+	}
+	return created
+}

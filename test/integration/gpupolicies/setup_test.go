@@ -1,0 +1,169 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gpupolicies attacks what manifests/overlays/gpu installs for shares of
+// devices: every way in which a pod may try to see, change, free or forge a device
+// that it was not given, or to pass a quota, against a real API server and the real
+// scheduler with its shipped profile.
+package gpupolicies
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/install"
+)
+
+const (
+	// visibleDevices is the variable that NVIDIA's container runtime reads.
+	visibleDevices = "NVIDIA_VISIBLE_DEVICES"
+	// pluginResource is what NVIDIA's device plugin advertises.
+	pluginResource = "nvidia.com/gpu"
+)
+
+var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+
+// gpuNode is a shared node with one device, labelled and tainted as
+// manifests/README.md says.
+func gpuNode(name string) corev1.Node {
+	n := controlplane.FakeNodes(1)[0]
+	n.Name = name
+	for key, value := range map[string]string{
+		corev1.LabelHostname:     name,
+		names.GPUSharingLabel:    "true",
+		"nvidia.com/gpu.count":   "1",
+		"nvidia.com/gpu.memory":  "40960",
+		"nvidia.com/gpu.product": "NVIDIA-A100",
+	} {
+		n.Labels[key] = value
+	}
+	n.Spec.Taints = []corev1.Taint{{Key: names.GPUSharingLabel, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+	return n
+}
+
+// start starts a control plane with the overlay, a RuntimeClass as NVIDIA's
+// operator makes it, and the namespace team.
+func start(t *testing.T) *framework.Cluster {
+	t.Helper()
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu")}})
+	install.Apply(t, c, "overlays/gpu")
+	_, err := c.Client.NodeV1().RuntimeClasses().Create(t.Context(), &nodev1.RuntimeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "nvidia"},
+		Handler:    "nvidia",
+		Scheduling: &nodev1.Scheduling{NodeSelector: map[string]string{names.GPUSharingLabel: "true"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addNamespace(t, c, "team")
+	waitForPolicies(t, c)
+	return c
+}
+
+func addNamespace(t *testing.T, c *framework.Cluster, name string) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// Pods are refused until the controller has made the account that they get.
+	framework.WaitForCondition(t, framework.WaitTimeout, "the default ServiceAccount of "+name, func() (bool, error) {
+		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil, err
+	})
+}
+
+// waitForPolicies waits until the API server has compiled the policies; that on
+// quotas is waited for where there is a quota.
+func waitForPolicies(t *testing.T, c *framework.Cluster) {
+	t.Helper()
+	named := sharePod("team", "probe", "500")
+	named.Spec.NodeName = "gpu"
+	recorded := sharePod("team", "probe", "500")
+	recorded.Annotations = map[string]string{names.GPUAssignedAnnotation: "x"}
+	framework.WaitForCondition(t, framework.WaitTimeout, "the mutation", func() (bool, error) {
+		// Until it is there, the policy on devices may refuse the pod.
+		pod, err := c.Client.CoreV1().Pods("team").Create(t.Context(), sharePod("team", "probe", "500"), dryRun)
+		return err == nil && len(pod.Spec.Containers[0].Env) == 1, err
+	})
+	for policy, pod := range map[string]*corev1.Pod{"berth-gpu-devices": named, "berth-gpu-records": recorded} {
+		framework.WaitForCondition(t, framework.WaitTimeout, "the policy "+policy, func() (bool, error) {
+			_, err := c.Client.CoreV1().Pods("team").Create(t.Context(), pod, dryRun)
+			return apierrors.IsForbidden(err) && strings.Contains(err.Error(), policy), err
+		})
+	}
+}
+
+// newPod returns a pod for Berth's profile with one container, main, that asks for
+// nothing and tolerates nothing.
+func newPod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			SchedulerName: names.Scheduler,
+			Containers:    []corev1.Container{{Name: "main", Image: "x"}},
+		},
+	}
+}
+
+// sharePod returns a pod whose container main asks for thousandths of a device.
+func sharePod(namespace, name, milli string) *corev1.Pod {
+	pod := newPod(namespace, name)
+	pod.Spec.Tolerations = []corev1.Toleration{toleration}
+	pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, milli)
+	return pod
+}
+
+// toleration is of the taint of shared nodes.
+var toleration = corev1.Toleration{Key: names.GPUSharingLabel, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
+
+// limits returns limits of pairs of a resource and its amount.
+func limits(pairs ...string) corev1.ResourceRequirements {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return corev1.ResourceRequirements{Limits: list}
+}
+
+// own is the variable that lets a container read its own annotation.
+func own(container string) corev1.EnvVar {
+	return corev1.EnvVar{Name: visibleDevices, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+		APIVersion: "v1",
+		FieldPath:  "metadata.annotations['" + names.GPUDevicesAnnotationPrefix + container + "']",
+	}}}
+}
+
+// value is the variable with a value.
+func value(devices string) corev1.EnvVar {
+	return corev1.EnvVar{Name: visibleDevices, Value: devices}
+}
+
+// checkRefusal expects err to contain every one of want, or to be nil if there is
+// none.
+func checkRefusal(t *testing.T, err error, want []string) {
+	t.Helper()
+	if len(want) == 0 {
+		if err != nil {
+			t.Errorf("want it let in, got %v", err)
+		}
+		return
+	}
+	if err == nil {
+		t.Fatalf("want a refusal that contains %q, but it was let in", want)
+	}
+	for _, text := range want {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("want a refusal that contains %q, got %v", text, err)
+		}
+	}
+}

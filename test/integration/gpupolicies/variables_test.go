@@ -1,0 +1,209 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpupolicies
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// testVariables creates pods whose authors set the variable themselves.
+func testVariables(t *testing.T, c *framework.Cluster) {
+	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), "gpu", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := framework.ClientFor(t, c.UserKubeconfig(t, "system:node:gpu", "system:nodes"))
+	tolerateAll := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	asking := func(env ...corev1.EnvVar) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "500")
+			pod.Spec.Containers[0].Env = env
+		}
+	}
+	tests := []struct {
+		name      string
+		client    kubernetes.Interface // nil: the administrator
+		namespace string               // default: team
+		arm       func(*corev1.Pod)
+		// want is part of the refusal; empty: let in.
+		want []string
+	}{
+		{name: "its own annotation", arm: asking(own("main"))},
+		{
+			name: "all devices",
+			arm:  asking(value("all")),
+			want: []string{"berth-gpu-devices", "container(s) main", "metadata.annotations['gpu.berth.dev/<container>']", "remove it"},
+		},
+		{name: "one device, by its number", arm: asking(value("0")), want: []string{"container(s) main"}},
+		{name: "another container's annotation", arm: asking(own("other")), want: []string{"container(s) main"}},
+		{
+			name: "another field",
+			arm: asking(corev1.EnvVar{Name: visibleDevices, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+				FieldPath: "metadata.annotations['example.com/devices']",
+			}}}),
+			want: []string{"container(s) main"},
+		},
+		{
+			name: "a ConfigMap's key",
+			arm: asking(corev1.EnvVar{Name: visibleDevices, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "x"}, Key: "x",
+			}}}),
+			want: []string{"container(s) main"},
+		},
+		{
+			// Of two, the kubelet takes the last.
+			name: "its own annotation, and then all",
+			arm:  asking(own("main"), value("all")),
+			want: []string{"container(s) main"},
+		},
+		{
+			name: "all devices for a sidecar without a share",
+			arm: func(pod *corev1.Pod) {
+				asking()(pod)
+				pod.Spec.InitContainers = []corev1.Container{
+					{Name: "sidecar", Image: "x", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Env: []corev1.EnvVar{value("all")}},
+				}
+			},
+			want: []string{"container(s) sidecar", `must be "void"`, "berth.dev/gpu-milli"},
+		},
+		{
+			name: "the main container's devices for a container without a share",
+			arm: func(pod *corev1.Pod) {
+				asking()(pod)
+				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "second", Image: "x", Env: []corev1.EnvVar{own("main")}})
+			},
+			want: []string{"container(s) second", `must be "void"`},
+		},
+		{
+			name: "void, and then all, without a share",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("void"), value("all")}
+			},
+			want: []string{"container(s) main", "once"},
+		},
+		{
+			name: "all devices without a share, where it may reach a shared node",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+			},
+			want: []string{"container(s) main", "exempt namespace (kube-system, berth-system, gpu-operator)"},
+		},
+		{
+			name:      "all devices without a share in an exempt namespace",
+			namespace: metav1.NamespaceSystem,
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+			},
+		},
+		{
+			name:      "all devices with a share in an exempt namespace",
+			namespace: metav1.NamespaceSystem,
+			arm:       asking(value("all")),
+			want:      []string{"container(s) main"},
+		},
+		{
+			name: "all devices without a share, and the taint of shared nodes in the way",
+			arm:  func(pod *corev1.Pod) { pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")} },
+		},
+		{
+			name: "all devices, and one of the device plugin's, which has no shared nodes",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+		},
+		{
+			name: "a share, and the node named",
+			arm: func(pod *corev1.Pod) {
+				asking()(pod)
+				pod.Spec.NodeName = "gpu"
+			},
+			want: []string{"spec.nodeName", "kubernetes.io/hostname"},
+		},
+		{
+			name: "two containers of one name, which the API server refuses in its own words",
+			arm: func(pod *corev1.Pod) {
+				asking()(pod)
+				pod.Spec.Containers = append(pod.Spec.Containers, pod.Spec.Containers[0])
+			},
+			want: []string{"Duplicate value"},
+		},
+		{
+			name:   "a kubelet's mirror pod",
+			client: kubelet,
+			arm: func(pod *corev1.Pod) {
+				asking(value("all"))(pod)
+				pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+				pod.OwnerReferences = []metav1.OwnerReference{{
+					APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: ptr.To(true),
+				}}
+				pod.Spec.NodeName = node.Name
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.namespace == "" {
+				tt.namespace = "team"
+			}
+			if tt.client == nil {
+				tt.client = c.Client
+			}
+			pod := newPod(tt.namespace, "p")
+			tt.arm(pod)
+			_, err := tt.client.CoreV1().Pods(tt.namespace).Create(t.Context(), pod, dryRun)
+			checkRefusal(t, err, tt.want)
+		})
+	}
+}
+
+// testTolerationsAddedLater gives waiting pods a way to shared nodes when their
+// environment cannot be changed any more.
+func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
+	all := newPod("team", "later-all")
+	all.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+	void := newPod("team", "later-void")
+	void.Spec.Containers[0].Env = []corev1.EnvVar{value("void")}
+	unset := newPod("team", "later-unset")
+	share := sharePod("team", "later-share", "500")
+	share.Spec.Tolerations = nil
+	for _, pod := range []*corev1.Pod{all, void, unset, share} {
+		create(t, c, pod)
+	}
+
+	const (
+		tolerate = `[{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "berth.dev/gpu-sharing", "operator": "Exists"}}]`
+		label    = `[{"op": "add", "path": "/metadata/labels", "value": {"edited": "yes"}}]`
+	)
+	tests := []struct {
+		name, pod, patch string
+		want             []string
+	}{
+		{"all devices", "later-all", tolerate, []string{"container(s) main", `must be "void"`}},
+		{"what its image says", "later-unset", tolerate, []string{"container(s) main", `must be "void"`}},
+		{"another edit", "later-all", label, nil},
+		{"no device", "later-void", tolerate, nil},
+		{"a share", "later-share", tolerate, nil},
+		{"another edit of one that tolerates the taint", "later-share", label, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := c.Client.CoreV1().Pods("team").Patch(t.Context(), tt.pod, types.JSONPatchType, []byte(tt.patch), metav1.PatchOptions{})
+			checkRefusal(t, err, tt.want)
+		})
+	}
+}
