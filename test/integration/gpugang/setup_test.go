@@ -1,0 +1,151 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gpugang shows what pods with GPUs do to each other on a real API server:
+// gangs that get all of their devices or none (config/berth-scheduler/gpu-gang.yaml
+// as manifests/overlays/gpu-gang installs it), and preemption among shares.
+package gpugang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// The shipped profiles, without gangs and with them.
+const (
+	gpuProfile  = "config/berth-scheduler/gpu.yaml"
+	gangProfile = "config/berth-scheduler/gpu-gang.yaml"
+)
+
+// gpuNode is a shared node as GPU feature discovery labels it.
+func gpuNode(name string, devices int) corev1.Node {
+	n := controlplane.FakeNodes(1)[0]
+	n.Name = name
+	maps.Copy(n.Labels, map[string]string{
+		corev1.LabelHostname:     name,
+		names.GPUSharingLabel:    "true",
+		"nvidia.com/gpu.count":   strconv.Itoa(devices),
+		"nvidia.com/gpu.memory":  "81920",
+		"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
+	})
+	return n
+}
+
+// gpuPod asks for thousandths of devices, in one container named main.
+func gpuPod(name, milli string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{}},
+		Spec: corev1.PodSpec{
+			SchedulerName: names.Scheduler,
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example.com/app",
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+					names.GPUMilliResource: resource.MustParse(milli),
+				}},
+			}},
+		},
+	}
+}
+
+func create(t *testing.T, c *framework.Cluster, pods ...*corev1.Pod) {
+	t.Helper()
+	for _, pod := range pods {
+		if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(t *testing.T, c *framework.Cluster, pods ...*corev1.Pod) {
+	t.Helper()
+	for _, pod := range pods {
+		if err := c.Client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pod := range pods {
+		c.WaitForPodGone(t, pod.Namespace, pod.Name)
+	}
+}
+
+// get returns the pod as the API server has it now.
+func get(t *testing.T, c *framework.Cluster, name string) *corev1.Pod {
+	t.Helper()
+	pod, err := c.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// placement returns what the binding gave the pod, as node/devices.
+func placement(pod *corev1.Pod) string {
+	return pod.Spec.NodeName + "/" + pod.Annotations[names.GPUDevicesAnnotationPrefix+"main"]
+}
+
+// use is what one container of a pod holds of one device.
+type use struct {
+	pod   string
+	milli int64
+}
+
+// held returns who holds what of each device, as the records of all bound pods say.
+func held(t *testing.T, c *framework.Cluster) map[string][]use {
+	t.Helper()
+	pods, err := c.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices := map[string][]use{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		records, err := device.ParseRecords(pod.Annotations[names.GPUAssignedAnnotation])
+		if err != nil {
+			t.Fatalf("the record of pod %s: %v", pod.Name, err)
+		}
+		for _, record := range records {
+			for index := range record.Devices.All() {
+				key := fmt.Sprintf("%s/%d", pod.Spec.NodeName, index)
+				devices[key] = append(devices[key], use{pod.Name, record.Share.Milli})
+			}
+		}
+	}
+	return devices
+}
+
+// expectEvent waits for an event on the pod whose message contains want.
+func expectEvent(t *testing.T, c *framework.Cluster, pod, want string) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("an event on %s to contain %q", pod, want), func() (bool, error) {
+		events, err := c.Client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{
+			FieldSelector: "involvedObject.name=" + pod,
+		})
+		if err != nil {
+			return false, err
+		}
+		var seen []string
+		for i := range events.Items {
+			seen = append(seen, events.Items[i].Message)
+		}
+		if slices.ContainsFunc(seen, func(message string) bool { return strings.Contains(message, want) }) {
+			return true, nil
+		}
+		return false, fmt.Errorf("the events are %q", seen)
+	})
+}
