@@ -42,6 +42,10 @@ IMAGE_TAG ?= $(RELEASE)
 # Regular expression of the benchmarks to run.
 BENCH ?= .
 
+# The workloads of test-perf, by label, and how often each contender runs.
+PERF_SIZE ?= small
+PERF_PAIRS ?= 1
+
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -105,8 +109,16 @@ test-integration: build ## Run test/ against real API servers and schedulers.
 .PHONY: bench
 bench: ## Run the micro-benchmarks six times (BENCH=regexp); feed two outputs to benchstat.
 	@mkdir -p out
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... ./test/perf/... | tee out/bench.txt
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... ./test/perf | tee out/bench.txt
 	$(TOOL) benchstat out/bench.txt
+
+# scheduler_perf looks for etcd in PATH. One workload a run: -benchtime=1x.
+.PHONY: test-perf
+test-perf: ## Compare with stock in scheduler_perf (PERF_SIZE=small|performance, PERF_PAIRS=n).
+	@mkdir -p $(BIN) out/perf
+	$(GO_BUILD) -o $(BIN)/etcd ./hack/etcd
+	PATH=$(CURDIR)/$(BIN):$$PATH ARTIFACTS=$(CURDIR)/out/perf $(GO) test -timeout 3h -run '^$$' -bench . -benchtime 1x ./test/perf/gpu \
+	  -args -pairs $(PERF_PAIRS) -perf-scheduling-label-filter $(PERF_SIZE) -data-items-dir $(CURDIR)/out/perf
 
 ##@ Check and change
 
