@@ -35,7 +35,8 @@ type Cluster struct {
 	port    int
 	config  *rest.Config
 	client  kubernetes.Interface
-	// failed has room for every component, so that a death never blocks.
+	// failed has room for every component, and at most one death of each waits in
+	// it (see launch), so that a death never blocks.
 	failed chan error
 
 	// mu serialises start, stop, kill and restart of components. It guards the fields below.
@@ -182,6 +183,8 @@ func (c *Cluster) launch(component Component) error {
 	if p := c.processes[component]; p != nil && p.running() {
 		return fmt.Errorf("starting %s: it runs already", component)
 	}
+	// Whoever starts it again knows that it died, or does not care.
+	c.dropFailure(component)
 	// What the last run left would pass for the readiness of this one.
 	for _, stale := range c.readinessFiles(component) {
 		if err := os.RemoveAll(stale); err != nil {
@@ -256,7 +259,8 @@ func (c *Cluster) removeKubeconfig() error {
 }
 
 // Failed delivers a *ComponentError for every component that ends without Stop,
-// KillComponent or RestartComponent having asked it to.
+// KillComponent or RestartComponent having asked it to. A death that nobody has
+// read is dropped when RestartComponent starts the component again.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
 // Server is the API server's URL.

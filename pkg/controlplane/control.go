@@ -5,6 +5,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -34,8 +35,10 @@ func (c *Cluster) KillComponent(component Component) error {
 // RestartComponent stops a component if it runs, starts it again with the same
 // flags (the API server with the same port), and returns when it is ready. When
 // any component dies meanwhile, it returns that *ComponentError, and Failed does
-// not deliver it again.
+// not deliver it again. One that was dead before, this one too, is no failure of
+// the restart.
 func (c *Cluster) RestartComponent(ctx context.Context, component Component) error {
+	c.passOverDead()
 	if err := c.stopComponent(component); err != nil {
 		return err
 	}
@@ -54,4 +57,43 @@ func (c *Cluster) stopComponent(component Component) error {
 		return p.stop(c.grace(component))
 	}
 	return nil
+}
+
+// passOverDead keeps what is dead by now from ending a later wait.
+func (c *Cluster) passOverDead() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.processes {
+		p.told = p.told || !p.running()
+	}
+}
+
+// takeFailure returns the death of a component that was not asked to end, once,
+// and takes it from Failed; nil without one.
+func (c *Cluster) takeFailure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, component := range Components() {
+		p := c.processes[component]
+		if p == nil || p.told || p.running() || p.asked.Load() {
+			continue
+		}
+		p.told = true
+		c.dropFailure(component)
+		return p.failure()
+	}
+	return nil
+}
+
+// dropFailure takes the death of a component from Failed. The caller holds mu.
+func (c *Cluster) dropFailure(component Component) {
+	for range len(c.failed) {
+		select {
+		case failure := <-c.failed:
+			if died, ok := errors.AsType[*ComponentError](failure); !ok || died.Component != component {
+				c.failed <- failure // there is room: one of each component
+			}
+		default: // somebody else reads it
+		}
+	}
 }

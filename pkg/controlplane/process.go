@@ -43,12 +43,16 @@ type process struct {
 	logFile   string
 	// asked is set before the process is signalled, so that its end is no failure.
 	asked atomic.Bool
-	// done is closed when the process is gone.
+	// told says that a wait has returned its end as an error, or that it was gone
+	// before anything that is waited for now began. Guarded by the Cluster's mu.
+	told bool
+	// done is closed when the process is gone and that has been told.
 	done chan struct{}
 }
 
 // launch starts a component with its output appended to logFile. ended is called
-// once, from another goroutine, when the process is gone.
+// once, from another goroutine, when the process is gone; running is true until
+// it has returned.
 func launch(spawner *spawn.Spawner, executable string, component Component, args []string, dir, logFile string, ended func(*process)) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -65,8 +69,8 @@ func launch(spawner *spawn.Spawner, executable string, component Component, args
 	p := &process{component: component, cmd: cmd, logFile: logFile, done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // the state says more than the error
-		close(p.done)
 		ended(p)
+		close(p.done)
 	}()
 	return p, nil
 }

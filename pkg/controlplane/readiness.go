@@ -124,9 +124,10 @@ func (c *Cluster) wait(ctx context.Context, what string, interval time.Duration,
 		if ctx.Err() == nil {
 			last = err
 		}
-		select {
-		case failure := <-c.failed:
+		if failure := c.takeFailure(); failure != nil {
 			return failure
+		}
+		select {
 		case <-ctx.Done():
 			return c.gaveUp(ctx, what, last)
 		case <-ticker.C:
