@@ -16,8 +16,9 @@ type LabelPresenceArgs struct {
 	metav1.TypeMeta
 
 	// Rules filter nodes. A node must satisfy every rule that applies to the pod.
+	// At most 1000.
 	Rules []LabelPresenceRule
-	// Preferences score nodes, for every pod.
+	// Preferences score nodes, for every pod. At most 1000.
 	Preferences []LabelPresencePreference
 	// Tenancy dedicates nodes to tenants. Nil: no node is dedicated.
 	Tenancy *LabelPresenceTenancy
@@ -29,8 +30,8 @@ type LabelPresenceArgs struct {
 
 // LabelPresenceRule requires labels on the nodes of the pods that it applies to.
 type LabelPresenceRule struct {
-	// Labels are the label keys, at least one, each a valid qualified name. The
-	// value of the label on the node does not matter.
+	// Labels are the label keys, 1 to 64, each a valid qualified name. The value
+	// of the label on the node does not matter.
 	Labels []string
 	// Presence says what is required of each of Labels: true, the node carries
 	// it; false, the node does not. There is no default: a forgotten presence
@@ -39,11 +40,12 @@ type LabelPresenceRule struct {
 	// missing; it is never nil in validated arguments.
 	Presence *bool
 	// PodSelector restricts the rule to pods with these labels.
-	// Nil or empty: all pods.
+	// Nil or empty: all pods. At most 64 requirements (matchLabels and
+	// matchExpressions together), with at most 256 values in all expressions.
 	PodSelector *metav1.LabelSelector
 	// NamespaceSelector restricts the rule to pods in namespaces with these
 	// labels. Nil or empty: all namespaces. With both selectors set, a pod must
-	// match both.
+	// match both. The bounds are those of PodSelector.
 	NamespaceSelector *metav1.LabelSelector
 }
 
@@ -72,7 +74,7 @@ type LabelPresenceTenancy struct {
 	// Default: Confined.
 	Tenants TenantPolicy
 	// ExemptNamespaces names namespaces whose pods run on any node, dedicated or
-	// not. Default (nil): kube-system. Empty: none.
+	// not. Default (nil): kube-system. Empty: none. At most 10000.
 	ExemptNamespaces []string
 }
 

@@ -16,10 +16,11 @@ type LabelPresenceArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// Rules filter nodes. A node must satisfy every rule that applies to the pod.
+	// At most 1000.
 	// +optional
 	// +listType=atomic
 	Rules []LabelPresenceRule `json:"rules,omitempty"`
-	// Preferences score nodes, for every pod.
+	// Preferences score nodes, for every pod. At most 1000.
 	// +optional
 	// +listType=atomic
 	Preferences []LabelPresencePreference `json:"preferences,omitempty"`
@@ -35,8 +36,8 @@ type LabelPresenceArgs struct {
 
 // LabelPresenceRule requires labels on the nodes of the pods that it applies to.
 type LabelPresenceRule struct {
-	// Labels are the label keys, at least one, each a valid qualified name. The
-	// value of the label on the node does not matter.
+	// Labels are the label keys, 1 to 64, each a valid qualified name. The value
+	// of the label on the node does not matter.
 	// +listType=atomic
 	Labels []string `json:"labels"`
 	// Presence says what is required of each of labels: true, the node carries
@@ -44,12 +45,13 @@ type LabelPresenceRule struct {
 	// forgotten presence does not silently mean one of the two.
 	Presence *bool `json:"presence,omitempty"`
 	// PodSelector restricts the rule to pods with these labels.
-	// Absent or empty: all pods.
+	// Absent or empty: all pods. At most 64 requirements (matchLabels and
+	// matchExpressions together), with at most 256 values in all expressions.
 	// +optional
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
 	// NamespaceSelector restricts the rule to pods in namespaces with these
 	// labels. Absent or empty: all namespaces. With both selectors set, a pod
-	// must match both.
+	// must match both. The bounds are those of podSelector.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 }
@@ -84,7 +86,8 @@ type LabelPresenceTenancy struct {
 	Tenants TenantPolicy `json:"tenants,omitempty"`
 	// ExemptNamespaces names namespaces whose pods run on any node, dedicated or
 	// not. Default, when absent: [kube-system]. An empty list means none, which
-	// is why an empty list must survive encoding (omitzero, not omitempty).
+	// is why an empty list must survive encoding (omitzero, not omitempty). At
+	// most 10000.
 	// +optional
 	// +listType=atomic
 	ExemptNamespaces []string `json:"exemptNamespaces,omitzero"`

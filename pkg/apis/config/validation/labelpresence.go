@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -19,6 +20,18 @@ import (
 const (
 	minPreferenceWeight = 1
 	maxPreferenceWeight = 100
+)
+
+// Bounds of the lists. They are far above what anybody maintains by hand, and
+// keep validation, which compares rules in pairs, within a second or two. The
+// bounds on a selector count its requirements, and all values of its expressions.
+const (
+	maxRules                = 1000
+	maxLabelsPerRule        = 64
+	maxSelectorRequirements = 64
+	maxSelectorValues       = 256
+	maxPreferences          = 1000
+	maxExemptNamespaces     = 10000
 )
 
 // ValidateLabelPresenceArgs returns every error in args as one aggregate, or
@@ -40,74 +53,79 @@ func ValidateLabelPresenceArgs(path *field.Path, args *config.LabelPresenceArgs)
 }
 
 func validateLabelPresenceRules(path *field.Path, rules []config.LabelPresenceRule) field.ErrorList {
+	if len(rules) > maxRules {
+		return field.ErrorList{field.TooMany(path, len(rules), maxRules)}
+	}
 	var errs field.ErrorList
+	pairs := newRulePairs(path, len(rules))
 	for i := range rules {
-		rulePath := path.Index(i)
-		errs = append(errs, validateLabelPresenceRule(rulePath, &rules[i])...)
-		// Against the earlier ones, so that each pair is reported once, at the
-		// later rule.
-		for j := range i {
-			errs = append(errs, validateRulePair(rulePath, &rules[i], path.Index(j), &rules[j])...)
+		ruleErrs, valid := validateLabelPresenceRule(path.Index(i), &rules[i])
+		errs = append(errs, ruleErrs...)
+		if valid {
+			errs = append(errs, pairs.add(i, &rules[i])...)
 		}
 	}
 	return errs
 }
 
-func validateLabelPresenceRule(path *field.Path, rule *config.LabelPresenceRule) field.ErrorList {
-	var errs field.ErrorList
-	if len(rule.Labels) == 0 {
-		errs = append(errs, field.Required(path.Child("labels"), "name at least one label key"))
-	}
-	for i, key := range rule.Labels {
-		keyPath := path.Child("labels").Index(i)
-		errs = append(errs, validateLabelKey(keyPath, key)...)
-		if slices.Contains(rule.Labels[:i], key) {
-			errs = append(errs, field.Duplicate(keyPath, key))
-		}
-	}
+// validateLabelPresenceRule also says whether the rule can be compared with
+// others: not if it lacks a presence, is too long, or has a wrong selector, all
+// of which have an error of their own.
+func validateLabelPresenceRule(path *field.Path, rule *config.LabelPresenceRule) (errs field.ErrorList, canCompare bool) {
+	labelsPath := path.Child("labels")
+	labelErrs, labelsInBounds := validateRuleLabels(labelsPath, rule.Labels)
+	errs = append(errs, labelErrs...)
 	errs = append(errs, validatePresence(path.Child("presence"), rule.Presence)...)
-	opts := metav1validation.LabelSelectorValidationOptions{}
-	errs = append(errs, metav1validation.ValidateLabelSelector(rule.PodSelector, opts, path.Child("podSelector"))...)
-	errs = append(errs, metav1validation.ValidateLabelSelector(rule.NamespaceSelector, opts, path.Child("namespaceSelector"))...)
-	return errs
+	selectorErrs := validateRuleSelector(path.Child("podSelector"), rule.PodSelector)
+	selectorErrs = append(selectorErrs, validateRuleSelector(path.Child("namespaceSelector"), rule.NamespaceSelector)...)
+	return append(errs, selectorErrs...), labelsInBounds && rule.Presence != nil && len(selectorErrs) == 0
 }
 
-// validateRulePair compares rule with an earlier one. Two rules contradict each
-// other if one requires a label that the other forbids and every pod of one is
-// a pod of the other: those pods would fit nowhere. Rules whose selectors merely
-// may overlap are left alone, because whether a pod matches both is not ours to
-// know.
-func validateRulePair(path *field.Path, rule *config.LabelPresenceRule, otherPath *field.Path, other *config.LabelPresenceRule) field.ErrorList {
-	if rule.Presence == nil || other.Presence == nil {
-		return nil
+func validateRuleLabels(path *field.Path, labels []string) (errs field.ErrorList, inBounds bool) {
+	if len(labels) == 0 {
+		return field.ErrorList{field.Required(path, "name at least one label key")}, true
 	}
-	scope, otherScope := scopeOf(rule), scopeOf(other)
-	if *rule.Presence == *other.Presence {
-		if len(rule.Labels) > 0 && scope.Equal(otherScope) && sets.New(rule.Labels...).Equal(sets.New(other.Labels...)) {
-			err := field.Duplicate(path, rule.Labels)
-			err.Detail = fmt.Sprintf("says the same as %s", otherPath)
-			return field.ErrorList{err}
+	if len(labels) > maxLabelsPerRule {
+		return field.ErrorList{field.TooMany(path, len(labels), maxLabelsPerRule)}, false
+	}
+	seen := sets.New[string]()
+	for i, key := range labels {
+		errs = append(errs, validateLabelKey(path.Index(i), key)...)
+		if seen.Has(key) {
+			errs = append(errs, field.Duplicate(path.Index(i), key))
 		}
+		seen.Insert(key)
+	}
+	return errs, true
+}
+
+func validateRuleSelector(path *field.Path, selector *metav1.LabelSelector) field.ErrorList {
+	if selector == nil {
 		return nil
 	}
-	if !scope.IsSuperset(otherScope) && !otherScope.IsSuperset(scope) {
-		return nil
+	if n := len(selector.MatchLabels) + len(selector.MatchExpressions); n > maxSelectorRequirements {
+		err := field.TooMany(path, n, maxSelectorRequirements)
+		err.Detail += " of matchLabels and matchExpressions together"
+		return field.ErrorList{err}
 	}
-	var errs field.ErrorList
-	for i, key := range rule.Labels {
-		j := slices.Index(other.Labels, key)
-		if j < 0 {
-			continue
-		}
-		errs = append(errs, field.Invalid(path.Child("labels").Index(i), key, fmt.Sprintf(
-			"contradicts %s: one rule requires the label, the other forbids it, and pods that both apply to would fit on no node",
-			otherPath.Child("labels").Index(j))))
+	values := 0
+	for i := range selector.MatchExpressions {
+		values += len(selector.MatchExpressions[i].Values)
 	}
-	return errs
+	if values > maxSelectorValues {
+		err := field.TooMany(path.Child("matchExpressions"), values, maxSelectorValues)
+		err.Detail += " of all values together"
+		return field.ErrorList{err}
+	}
+	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
 func validateLabelPresencePreferences(path *field.Path, preferences []config.LabelPresencePreference) field.ErrorList {
+	if len(preferences) > maxPreferences {
+		return field.ErrorList{field.TooMany(path, len(preferences), maxPreferences)}
+	}
 	var errs field.ErrorList
+	first := map[string]int{} // index of the first preference of a label
 	for i, preference := range preferences {
 		itemPath := path.Index(i)
 		if preference.Label == "" {
@@ -122,13 +140,15 @@ func validateLabelPresencePreferences(path *field.Path, preferences []config.Lab
 		}
 		// One preference per label. A second one with the other presence only
 		// takes weight away from the first, which one number says more clearly.
-		earlier := slices.IndexFunc(preferences[:i], func(p config.LabelPresencePreference) bool {
-			return p.Label == preference.Label && p.Label != ""
-		})
-		if earlier >= 0 {
+		earlier, repeated := first[preference.Label]
+		switch {
+		case preference.Label == "":
+		case repeated:
 			err := field.Duplicate(itemPath.Child("label"), preference.Label)
 			err.Detail = fmt.Sprintf("%s already says whether the label is preferred", path.Index(earlier))
 			errs = append(errs, err)
+		default:
+			first[preference.Label] = i
 		}
 	}
 	return errs
@@ -148,14 +168,23 @@ func validateLabelPresenceTenancy(path *field.Path, tenancy *config.LabelPresenc
 		errs = append(errs, validateLabelKey(path.Child(key.name), key.value)...)
 	}
 	errs = append(errs, validateEnum(path.Child("tenants"), tenancy.Tenants, config.TenantsConfined, config.TenantsFree)...)
-	for i, namespace := range tenancy.ExemptNamespaces {
-		namespacePath := path.Child("exemptNamespaces").Index(i)
+	return append(errs, validateExemptNamespaces(path.Child("exemptNamespaces"), tenancy.ExemptNamespaces)...)
+}
+
+func validateExemptNamespaces(path *field.Path, namespaces []string) field.ErrorList {
+	if len(namespaces) > maxExemptNamespaces {
+		return field.ErrorList{field.TooMany(path, len(namespaces), maxExemptNamespaces)}
+	}
+	var errs field.ErrorList
+	seen := sets.New[string]()
+	for i, namespace := range namespaces {
 		for _, msg := range utilvalidation.IsDNS1123Label(namespace) {
-			errs = append(errs, field.Invalid(namespacePath, namespace, msg))
+			errs = append(errs, field.Invalid(path.Index(i), namespace, msg))
 		}
-		if slices.Contains(tenancy.ExemptNamespaces[:i], namespace) {
-			errs = append(errs, field.Duplicate(namespacePath, namespace))
+		if seen.Has(namespace) {
+			errs = append(errs, field.Duplicate(path.Index(i), namespace))
 		}
+		seen.Insert(namespace)
 	}
 	return errs
 }
@@ -163,10 +192,13 @@ func validateLabelPresenceTenancy(path *field.Path, tenancy *config.LabelPresenc
 // validateRulesAgainstTenancy refuses a rule that keeps every pod off every
 // dedicated node: the tenants' own pods would fit nowhere.
 func validateRulesAgainstTenancy(path *field.Path, args *config.LabelPresenceArgs) field.ErrorList {
+	if len(args.Rules) > maxRules {
+		return nil // refused, and not looked at
+	}
 	var errs field.ErrorList
 	for i := range args.Rules {
 		rule := &args.Rules[i]
-		if rule.Presence == nil || *rule.Presence || scopeOf(rule).Len() > 0 || args.Tenancy.NodeLabelKey == "" {
+		if rule.Presence == nil || *rule.Presence || !appliesToAll(rule) || args.Tenancy.NodeLabelKey == "" {
 			continue
 		}
 		if j := slices.Index(rule.Labels, args.Tenancy.NodeLabelKey); j >= 0 {

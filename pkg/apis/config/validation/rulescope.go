@@ -24,6 +24,17 @@ func scopeOf(rule *config.LabelPresenceRule) sets.Set[string] {
 	return scope
 }
 
+// appliesToAll says whether the rule applies to every pod, because no selector
+// requires anything.
+func appliesToAll(rule *config.LabelPresenceRule) bool {
+	for _, selector := range []*metav1.LabelSelector{rule.PodSelector, rule.NamespaceSelector} {
+		if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func addRequirements(scope sets.Set[string], of string, selector *metav1.LabelSelector) {
 	if selector == nil {
 		return
