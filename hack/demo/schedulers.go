@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 )
 
 // The schedulers' binaries, below bin/.
@@ -143,7 +144,7 @@ func (d *demo) startSchedulers(ctx context.Context, fail func(error)) error {
 		if err != nil {
 			return err
 		}
-		port, err := freePort(ctx)
+		port, err := controlplane.FreePort()
 		if err != nil {
 			return err
 		}
@@ -170,20 +171,6 @@ func (d *demo) startSchedulers(ctx context.Context, fail func(error)) error {
 		d.step("%s is ready and holds lease %s/%s", r.binary, r.leaseNamespace, r.leaseName)
 	}
 	return nil
-}
-
-// freePort returns a TCP port on 127.0.0.1 that nothing listens on.
-func freePort(ctx context.Context) (int, error) {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
-		return 0, fmt.Errorf("freeing port %d: %w", port, err)
-	}
-	return port, nil
 }
 
 // healthClient does not check certificates: each scheduler makes its own, and
