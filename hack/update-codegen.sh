@@ -15,14 +15,22 @@ readonly header=hack/boilerplate.go.txt
 
 # Old output goes first: a type that was removed must not keep its functions,
 # and the generators load the packages with what lies there. If one of them
-# fails, the old files come back, so that the tree still compiles.
+# fails, or somebody stops it, the old files come back, so that the tree still
+# compiles.
 saved=$(mktemp -d)
-trap 'rm -rf "${saved}"' EXIT
+finished=false
+restore() {
+  ${finished} || cp -r "${saved}/." .
+  rm -rf "${saved}"
+}
+trap restore EXIT
+# Without these, a signal would end the shell past its EXIT trap on some systems.
+trap 'exit 130' INT
+trap 'exit 143' TERM
 for package in "${internal}" "${versioned}"; do
   mkdir -p "${saved}/${package}"
   find "${package}" -maxdepth 1 -name 'zz_generated.*.go' -exec mv -t "${saved}/${package}" {} +
 done
-trap 'cp -r "${saved}/." . && rm -rf "${saved}"' ERR
 
 # generate TOOL SUFFIX PACKAGE... writes zz_generated.SUFFIX.go into the packages.
 generate() {
@@ -33,7 +41,7 @@ generate() {
     --go-header-file "${header}" --output-file "zz_generated.${suffix}.go" "$@"
 }
 
-set -o errtrace
 generate deepcopy-gen deepcopy "${internal}" "${versioned}"
 generate defaulter-gen defaults "${versioned}"
 generate conversion-gen conversion "${versioned}"
+finished=true
