@@ -20,6 +20,11 @@ import (
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 )
 
+// maxFakeNodes is the largest number that --nodes takes: four times the size of the
+// largest cluster that Kubernetes supports. A slip of the finger must not use up
+// the machine's memory.
+const maxFakeNodes = 20_000
+
 func newUpCommand() *cobra.Command {
 	var options controlplane.Options
 	var nodes string
@@ -78,8 +83,8 @@ kwok.x-k8s.io/status=custom keeps the status that you give it.`,
 func parseNodes(value string) ([]corev1.Node, error) {
 	count, err := strconv.Atoi(value)
 	switch {
-	case err == nil && count < 0:
-		return nil, usageError{fmt.Errorf("--nodes %s: must be 0 or more, or a file", value)}
+	case err == nil && (count < 0 || count > maxFakeNodes), errors.Is(err, strconv.ErrRange):
+		return nil, usageError{fmt.Errorf("--nodes %s: must be a number from 0 to %d, or a file", value, maxFakeNodes)}
 	case err == nil:
 		return controlplane.FakeNodes(count), nil
 	case value == "":

@@ -107,7 +107,19 @@ func TestUpRefuses(t *testing.T) {
 			name:     "a negative number of nodes",
 			args:     []string{"--nodes=-1"},
 			wantCode: 2,
-			want:     []string{"--nodes -1", "0 or more"},
+			want:     []string{"--nodes -1", "a number from 0 to 20000"},
+		},
+		{
+			name:     "more nodes than a machine bears",
+			args:     []string{"--nodes=20001"},
+			wantCode: 2,
+			want:     []string{"--nodes 20001", "a number from 0 to 20000"},
+		},
+		{
+			name:     "more nodes than a number holds",
+			args:     []string{"--nodes=100000000000000000000"},
+			wantCode: 2,
+			want:     []string{"--nodes 100000000000000000000", "a number from 0 to 20000"},
 		},
 		{
 			name:     "an unknown flag",
