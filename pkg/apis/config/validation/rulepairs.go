@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
@@ -18,7 +17,7 @@ import (
 // the same label are compared, each pair of them once.
 type rulePairs struct {
 	path   *field.Path
-	scopes []sets.Set[string]
+	scopes []ruleScope
 	// places has the rules that require a label, and those that forbid it.
 	places map[labelPresence][]labelPlace
 	// same has the first rule of those that say the same.
@@ -38,7 +37,7 @@ type labelPlace struct{ rule, label int }
 func newRulePairs(path *field.Path, rules int) *rulePairs {
 	return &rulePairs{
 		path:   path,
-		scopes: make([]sets.Set[string], rules),
+		scopes: make([]ruleScope, rules),
 		places: map[labelPresence][]labelPlace{},
 		same:   map[string]int{},
 	}
@@ -86,7 +85,7 @@ func (p *rulePairs) add(i int, rule *config.LabelPresenceRule) field.ErrorList {
 
 func (p *rulePairs) nested(i, j int) bool {
 	p.compared++
-	return p.scopes[i].IsSuperset(p.scopes[j]) || p.scopes[j].IsSuperset(p.scopes[i])
+	return p.scopes[i].within(p.scopes[j]) || p.scopes[j].within(p.scopes[i])
 }
 
 // repeated reports a rule of the same labels, in any order, presence and scope
@@ -94,7 +93,7 @@ func (p *rulePairs) nested(i, j int) bool {
 func (p *rulePairs) repeated(i int, rule *config.LabelPresenceRule) *field.Error {
 	// Neither labels nor values of a valid selector contain the separators.
 	labels := slices.Compact(slices.Sorted(slices.Values(rule.Labels)))
-	says := fmt.Sprintf("%t\n%s\n%s", *rule.Presence, strings.Join(labels, "\n"), strings.Join(sets.List(p.scopes[i]), ";"))
+	says := fmt.Sprintf("%t\n%s\n%s", *rule.Presence, strings.Join(labels, "\n"), p.scopes[i])
 	first, found := p.same[says]
 	if !found {
 		p.same[says] = i
