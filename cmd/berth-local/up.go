@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,8 @@ print one line on standard output as soon as they are usable:
 
 SIGINT and SIGTERM stop everything in order; the exit code is then 0. If a
 component dies, the others are stopped, the last lines of its log are printed,
-and the exit code is 1. Errors of the command line give exit code 2.
+and the exit code is 1. A wrong value of a flag, and a file of nodes that cannot
+be used, give exit code 2; a port, folder or file that is not free gives 1.
 
 With --data-dir the data, the certificate authority and the service account
 signing key are kept, so objects and tokens outlive a restart; the kubeconfig is
@@ -57,7 +59,10 @@ kwok.x-k8s.io/status=custom keeps the status that you give it.`,
 			}
 			var err error
 			if options.Nodes, err = parseNodes(nodes); err != nil {
-				return err
+				return usageError{err}
+			}
+			if err := options.Validate(); err != nil {
+				return usageError{err}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			// Stop listening with the first signal: a second one then ends the
@@ -81,17 +86,27 @@ kwok.x-k8s.io/status=custom keeps the status that you give it.`,
 
 // parseNodes reads the value of --nodes: a number, or else the name of a file.
 func parseNodes(value string) ([]corev1.Node, error) {
+	if value == "" {
+		return nil, errors.New("--nodes: must be a number or a file")
+	}
 	count, err := strconv.Atoi(value)
 	switch {
-	case err == nil && (count < 0 || count > maxFakeNodes), errors.Is(err, strconv.ErrRange):
-		return nil, usageError{fmt.Errorf("--nodes %s: must be a number from 0 to %d, or a file", value, maxFakeNodes)}
-	case err == nil:
+	case err == nil && count >= 0 && count <= maxFakeNodes:
 		return controlplane.FakeNodes(count), nil
-	case value == "":
-		return nil, usageError{errors.New("--nodes: must be a number or a file")}
+	case err == nil || meantAsNumber(value):
+		return nil, fmt.Errorf("--nodes %s: must be a whole number from 0 to %d, or a file (./%[1]s if a file has that name)", value, maxFakeNodes)
 	default:
 		return controlplane.ReadNodesFile(value)
 	}
+}
+
+// meantAsNumber tells 1.5, 1e3 and 10,000 from the name of a file.
+func meantAsNumber(value string) bool {
+	if !strings.ContainsAny(value, "0123456789") {
+		return false // nan and inf are names
+	}
+	_, err := strconv.ParseFloat(strings.NewReplacer(",", "", "_", "", " ", "").Replace(value), 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // up runs a control plane until ctx ends or a component dies.

@@ -51,8 +51,9 @@ type Options struct {
 	StartTimeout time.Duration
 }
 
-// complete returns options with every default filled in, or every error at once.
-func (o Options) complete() (Options, error) {
+// Validate returns every value that no machine could start with: a port or a time
+// out of range, a Node that the API server would refuse. Start refuses them too.
+func (o Options) Validate() error {
 	var errs []error
 	if o.Port < 0 || o.Port > 65535 {
 		errs = append(errs, fmt.Errorf("--port %d: must be between 1 and 65535, or 0 for any free port", o.Port))
@@ -60,10 +61,18 @@ func (o Options) complete() (Options, error) {
 	if o.StartTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--start-timeout %v: must not be negative", o.StartTimeout))
 	}
+	return errors.Join(append(errs, validateNodes(o.Nodes)...)...)
+}
+
+// complete returns options with every default filled in, or every error at once.
+func (o Options) complete() (Options, error) {
+	var errs []error
+	if err := o.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if o.StartTimeout == 0 {
 		o.StartTimeout = DefaultStartTimeout
 	}
-	errs = append(errs, validateNodes(o.Nodes)...)
 	if o.Executable == "" {
 		executable, err := os.Executable()
 		if err != nil {

@@ -52,8 +52,14 @@ func TestUpRefuses(t *testing.T) {
 		{
 			name:     "a port that does not exist",
 			args:     []string{"--port=70000"},
-			wantCode: 1,
+			wantCode: 2,
 			want:     []string{"--port 70000", "between 1 and 65535"},
+		},
+		{
+			name:     "a negative port",
+			args:     []string{"--port=-1"},
+			wantCode: 2,
+			want:     []string{"--port -1", "between 1 and 65535"},
 		},
 		{
 			name:     "a folder below a file",
@@ -94,32 +100,44 @@ func TestUpRefuses(t *testing.T) {
 		{
 			name:     "a file of nodes that does not exist",
 			args:     []string{"--nodes=missing.yaml"},
-			wantCode: 1,
+			wantCode: 2,
 			want:     []string{"--nodes missing.yaml", "no such file"},
 		},
 		{
 			name:     "a file of nodes with an unknown field",
 			args:     []string{"--nodes=" + file(t, "nodes.yaml", "kind: Node\napiVersion: v1\nmetadata: {name: a}\nspec: {taint: []}\n")},
-			wantCode: 1,
+			wantCode: 2,
 			want:     []string{"nodes.yaml: document 1", `"spec.taint"`},
 		},
 		{
 			name:     "a negative number of nodes",
 			args:     []string{"--nodes=-1"},
 			wantCode: 2,
-			want:     []string{"--nodes -1", "a number from 0 to 20000"},
+			want:     []string{"--nodes -1", "a whole number from 0 to 20000"},
 		},
 		{
 			name:     "more nodes than a machine bears",
 			args:     []string{"--nodes=20001"},
 			wantCode: 2,
-			want:     []string{"--nodes 20001", "a number from 0 to 20000"},
+			want:     []string{"--nodes 20001", "a whole number from 0 to 20000"},
 		},
 		{
 			name:     "more nodes than a number holds",
 			args:     []string{"--nodes=100000000000000000000"},
 			wantCode: 2,
-			want:     []string{"--nodes 100000000000000000000", "a number from 0 to 20000"},
+			want:     []string{"--nodes 100000000000000000000", "a whole number from 0 to 20000"},
+		},
+		{
+			name:     "a fraction of a node",
+			args:     []string{"--nodes=1.5"},
+			wantCode: 2,
+			want:     []string{"--nodes 1.5", "a whole number from 0 to 20000", "./1.5"},
+		},
+		{
+			name:     "a number of nodes with a separator",
+			args:     []string{"--nodes=1,000"},
+			wantCode: 2,
+			want:     []string{"--nodes 1,000", "a whole number from 0 to 20000"},
 		},
 		{
 			name:     "an unknown flag",
