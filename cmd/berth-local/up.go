@@ -61,6 +61,10 @@ kwok.x-k8s.io/status=custom keeps the status that you give it.`,
 			if options.Nodes, err = parseNodes(nodes); err != nil {
 				return usageError{err}
 			}
+			// For the package, 0 is the default; who types it means something else.
+			if options.StartTimeout <= 0 {
+				return usageError{fmt.Errorf("--start-timeout %v: must be more than 0, such as 3m", options.StartTimeout)}
+			}
 			if err := options.Validate(); err != nil {
 				return usageError{err}
 			}

@@ -140,6 +140,18 @@ func TestUpRefuses(t *testing.T) {
 			want:     []string{"--nodes 1,000", "a whole number from 0 to 20000"},
 		},
 		{
+			name:     "no time to start",
+			args:     []string{"--start-timeout=0s"},
+			wantCode: 2,
+			want:     []string{"--start-timeout 0s", "more than 0"},
+		},
+		{
+			name:     "less than no time to start",
+			args:     []string{"--start-timeout=-1m"},
+			wantCode: 2,
+			want:     []string{"--start-timeout -1m0s", "more than 0"},
+		},
+		{
 			name:     "an unknown flag",
 			args:     []string{"--node=3"},
 			wantCode: 2,
