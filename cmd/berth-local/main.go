@@ -56,21 +56,28 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		Args:          noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if showVersion {
-				version.Print(cmd.OutOrStdout(), program)
-				return nil
-			}
 			return cmd.Help()
 		},
 	}
-	// A flag of our own, not cobra's: the components that are linked in register
-	// a global --version, which cobra would find in place of the one it adds.
-	cmd.Flags().BoolVar(&showVersion, "version", false, "Print Berth's version and that of the Kubernetes compiled in, and exit")
+	// A flag of our own, not cobra's, and for the subcommands too: the components
+	// that are linked in register a global --version, which cobra would find in
+	// place of the one it adds, and offer with every subcommand.
+	cmd.PersistentFlags().BoolVar(&showVersion, "version", false, "Print Berth's version and that of the Kubernetes compiled in, and exit")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())}
 	})
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(newUpCommand(), newKubeconfigCommand(), newComponentCommand())
+	for _, c := range append(cmd.Commands(), cmd) {
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if showVersion {
+				version.Print(c.OutOrStdout(), program)
+				return nil
+			}
+			return run(c, args)
+		}
+	}
 	return cmd
 }
 
