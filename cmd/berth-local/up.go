@@ -49,7 +49,9 @@ folder, which is removed at the end together with the kubeconfig.
 
 kwok simulates every node, including those that you create with kubectl: it makes
 them ready, and the pods bound to them Running. A node or pod annotated
-kwok.x-k8s.io/status=custom keeps the status that you give it.`,
+kwok.x-k8s.io/status=custom keeps the status that you give it. No container runs,
+so "kubectl logs", "exec", "attach" and "port-forward" have nothing to reach: they
+answer "no preferred addresses found".`,
 		Example: `  berth-local up --kubeconfig /tmp/berth.kubeconfig --nodes 10
   berth-local up --kubeconfig dev.kubeconfig --data-dir dev --nodes nodes.yaml`,
 		Args: noArguments,
