@@ -117,7 +117,15 @@ func validateRuleSelector(path *field.Path, selector *metav1.LabelSelector) fiel
 		err.Detail += " of all values together"
 		return field.ErrorList{err}
 	}
-	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
+	errs := metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, key := range unmatchable(selector) {
+		errs = append(errs, field.Invalid(path, metav1.FormatLabelSelector(selector), fmt.Sprintf(
+			"matches nothing, because its requirements on label %q contradict each other: the rule would never apply", key)))
+	}
+	return errs
 }
 
 func validateLabelPresencePreferences(path *field.Path, preferences []config.LabelPresencePreference) field.ErrorList {

@@ -78,7 +78,27 @@ func (s ruleScope) require(label scopeLabel, operator metav1.LabelSelectorOperat
 	s[label] = constraint
 }
 
-// within says whether every pod of s is a pod of other.
+// nothing says whether the constraint can never be met.
+func (c labelConstraint) nothing() bool {
+	return !c.absent && !c.except && c.values.Len() == 0
+}
+
+// unmatchable returns the labels of which the selector, valid otherwise, requires
+// what no set of labels meets, in order.
+func unmatchable(selector *metav1.LabelSelector) []string {
+	scope := ruleScope{}
+	scope.restrict("", selector)
+	var keys []string
+	for label, constraint := range scope {
+		if constraint.nothing() {
+			keys = append(keys, label.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// within says whether every pod of s is a pod of other, if s has any.
 func (s ruleScope) within(other ruleScope) bool {
 	for label, constraint := range other {
 		mine, found := s[label]

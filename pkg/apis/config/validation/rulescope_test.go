@@ -69,6 +69,45 @@ func TestContradictionByImplication(t *testing.T) {
 	}
 }
 
+// A selector that matches nothing makes a rule that never applies.
+func TestUnmatchableSelector(t *testing.T) {
+	const (
+		in, notIn            = metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn
+		exists, doesNotExist = metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist
+	)
+	tests := []struct {
+		name     string
+		selector *metav1.LabelSelector
+		want     bool
+	}{
+		{"values apart", expressions(requirement("x", in, "a"), requirement("x", in, "b", "c")), true},
+		{"a value of no label", &metav1.LabelSelector{
+			MatchLabels:      map[string]string{"x": "a"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{requirement("x", doesNotExist)},
+		}, true},
+		{"there and not there", expressions(requirement("x", exists), requirement("x", doesNotExist)), true},
+		{"all values excluded", expressions(requirement("x", in, "a", "b"), requirement("x", notIn, "a"), requirement("x", notIn, "b")), true},
+		{"some values excluded", expressions(requirement("x", in, "a", "b"), requirement("x", notIn, "a")), false},
+		{"absent twice", expressions(requirement("x", doesNotExist), requirement("x", notIn, "a")), false},
+		{"an empty value", expressions(requirement("x", in, ""), requirement("x", exists)), false},
+		{"different labels", expressions(requirement("x", exists), requirement("y", doesNotExist)), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var want []reported
+			if tt.want {
+				want = []reported{{field.ErrorTypeInvalid, "rules[0].podSelector"}, {field.ErrorTypeInvalid, "rules[0].namespaceSelector"}}
+			}
+			args := twoRules()
+			args.Rules = args.Rules[:1]
+			args.Rules[0].PodSelector, args.Rules[0].NamespaceSelector = tt.selector, tt.selector
+			if diff := cmp.Diff(want, reportedBy(t, ValidateLabelPresenceArgs(nil, args))); diff != "" {
+				t.Errorf("Unexpected errors (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // twoRules returns opposite rules about one label.
 func twoRules() *config.LabelPresenceArgs {
 	return &config.LabelPresenceArgs{DaemonSets: config.DaemonSetsExempt, Rules: []config.LabelPresenceRule{
@@ -141,7 +180,7 @@ func matches(t *testing.T, selector *metav1.LabelSelector, all []labels.Set) []b
 // Against brute force: one scope is within another exactly if every set of labels
 // that the first matches, the second does; and scopes are equal text exactly if
 // they match the same. A selector that matches nothing is within all, which
-// scopes need not see.
+// scopes need not see: it is found by itself.
 func TestScopeAgainstBruteForce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := labelSets()
@@ -153,6 +192,9 @@ func TestScopeAgainstBruteForce(t *testing.T) {
 		for i := range all {
 			wantWithin = wantWithin && (!oneMatches[i] || twoMatches[i])
 			oneEmpty, twoEmpty = oneEmpty && !oneMatches[i], twoEmpty && !twoMatches[i]
+		}
+		if got := len(unmatchable(one)) > 0; got != oneEmpty {
+			t.Fatalf("want unmatchable %t, got %t\n%v", oneEmpty, got, one)
 		}
 		oneScope, twoScope := scopeOf(&config.LabelPresenceRule{PodSelector: one}), scopeOf(&config.LabelPresenceRule{PodSelector: two})
 		within := oneScope.within(twoScope)
