@@ -18,8 +18,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
-// busyCluster returns nodes with 8 devices each, half full of shares, and as many
-// labels as those of a cloud provider have.
+// busyCluster returns nodes with 8 devices each, nearly half full of shares, and
+// as many labels as those of a cloud provider have.
 func busyCluster(count int) schedtest.Options {
 	random := rand.New(rand.NewPCG(1, 1))
 	var opts schedtest.Options
@@ -31,8 +31,12 @@ func busyCluster(count int) schedtest.Options {
 		}
 		opts.Nodes = append(opts.Nodes, node)
 		for d := range 8 {
-			// 1 to 3 shares on each device, of 100 to 300: nearly half of it.
-			for s := range 1 + random.IntN(3) {
+			// Three shares of 100 to 300 on three of four devices.
+			shares := 3
+			if random.IntN(4) == 0 {
+				shares = 0
+			}
+			for s := range shares {
 				pod := boundPod(fmt.Sprintf("%s-%d-%d", name, d, s), 100+100*random.IntN(3), name, strconv.Itoa(d))
 				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 				opts.Pods = append(opts.Pods, pod)
