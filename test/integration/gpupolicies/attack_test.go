@@ -45,7 +45,7 @@ subjects: [{kind: ServiceAccount, name: user, namespace: team}]
 // TestUserCannotTakeDevices: a user whose pod holds 600 of the only device's 1000
 // thousandths tries to make another 600 of them, with and without the policies.
 func TestUserCannotTakeDevices(t *testing.T) {
-	c := start(t)
+	c := start(t, nil)
 	scheduler := install.Start(t, c)
 	scheduler.WaitReady(t)
 	c.Apply(t, user)

@@ -192,26 +192,11 @@ func createDry(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod 
 func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	create(t, c, sharePod("team", "debugged", "500"))
 	create(t, c, newPod("team", "plain"))
-	add := func(t *testing.T, name, container string, env ...corev1.EnvVar) (*corev1.Pod, error) {
-		t.Helper()
-		pod, err := c.Client.CoreV1().Pods("team").Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{
-			EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				Name: container, Image: "x", Env: env, ImagePullPolicy: corev1.PullAlways,
-				TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-			},
-		})
-		return c.Client.CoreV1().Pods("team").UpdateEphemeralContainers(t.Context(), name, pod, metav1.UpdateOptions{})
-	}
-
 	// The second shows that the first is left as it is.
 	var pod *corev1.Pod
 	for _, container := range []string{"first", "second"} {
 		var err error
-		if pod, err = add(t, "debugged", container); err != nil {
+		if pod, err = debug(t, c, "debugged", container); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,12 +204,38 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	if diff := cmp.Diff(want, environments(pod)); diff != "" {
 		t.Errorf("Unexpected environment (-want,+got):\n%s", diff)
 	}
-	_, err := add(t, "debugged", "third", value("all"))
+	// Nor is one from before the policies, which nobody could change.
+	early, err := debug(t, c, "early", "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = map[string][]corev1.EnvVar{"main": nil, "old": nil, "new": {value("void")}}
+	if diff := cmp.Diff(want, environments(early)); diff != "" {
+		t.Errorf("Unexpected environment of an early pod (-want,+got):\n%s", diff)
+	}
+
+	_, err = debug(t, c, "debugged", "third", value("all"))
 	checkRefusal(t, err, []string{"berth-gpu-devices", "container(s) third"})
-	_, err = add(t, "debugged", "third", own("main"))
+	_, err = debug(t, c, "debugged", "third", own("main"))
 	checkRefusal(t, err, []string{"container(s) third", `must be "void"`})
-	_, err = add(t, "plain", "third", value("all"))
+	_, err = debug(t, c, "plain", "third", value("all"))
 	checkRefusal(t, err, nil)
+}
+
+// debug adds a debug container to a pod.
+func debug(t *testing.T, c *framework.Cluster, name, container string, env ...corev1.EnvVar) (*corev1.Pod, error) {
+	t.Helper()
+	pod, err := c.Client.CoreV1().Pods("team").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: container, Image: "x", Env: env, ImagePullPolicy: corev1.PullAlways,
+			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		},
+	})
+	return c.Client.CoreV1().Pods("team").UpdateEphemeralContainers(t.Context(), name, pod, metav1.UpdateOptions{})
 }
 
 // testWithoutMutation: what the mutation would have set is not forgotten either

@@ -7,11 +7,18 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 // TestPolicies asks one API server, without a scheduler, what it lets in.
 func TestPolicies(t *testing.T) {
-	c := start(t)
+	c := start(t, func(c *framework.Cluster) {
+		create(t, c, sharePod("team", "early", "500"))
+		if _, err := debug(t, c, "early", "old"); err != nil {
+			t.Fatal(err)
+		}
+	})
 	for _, name := range []string{"berth-gpu-devices", "berth-gpu-records", "berth-gpu-quota"} {
 		policy, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {

@@ -50,11 +50,16 @@ func gpuNode(name string) corev1.Node {
 	return n
 }
 
-// start starts a control plane with the overlay, a RuntimeClass as NVIDIA's
-// operator makes it, and the namespace team.
-func start(t *testing.T) *framework.Cluster {
+// start starts a control plane with the namespace team, the overlay, and a
+// RuntimeClass as NVIDIA's operator makes it. What before does comes before the
+// policies; it may be nil.
+func start(t *testing.T, before func(*framework.Cluster)) *framework.Cluster {
 	t.Helper()
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu")}})
+	addNamespace(t, c, "team")
+	if before != nil {
+		before(c)
+	}
 	install.Apply(t, c, "overlays/gpu")
 	_, err := c.Client.NodeV1().RuntimeClasses().Create(t.Context(), &nodev1.RuntimeClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "nvidia"},
@@ -64,7 +69,6 @@ func start(t *testing.T) *framework.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addNamespace(t, c, "team")
 	waitForPolicies(t, c)
 	return c
 }

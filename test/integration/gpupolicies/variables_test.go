@@ -184,6 +184,12 @@ func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
 	for _, pod := range []*corev1.Pod{all, void, unset, share} {
 		create(t, c, pod)
 	}
+	debugged := newPod("team", "later-debugged")
+	debugged.Spec.Containers[0].Env = []corev1.EnvVar{value("void")}
+	create(t, c, debugged)
+	if _, err := debug(t, c, "later-debugged", "debugger", value("all")); err != nil {
+		t.Fatal(err)
+	}
 
 	const (
 		tolerate = `[{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "berth.dev/gpu-sharing", "operator": "Exists"}}]`
@@ -195,6 +201,8 @@ func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
 	}{
 		{"all devices", "later-all", tolerate, []string{"container(s) main", `must be "void"`}},
 		{"what its image says", "later-unset", tolerate, []string{"container(s) main", `must be "void"`}},
+		{"all devices in a debug container", "later-debugged", tolerate, []string{"container(s) debugger", `must be "void"`}},
+		{"another edit of an early pod", "early", label, nil},
 		{"another edit", "later-all", label, nil},
 		{"no device", "later-void", tolerate, nil},
 		{"a share", "later-share", tolerate, nil},
