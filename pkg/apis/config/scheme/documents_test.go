@@ -1,24 +1,23 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheme
+package scheme_test
 
 import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedulerscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedulervalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-scheduler/berth/pkg/apis/config"
-	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
 // document is one YAML document in the repository and where it stands.
@@ -52,30 +51,24 @@ func TestDocumentsDecode(t *testing.T) {
 
 func checkDocument(t *testing.T, doc document) {
 	t.Helper()
-	cfg, err := decode(doc.text)
+	obj, _, err := schedulerscheme.Codecs.UniversalDecoder().Decode([]byte(doc.text), nil, nil)
 	if err != nil {
 		t.Fatalf("decoding: %v", err)
+	}
+	cfg, ok := obj.(*schedulerconfig.KubeSchedulerConfiguration)
+	if !ok {
+		t.Fatalf("it is a %T", obj)
 	}
 	if err := schedulervalidation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
 		t.Errorf("validating: %v", err)
 	}
+	if err := registry.ValidateArgs(cfg); err != nil {
+		t.Errorf("validating the args of our plugins: %v", err)
+	}
 	for _, profile := range cfg.Profiles {
 		for _, plugin := range profile.PluginConfig {
-			switch args := plugin.Args.(type) {
-			case *runtime.Unknown:
+			if _, unknown := plugin.Args.(*runtime.Unknown); unknown {
 				t.Errorf("profile %s: the args of %s are of no registered kind", profile.SchedulerName, plugin.Name)
-			case *config.GPUDeviceArgs:
-				if err := validation.ValidateGPUDeviceArgs(field.NewPath(plugin.Name+"Args"), args); err != nil {
-					t.Errorf("profile %s: %v", profile.SchedulerName, err)
-				}
-			case *config.LabelPresenceArgs:
-				if err := validation.ValidateLabelPresenceArgs(field.NewPath(plugin.Name+"Args"), args); err != nil {
-					t.Errorf("profile %s: %v", profile.SchedulerName, err)
-				}
-			default:
-				if slices.Contains(ourKinds(t), plugin.Name+"Args") {
-					t.Errorf("profile %s: this test does not validate %T yet", profile.SchedulerName, args)
-				}
 			}
 		}
 	}
