@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 )
@@ -37,6 +38,7 @@ print one line on standard output as soon as they are usable:
 
   berth-local ready: server URL, kubeconfig FILE, data DIR, nodes N
 
+N counts every node of the cluster, those of earlier runs on --data-dir included.
 SIGINT and SIGTERM stop everything in order; the exit code is then 0. If a
 component dies, the others are stopped, the last lines of its log are printed,
 and the exit code is 1. A wrong value of a flag, and a file of nodes that cannot
@@ -121,12 +123,9 @@ func up(ctx context.Context, out io.Writer, options controlplane.Options) error 
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := filepath.Abs(options.Kubeconfig)
-	if err != nil {
-		kubeconfig = options.Kubeconfig
+	if err := announce(ctx, out, cluster, options.Kubeconfig); err != nil && ctx.Err() == nil {
+		return errors.Join(err, cluster.Stop())
 	}
-	fmt.Fprintf(out, "%s ready: server %s, kubeconfig %s, data %s, nodes %d\n",
-		program, cluster.Server(), kubeconfig, cluster.DataDir(), len(options.Nodes))
 	var failure error
 	select {
 	case <-ctx.Done():
@@ -134,4 +133,19 @@ func up(ctx context.Context, out io.Writer, options controlplane.Options) error 
 	case failure = <-cluster.Failed():
 	}
 	return errors.Join(failure, cluster.Stop())
+}
+
+// announce prints the ready line.
+func announce(ctx context.Context, out io.Writer, cluster *controlplane.Cluster, kubeconfig string) error {
+	// Not those asked for: a kept folder has the nodes of earlier runs.
+	nodes, err := cluster.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("counting the nodes: %w", err)
+	}
+	if absolute, err := filepath.Abs(kubeconfig); err == nil {
+		kubeconfig = absolute
+	}
+	_, err = fmt.Fprintf(out, "%s ready: server %s, kubeconfig %s, data %s, nodes %d\n",
+		program, cluster.Server(), kubeconfig, cluster.DataDir(), len(nodes.Items))
+	return err
 }

@@ -91,6 +91,9 @@ func TestDataDirSurvivesRestart(t *testing.T) {
 		}
 		defer func() { _ = listener.Close() }()
 		third := up(t, "--data-dir="+dir)
+		if want := "3"; third.nodes != want {
+			t.Errorf("nodes in the ready line: want the %s that are kept, got %s", want, third.nodes)
+		}
 		if third.server == first.server {
 			t.Errorf("server: want another one than %s, whose port is taken", first.server)
 		}
