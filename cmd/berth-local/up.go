@@ -39,8 +39,8 @@ print one line on standard output as soon as they are usable:
   berth-local ready: server URL, kubeconfig FILE, data DIR, nodes N
 
 N counts every node of the cluster, those of earlier runs on --data-dir included.
-SIGINT and SIGTERM stop everything in order; the exit code is then 0. If a
-component dies, the others are stopped, the last lines of its log are printed,
+SIGINT and SIGTERM stop everything in order, also before that line; the exit code
+is then 0. If a component dies, the others are stopped, the last lines of its log are printed,
 and the exit code is 1. A wrong value of a flag, and a file of nodes that cannot
 be used, give exit code 2; a port, folder or file that is not free gives 1.
 
@@ -58,6 +58,11 @@ answer "no preferred addresses found".`,
   berth-local up --kubeconfig dev.kubeconfig --data-dir dev --nodes nodes.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			// Stop listening with the first signal: a second one then ends the
+			// process at once, and with it the components.
+			context.AfterFunc(ctx, stop)
+			defer stop()
 			if options.Kubeconfig == "" {
 				return usageError{errors.New("--kubeconfig is required: name the file to write the administrator's kubeconfig to")}
 			}
@@ -72,11 +77,6 @@ answer "no preferred addresses found".`,
 			if err := options.Validate(); err != nil {
 				return usageError{err}
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			// Stop listening with the first signal: a second one then ends the
-			// process at once, and with it the components.
-			context.AfterFunc(ctx, stop)
-			defer stop()
 			return up(ctx, cmd.OutOrStdout(), options)
 		},
 	}
@@ -120,6 +120,10 @@ func meantAsNumber(value string) bool {
 // up runs a control plane until ctx ends or a component dies.
 func up(ctx context.Context, out io.Writer, options controlplane.Options) error {
 	cluster, err := controlplane.Start(ctx, options)
+	if errors.Is(err, controlplane.ErrStopped) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", program, controlplane.ErrStopped)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

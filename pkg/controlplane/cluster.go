@@ -27,6 +27,11 @@ const stopGrace = 15 * time.Second
 // it in vain.
 const orphanGrace = time.Second
 
+// ErrStopped is what Start returns when the caller cancelled its context before
+// the control plane was usable. Everything is stopped then, and a temporary folder
+// is gone. It wraps context.Canceled too.
+var ErrStopped = errors.New("stopped before the control plane was ready")
+
 // Cluster is a running control plane. Its methods may be called concurrently.
 type Cluster struct {
 	options Options
@@ -48,7 +53,8 @@ type Cluster struct {
 // Start starts a control plane and returns when it is usable: the API server is
 // ready, RBAC's default roles and the namespace "default" with its ServiceAccount
 // are there, kwok runs, and every node asked for is ready. If anything fails, or
-// ctx ends before, it stops what it started and returns why. Once Start has
+// ctx ends before, it stops what it started and returns why, ErrStopped if ctx was
+// cancelled. Once Start has
 // returned, ctx no longer matters.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	options, err := options.complete()
@@ -74,6 +80,14 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		processes: map[Component]*process{},
 	}
 	if err := c.start(ctx); err != nil {
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			// Nothing failed, so nobody needs the logs. What cannot be stopped or
+			// removed is a failure of its own.
+			if err := c.Stop(); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%w: %w", ErrStopped, err)
+		}
 		remove := f.remove
 		if len(c.processes) > 0 {
 			remove = f.removeButLogs // they say why

@@ -157,19 +157,49 @@ func TestUpStopsCleanly(t *testing.T) {
 }
 
 func TestUpStoppedWhileStarting(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	l := launch(t, "--data-dir="+dir, "--nodes=2")
-	framework.WaitForCondition(t, startTimeout, "the API server's process", func() (bool, error) {
-		return components(t, dir)["kube-apiserver"] != 0, nil
-	})
-	if code := l.Stop(t); code == 0 {
-		t.Errorf("exit code: want an error, because it never was ready; got 0")
-	}
-	if left := components(t, dir); len(left) != 0 {
-		t.Errorf("components left: %v", left)
-	}
-	if l.Output() != "" {
-		t.Errorf("standard output: want none, got %q", l.Output())
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		for _, kept := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, kept folder=%v", signal, kept), func(t *testing.T) {
+				temporary := t.TempDir()
+				t.Setenv("TMPDIR", temporary)
+				// The component's command lines name the folder, or the one that it is in.
+				dir, args := temporary, []string{"--nodes=2"}
+				if kept {
+					dir = filepath.Join(t.TempDir(), "data")
+					args = append(args, "--data-dir="+dir)
+				}
+				l := launch(t, args...)
+				framework.WaitForCondition(t, startTimeout, "the API server's process", func() (bool, error) {
+					return components(t, dir)["kube-apiserver"] != 0, nil
+				})
+				l.Signal(signal)
+				if code := l.Wait(t, framework.WaitTimeout); code != 0 {
+					t.Errorf("exit code: want 0, got %d:\n%s", code, l.errors(t))
+				}
+				if want := "stopped before the control plane was ready"; !strings.Contains(l.errors(t), want) {
+					t.Errorf("standard error: want it to contain %q, got:\n%s", want, l.errors(t))
+				}
+				if left := components(t, dir); len(left) != 0 {
+					t.Errorf("components left: %v", left)
+				}
+				if l.Output() != "" {
+					t.Errorf("standard output: want no ready line, got %q", l.Output())
+				}
+				left, err := os.ReadDir(temporary)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(left) != 0 {
+					t.Errorf("left in the folder for temporary files: %v", left)
+				}
+				wantAbsent(t, l.kubeconfig)
+				if kept {
+					if _, err := os.Stat(filepath.Join(dir, "logs", "etcd.log")); err != nil {
+						t.Errorf("a kept folder stays: %v", err)
+					}
+				}
+			})
+		}
 	}
 }
 
