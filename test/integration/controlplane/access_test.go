@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -58,6 +59,19 @@ func TestAccess(t *testing.T) {
 	c := framework.Start(t, framework.Options{Audit: true})
 	c.Kubectl(t, "create", "serviceaccount", "nobody")
 	nobody := c.ServiceAccountKubeconfig(t, "default", "nobody")
+
+	t.Run("the API server says which version it is", func(t *testing.T) {
+		info, err := c.Client.Discovery().ServerVersion()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := version.ParseSemantic(info.GitVersion); err != nil {
+			t.Errorf("clients cannot read the version: %v", err)
+		}
+		if want := framework.KubernetesVersion(t); info.GitVersion != want {
+			t.Errorf("want the version of go.mod, %s, got %s", want, info.GitVersion)
+		}
+	})
 
 	t.Run("a ServiceAccount without a role is refused", func(t *testing.T) {
 		_, err := framework.ClientFor(t, nobody).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
