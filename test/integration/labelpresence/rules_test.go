@@ -57,6 +57,9 @@ func TestPolicyOfOld(t *testing.T) {
 		t.Errorf("the pod went to %s", woken.Spec.NodeName)
 	}
 	c.Kubectl(t, "label", "node", "gpu", "selectable-")
+	// The scheduler's watch of pods may be ahead of that of nodes: it has seen the
+	// label go when it refuses again.
+	waitUntilRefused(t, c, pod("probe", map[string]string{"device": "gpu"}))
 
 	both := node("both", map[string]string{"device": "gpu", "selectable": "any-value"})
 	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), &both, metav1.CreateOptions{}); err != nil {
@@ -125,13 +128,7 @@ func TestRuleScopes(t *testing.T) {
 		// The scheduler has seen the label when it refuses again.
 		refused := pod(name+"-refused", nil)
 		refused.Namespace = "lab"
-		framework.WaitForCondition(t, framework.WaitTimeout, "the rule to apply again", func() (bool, error) {
-			_ = c.Client.CoreV1().Pods("lab").Delete(t.Context(), refused.Name, metav1.DeleteOptions{})
-			c.WaitForPodGone(t, "lab", refused.Name)
-			create(t, c, refused)
-			return framework.PodScheduledCondition(c.WaitForPod(t, "lab", refused.Name, "decided", decided)).Status == corev1.ConditionFalse, nil
-		})
-		c.Kubectl(t, "delete", "pod", "-n", "lab", refused.Name, "--wait=true")
+		waitUntilRefused(t, c, refused)
 	}
 }
 
@@ -280,6 +277,18 @@ func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
 // decided reports whether a scheduler has said yes or no to the pod.
 func decided(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || framework.PodScheduledCondition(pod) != nil
+}
+
+// waitUntilRefused creates the pod again and again until a scheduler says that no
+// node may take it, and then deletes it.
+func waitUntilRefused(t *testing.T, c *framework.Cluster, probe *corev1.Pod) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, "the rule to apply again", func() (bool, error) {
+		create(t, c, probe)
+		seen := c.WaitForPod(t, probe.Namespace, probe.Name, "decided", decided)
+		c.Kubectl(t, "delete", "pod", "-n", probe.Namespace, probe.Name, "--wait=true")
+		return seen.Spec.NodeName == "", nil
+	})
 }
 
 func expectReason(t *testing.T, c *framework.Cluster, namespace, name, want string) {
