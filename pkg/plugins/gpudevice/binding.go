@@ -109,7 +109,7 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, binding *core
 		pl.ledger.doubt(pod.UID, true)
 		bindingsInDoubt.Inc()
 		logger.Info("It is not known whether the pod was bound, asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
-		pl.ledger.warn(pod, reasonInDoubt, actionBinding, fmt.Sprintf(
+		pl.ledger.warn(pod, nil, reasonInDoubt, actionBinding, fmt.Sprintf(
 			"The API server did not say whether it bound the pod to node %q. The pod keeps its devices there until that is clear. (%v)", binding.Target.Name, cause))
 	}
 	sent := pl.clock.Now()

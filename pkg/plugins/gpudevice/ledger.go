@@ -32,6 +32,7 @@ import (
 //	    │              v                                            │
 //	    │      bound, unassigned <──────────────────────────────────┤
 //	    └───────── deleted, terminated ─────────────────────────────┘
+//	               (a ghost, if it was not seen bound before)
 //
 // Assumptions: a UID never comes back; the informer delivers the versions of a
 // pod in order; a pod's node never changes. A pod in the NodeInfo counts with
@@ -51,6 +52,12 @@ type ledger struct {
 	// holders are *holder by the UID of their pod. Read without the lock, written
 	// with it held.
 	holders sync.Map
+	// ghosts are the nodes, by UID, of pods that went before they were seen bound.
+	// The scheduler's cache may show such a pod for good: it forgets an assumed pod
+	// only at the end of a failed cycle or when it is told of its deletion, and of a
+	// pod that was replaced by one of the same name while the watch was broken it
+	// is told an update. Read and written like holders.
+	ghosts sync.Map
 
 	// mu guards what follows, and writing above.
 	mu sync.Mutex
@@ -100,6 +107,9 @@ func (l *ledger) holdingOf(pod *corev1.Pod, node string) (*device.Holding, bool)
 	if pod.Spec.NodeName == "" {
 		return nil, false
 	}
+	if _, gone := l.ghosts.Load(pod.UID); gone {
+		return &device.Holding{}, true
+	}
 	assignment, request, err := recordOf(pod)
 	if err != nil {
 		return nil, true
@@ -141,6 +151,8 @@ func (l *ledger) reserve(pod *corev1.Pod, node string, assignment *device.Assign
 func (l *ledger) unreserve(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The cycle has ended: the cache is about to forget the pod.
+	l.ghosts.Delete(uid)
 	h := l.get(uid)
 	if h == nil {
 		return
@@ -279,6 +291,9 @@ func (l *ledger) drop(uid types.UID) {
 		return
 	}
 	l.removeLocked(uid)
+	if h.phase == reserved || h.phase == inDoubt {
+		l.ghosts.Store(uid, h.node)
+	}
 	l.marksLocked(h.node).revision.Add(1)
 }
 
@@ -292,6 +307,12 @@ func (l *ledger) nodeGone(node string) {
 		// new marks.
 		delete(l.marks, node)
 	}
+	l.ghosts.Range(func(uid, on any) bool {
+		if on == node {
+			l.ghosts.Delete(uid)
+		}
+		return true
+	})
 	members := l.members
 	l.mu.Unlock()
 	for _, member := range members {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -185,6 +186,63 @@ func TestPodCreatedAgain(t *testing.T) {
 	h.OnUpdate(first, again) // the informer missed the deletion
 	if pl.ledger.get(first.UID) != nil || pl.ledger.get(again.UID) == nil {
 		t.Error("want the second pod in the place of the first")
+	}
+}
+
+// A pod is bound, and replaced by one of the same name before the informer shows
+// it bound. The scheduler's cache is not told and shows the first one as assumed
+// for good; it holds nothing any more.
+func TestPodReplacedUnseen(t *testing.T) {
+	logger, _ := ktestingContext(t)
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
+	live := newLiveCache(t, profile)
+	live.AddNode(logger, gpuNode("n", 1))
+	h := handler(t, pl)
+	first, again := sharePod("p", 500), sharePod("p", 500)
+	again.UID = "another"
+	h.OnAdd(first, false)
+	check := func(what string, want int64) {
+		t.Helper()
+		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
+			t.Fatal(err)
+		}
+		v := pl.view(nodeInfo(t, profile, "n"), false)
+		if v.unassigned || v.state.Free(0).Milli != want {
+			t.Errorf("%s: want %d thousandths free, got %d (unassigned pods: %t)", what, want, v.state.Free(0).Milli, v.unassigned)
+		}
+	}
+	assume := func() *corev1.Pod {
+		t.Helper()
+		check("before", 1000)
+		assumed := first.DeepCopy()
+		assumed.Spec.NodeName = "n"
+		if err := live.AssumePod(logger, assumed); err != nil {
+			t.Fatal(err)
+		}
+		if status := reserveOn(t, profile, first, "n"); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		check("promised", 500)
+		return assumed
+	}
+	assumed := assume()
+	h.OnUpdate(first, again)
+	check("replaced", 1000)
+
+	// If the cycle fails after all, nothing is left of it.
+	profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), assumed, "n")
+	if err := live.ForgetPod(logger, assumed); err != nil {
+		t.Fatal(err)
+	}
+	check("forgotten", 1000)
+	assume()
+	h.OnDelete(cache.DeletedFinalStateUnknown{Obj: first})
+	check("deleted", 1000)
+	pl.ledger.nodeGone("n")
+	ghosts := 0
+	pl.ledger.ghosts.Range(func(any, any) bool { ghosts++; return true })
+	if ghosts > 0 {
+		t.Errorf("%d ghosts are left", ghosts)
 	}
 }
 

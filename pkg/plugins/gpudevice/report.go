@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -46,7 +47,7 @@ func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s seen) {
 	if s.problem != nil {
 		logger.Info("Pod uses devices that are not recorded, its node takes no new shares until it is gone", "pod", klog.KObj(pod), "node", klog.KRef("", pod.Spec.NodeName), "problem", s.problem.Error())
 		unassignedPods.Inc()
-		l.warn(pod, reasonUnassigned, actionTracking, fmt.Sprintf(
+		l.warn(pod, nil, reasonUnassigned, actionTracking, fmt.Sprintf(
 			"The pod uses devices of node %q and %s: the node takes no new shares until the pod is gone. Delete it and let Berth schedule it (spec.schedulerName).",
 			pod.Spec.NodeName, s.problem))
 		return
@@ -62,7 +63,13 @@ func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s seen) {
 	logger.Info("More is held of a device than it has", "node", klog.KRef("", pod.Spec.NodeName), "devices", devices, "pods", rivals)
 	conflicts.Inc()
 	for _, rival := range s.rivals {
-		l.warn(rival, reasonConflict, actionTracking, fmt.Sprintf(
+		// Events that differ in nothing but their text are taken for one: that the
+		// third pod came is another event on the first because it is related to it.
+		related := pod
+		if rival.UID == pod.UID {
+			related = nil
+		}
+		l.warn(rival, related, reasonConflict, actionTracking, fmt.Sprintf(
 			"More is held of device(s) %s of node %q than there is, by pods %s: two schedulers bound at once. The device takes nothing new. Delete one of the pods.",
 			devices, pod.Spec.NodeName, strings.Join(rivals, ", ")))
 	}
@@ -72,14 +79,14 @@ func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s seen) {
 func (l *ledger) reportEdit(logger klog.Logger, pod *corev1.Pod) {
 	logger.Info("The record of a pod's devices was changed, the first one counts", "pod", klog.KObj(pod))
 	recordEdits.Inc()
-	l.warn(pod, reasonEdited, actionTracking, fmt.Sprintf(
+	l.warn(pod, nil, reasonEdited, actionTracking, fmt.Sprintf(
 		"An annotation %s or %s* was changed after the pod was bound. What the pod was given at first stays taken, and nothing else is: restore the annotation, or delete the pod.",
 		names.GPUAssignedAnnotation, names.GPUDevicesAnnotationPrefix))
 }
 
 // warn records an event on the pod, by the recorder of its profile or, for a pod
-// of another scheduler, of any.
-func (l *ledger) warn(pod *corev1.Pod, reason, action, note string) {
+// of another scheduler, of any. related is another pod that it is about, or nil.
+func (l *ledger) warn(pod, related *corev1.Pod, reason, action, note string) {
 	l.mu.Lock()
 	members := l.members
 	l.mu.Unlock()
@@ -100,7 +107,11 @@ func (l *ledger) warn(pod *corev1.Pod, reason, action, note string) {
 		const cut = "..."
 		note = note[:maxEventNote-len(cut)] + cut
 	}
-	recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, action, "%s", note)
+	var object runtime.Object // not a nil pointer
+	if related != nil {
+		object = related
+	}
+	recorder.Eventf(pod, object, corev1.EventTypeWarning, reason, action, "%s", note)
 }
 
 // recordChanged reports whether two versions of a pod differ in what its Binding
