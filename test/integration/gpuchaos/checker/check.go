@@ -22,7 +22,8 @@ type Result struct {
 	// Bound and Pending count the pods with shares that have a node and those that
 	// have not; terminated ones count as neither.
 	Bound, Pending int
-	// Blocked are the nodes with a pod that uses devices without a record of which.
+	// Blocked are the nodes with a pod that uses devices without a record of which,
+	// whether or not they share any.
 	Blocked sets.Set[string]
 }
 
@@ -60,6 +61,9 @@ func Check(nodes []corev1.Node, pods []corev1.Pod) Result {
 		r.Bound++
 		b, ok := boards[pod.Spec.NodeName]
 		if !ok {
+			if _, err := readRecord(pod); err != nil {
+				r.Blocked.Insert(pod.Spec.NodeName)
+			}
 			r.Problems = append(r.Problems, Problem{Kind: WrongNode, Object: nameOf(pod), Detail: "is on node " + pod.Spec.NodeName + ", which shares no devices"})
 			continue
 		}

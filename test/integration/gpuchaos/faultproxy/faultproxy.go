@@ -1,0 +1,173 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package faultproxy stands between a scheduler process and a real API server and
+// loses what a network can lose: requests, answers, and the order of both.
+//
+// Every request goes through with the caller's own credential; a Binding is held
+// until the test has decided what becomes of it.
+package faultproxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Answer is what the API server said, or what the test says in its stead.
+type Answer struct {
+	Code   int
+	Header http.Header
+	Body   []byte
+}
+
+// Binding is one request for a pod to be bound.
+type Binding struct {
+	// Namespace and Pod are the pod's name, and Nth counts its Bindings from 1.
+	Namespace, Pod string
+	Nth            int
+
+	proxy   *Proxy
+	request *http.Request
+	body    []byte
+}
+
+// Send carries the Binding to the API server and returns what that says. It may
+// be called at any time, after the scheduler has given up too, and again.
+func (b *Binding) Send() (*Answer, error) {
+	// Whoever sent the request may be gone: what is on its way arrives even so.
+	request := b.request.Clone(context.WithoutCancel(b.request.Context()))
+	request.URL.Scheme, request.URL.Host = b.proxy.upstream.Scheme, b.proxy.upstream.Host
+	request.RequestURI, request.Host = "", b.proxy.upstream.Host
+	request.Body = io.NopCloser(bytes.NewReader(b.body))
+	response, err := b.proxy.transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Code: response.StatusCode, Header: response.Header, Body: body}, nil
+}
+
+// Hooks decide what is lost. Both may be called from several goroutines.
+type Hooks struct {
+	// Binding returns what the scheduler is answered; nil is a lost connection.
+	Binding func(*Binding) *Answer
+	// Drop reports whether any other request is lost. Nil loses none.
+	Drop func(*http.Request) bool
+}
+
+// Proxy is a running one.
+type Proxy struct {
+	// Kubeconfig is a file with the original's credential and the proxy's address.
+	Kubeconfig string
+
+	upstream  *url.URL
+	transport http.RoundTripper
+	hooks     Hooks
+
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// Start starts a proxy before the API server of a kubeconfig that has a token. It
+// ends with the test.
+func Start(tb testing.TB, kubeconfig string, hooks Hooks) *Proxy {
+	tb.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	upstream, err := url.Parse(config.Host)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// Without a credential: that is in the requests.
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{upstream: upstream, transport: transport, hooks: hooks, seen: map[string]int{}}
+	forward := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		Transport:     transport,
+		FlushInterval: -1, // a watch is read as it is written
+		// An API server that is away looks like one to the scheduler too.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding"):
+			p.bind(w, r)
+		case hooks.Drop != nil && hooks.Drop(r):
+			panic(http.ErrAbortHandler)
+		default:
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	tb.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+
+	raw, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, cluster := range raw.Clusters {
+		cluster.Server = server.URL
+		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	}
+	content, err := clientcmd.Write(*raw)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.Kubeconfig = filepath.Join(tb.TempDir(), "kubeconfig")
+	if err := os.WriteFile(p.Kubeconfig, content, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// bind hands a Binding to the test.
+func (p *Proxy) bind(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	// /api/v1/namespaces/NAMESPACE/pods/POD/binding
+	pod := path.Dir(r.URL.Path)
+	b := &Binding{Namespace: path.Base(path.Dir(path.Dir(pod))), Pod: path.Base(pod), proxy: p, request: r, body: body}
+	p.mu.Lock()
+	p.seen[b.Namespace+"/"+b.Pod]++
+	b.Nth = p.seen[b.Namespace+"/"+b.Pod]
+	p.mu.Unlock()
+	answer := p.hooks.Binding(b)
+	if answer == nil {
+		panic(http.ErrAbortHandler)
+	}
+	for key, values := range answer.Header {
+		w.Header()[key] = values
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body) // a scheduler that was killed does not read it
+}

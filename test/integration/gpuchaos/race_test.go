@@ -1,0 +1,222 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpuchaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+)
+
+// profileNamed writes a copy of the shipped profile for another schedulerName, and
+// returns its path.
+func profileNamed(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(framework.Root(), gpuProfile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		t.Fatal(err)
+	}
+	profiles, ok := config["profiles"].([]any)
+	if !ok || len(profiles) != 1 {
+		t.Fatalf("%s has not one profile", gpuProfile)
+	}
+	profile, ok := profiles[0].(map[string]any)
+	if !ok {
+		t.Fatalf("%s: the profile is no object", gpuProfile)
+	}
+	profile["schedulerName"] = name
+	if content, err = yaml.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// barrier holds Bindings until a number of them have come, and lets all go.
+type barrier struct {
+	mu      sync.Mutex
+	missing int
+	open    chan struct{}
+}
+
+func newBarrier(n int) *barrier { return &barrier{missing: n, open: make(chan struct{})} }
+
+func (b *barrier) pass(done <-chan struct{}) {
+	b.mu.Lock()
+	b.missing--
+	if b.missing == 0 {
+		close(b.open)
+	}
+	b.mu.Unlock()
+	select {
+	case <-b.open:
+	case <-done:
+	}
+}
+
+// TestRaceOfTwo lets two schedulers decide on the same devices before either has
+// seen what the other one did: no Binding is let through before all are decided.
+// Every device is then given away twice, and nothing can prevent it; it must be
+// found out, and told on both pods.
+func TestRaceOfTwo(t *testing.T) {
+	const devices = 12
+	rivals := []string{"berth-one", "berth-two"}
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(devices/2, 2)})
+	c.ApplyManifests(t, "manifests/base")
+	wall := newBarrier(2 * devices)
+	var schedulers []*framework.Scheduler
+	for _, rival := range rivals {
+		for i := range devices {
+			pod := sharePod(fmt.Sprintf("%s-%d", rival, i), "600")
+			pod.Spec.SchedulerName = rival
+			create(t, c, pod)
+		}
+	}
+	for _, rival := range rivals {
+		schedulers = append(schedulers, startBehind(t, c, profileNamed(t, rival), faultproxy.Hooks{
+			Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
+				wall.pass(t.Context().Done())
+				return passOn(b)
+			},
+		}))
+	}
+	r, _ := waitSettled(t, c, 2*devices)
+	over := r.Problems.Of(checker.Overcommitted)
+	if len(over) != devices || len(r.Problems) != devices {
+		t.Fatalf("%d devices are given away twice, want all %d, and no other problem\n%s", len(over), devices, r.Problems)
+	}
+	for _, problem := range over {
+		requireTold(t, c, problem)
+	}
+	for i, s := range schedulers {
+		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", devices)
+		requireView(t, c, s, rivals[i])
+	}
+
+	// An overcommitted device counts as full. When one of its pods is gone, what is
+	// left of it is free again, and no more.
+	late := sharePod("late", "400")
+	late.Spec.SchedulerName = rivals[0]
+	create(t, c, late)
+	c.WaitForPodUnschedulable(t, namespace, late.Name)
+	node, _, _ := strings.Cut(over[0].Object, "/")
+	_, name, _ := strings.Cut(over[0].Pods[0], "/")
+	forceDelete(t, c, name)
+	if pod := c.WaitForPodScheduled(t, namespace, late.Name); pod.Spec.NodeName != node {
+		t.Errorf("the pod that waited is on %s, and the device that was freed on %s", pod.Spec.NodeName, node)
+	}
+	if r, _ = waitSettled(t, c, 2*devices); len(r.Problems.Of(checker.Overcommitted)) != devices-1 {
+		t.Errorf("want %d devices given away twice\n%s", devices-1, r.Problems)
+	}
+}
+
+// requireTold waits until each pod on an overcommitted device has an event that
+// names the device, and one of the events names all of the pods. (Of several
+// events of one reason on one pod, the API keeps the first one's text.)
+func requireTold(t *testing.T, c *framework.Cluster, problem checker.Problem) {
+	t.Helper()
+	node, index, _ := strings.Cut(problem.Object, "/")
+	framework.WaitForCondition(t, framework.WaitTimeout, "the pods to be told: "+problem.String(), func() (bool, error) {
+		notes := warned(t, c, "GPUDeviceConflict")
+		complete := false
+		for _, pod := range problem.Pods {
+			_, name, _ := strings.Cut(pod, "/")
+			if !strings.Contains(strings.Join(notes[name], "\n"), fmt.Sprintf("device(s) %s of node %q", index, node)) {
+				return false, fmt.Errorf("pod %s has the events %q", name, notes[name])
+			}
+			for _, note := range notes[name] {
+				if !slices.ContainsFunc(problem.Pods, func(pod string) bool { return !strings.Contains(note, pod) }) {
+					complete = true
+				}
+			}
+		}
+		return complete, fmt.Errorf("none of the events names all pods: %q", notes)
+	})
+}
+
+// TestRaceUnforced lets two schedulers place pods on one pool as fast as they can.
+// What the checker finds and what is reported must be the same devices.
+func TestRaceUnforced(t *testing.T) {
+	tests := []struct {
+		name string
+		// names are the schedulerNames that the two serve.
+		names [2]string
+	}{
+		{"each its own pods", [2]string{"berth-one", "berth-two"}},
+		// Two Bindings of each pod: one of them is refused.
+		{"the same pods", [2]string{names.Scheduler, names.Scheduler}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { raceUnforced(t, tt.names) })
+	}
+}
+
+func raceUnforced(t *testing.T, rivals [2]string) {
+	const nodes, devices, pods = 10, 4, 150
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
+	c.ApplyManifests(t, "manifests/base")
+	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
+	var schedulers []*framework.Scheduler
+	for _, rival := range rivals {
+		schedulers = append(schedulers, c.LaunchScheduler(t, framework.BerthScheduler, profileNamed(t, rival), framework.SchedulerOptions{Kubeconfig: kubeconfig}))
+	}
+	for _, s := range schedulers {
+		s.WaitReady(t)
+	}
+	for i := range pods {
+		create(t, c, by(rivals[i%2], sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
+	}
+	r, _ := waitSettled(t, c, -1)
+	over := r.Problems.Of(checker.Overcommitted)
+	if len(r.Problems) > len(over) {
+		t.Errorf("there is more wrong than devices given away twice\n%s", r.Problems)
+	}
+	var want []string
+	for _, problem := range over {
+		requireTold(t, c, problem)
+		for _, pod := range problem.Pods {
+			_, name, _ := strings.Cut(pod, "/")
+			want = append(want, name)
+		}
+	}
+	var got []string
+	for name := range warned(t, c, "GPUDeviceConflict") {
+		got = append(got, name)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+		t.Errorf("Unexpected pods with a conflict event (-want,+got):\n%s", diff)
+	}
+	var reported []float64
+	for i, s := range schedulers {
+		requireView(t, c, s, rivals[i])
+		// One at least for each device, and none without.
+		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", float64(len(over)))
+		reported = append(reported, metric(t, s, "berth_gpudevice_assignment_conflicts_total"))
+		if len(over) == 0 && reported[i] > 0 {
+			t.Errorf("%v conflicts are reported, and there are none", reported[i])
+		}
+	}
+	t.Logf("%d pods bound and %d pending, %d devices given away twice, conflicts reported by the two: %v", r.Bound, r.Pending, len(over), reported)
+}

@@ -1,0 +1,206 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gpuchaos breaks what GPUDevice relies on, on a real API server: it
+// kills schedulers and API servers, loses answers, lets schedulers race, and then
+// judges from the API alone, with code that shares none with the plugin, whether
+// a device was given away twice.
+//
+// The tests run small. BERTH_GPUCHAOS=full runs what takes minutes at full size:
+//
+//	BERTH_GPUCHAOS=full go test -v -timeout 40m -run 'TestChaos|TestMixedPool' ./test/integration/gpuchaos
+package gpuchaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+)
+
+const (
+	// gpuProfile is the shipped profile.
+	gpuProfile = "config/berth-scheduler/gpu.yaml"
+	namespace  = metav1.NamespaceDefault
+)
+
+// full reports whether the long versions are asked for.
+func full() bool { return os.Getenv("BERTH_GPUCHAOS") == "full" }
+
+// sharedNodes are n nodes with some devices of 40 GiB each, of two models.
+func sharedNodes(n, devices int) []corev1.Node {
+	nodes := make([]corev1.Node, 0, n)
+	for i := range n {
+		node := *controlplane.FakeNodes(1)[0].DeepCopy()
+		node.Name = fmt.Sprintf("gpu-%d", i)
+		maps.Copy(node.Labels, map[string]string{
+			corev1.LabelHostname:     node.Name,
+			names.GPUSharingLabel:    "true",
+			"nvidia.com/gpu.count":   strconv.Itoa(devices),
+			"nvidia.com/gpu.memory":  "40960",
+			"nvidia.com/gpu.product": []string{"NVIDIA-A100", "NVIDIA-L4"}[i%2],
+		})
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+// container asks for thousandths and memory; "" does not ask.
+func container(name, milli, memory string) corev1.Container {
+	limits := corev1.ResourceList{}
+	if milli != "" {
+		limits[names.GPUMilliResource] = resource.MustParse(milli)
+	}
+	if memory != "" {
+		limits[names.GPUMemoryResource] = resource.MustParse(memory)
+	}
+	return corev1.Container{Name: name, Image: "registry.example.com/app", Resources: corev1.ResourceRequirements{Limits: limits}}
+}
+
+// podOf is a pod for the shipped profile. kwok leaves it alone: it deletes what it
+// has once seen going by name, and here another pod may have that name by then.
+func podOf(name string, containers ...corev1.Container) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace,
+			Annotations: map[string]string{controlplane.CustomStatusAnnotation: controlplane.CustomStatus},
+		},
+		Spec: corev1.PodSpec{SchedulerName: names.Scheduler, Containers: containers},
+	}
+}
+
+// sharePod asks for thousandths of a device, in one container named main.
+func sharePod(name, milli string) *corev1.Pod { return podOf(name, container("main", milli, "")) }
+
+func sidecar(c corev1.Container) corev1.Container {
+	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+	return c
+}
+
+func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+// forceDelete removes a pod at once.
+func forceDelete(t *testing.T, c *framework.Cluster, name string) {
+	t.Helper()
+	if err := c.Client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look reads nodes and pods and judges them.
+func look(ctx context.Context, c *framework.Cluster) (checker.Result, []corev1.Pod, error) {
+	nodes, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return checker.Result{}, nil, err
+	}
+	pods, err := c.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return checker.Result{}, nil, err
+	}
+	return checker.Check(nodes.Items, pods.Items), pods.Items, nil
+}
+
+// waitSettled waits until every pod that is there and not terminated has a node,
+// or a reason and no node with room, and n of them have a node; n below 0 leaves
+// that open. It returns the last look.
+func waitSettled(t *testing.T, c *framework.Cluster, n int) (checker.Result, []corev1.Pod) {
+	t.Helper()
+	var r checker.Result
+	var pods []corev1.Pod
+	framework.WaitForCondition(t, 3*framework.WaitTimeout, "every pod to have a node or a reason", func() (bool, error) {
+		var err error
+		if r, pods, err = look(t.Context(), c); err != nil {
+			return false, err
+		}
+		for i := range pods {
+			if pods[i].DeletionTimestamp != nil {
+				return false, fmt.Errorf("pod %s is being deleted", pods[i].Name)
+			}
+		}
+		waiting := r.Problems.Of(checker.Silent, checker.Stranded)
+		return len(waiting) == 0 && (n < 0 || r.Bound == n), fmt.Errorf("%d pods are bound and %d pending, %s", r.Bound, r.Pending, waiting)
+	})
+	return r, pods
+}
+
+// requireView waits until the scheduler counts as the API does. A moment passes
+// until its informer has delivered the last binding.
+func requireView(t *testing.T, c *framework.Cluster, s *framework.Scheduler, profile string) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, "the scheduler's view to equal the API's", func() (bool, error) {
+		r, _, err := look(t.Context(), c)
+		if err != nil {
+			return false, err
+		}
+		problems := checker.CheckView(s.Metrics(t), profile, r)
+		return len(problems) == 0, fmt.Errorf("%s", problems)
+	})
+}
+
+// requireMetric waits until a counter has reached a value.
+func requireMetric(t *testing.T, s *framework.Scheduler, name string, least float64) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("%s to reach %v", name, least), func() (bool, error) {
+		got := metric(t, s, name)
+		return got >= least, fmt.Errorf("it is %v", got)
+	})
+}
+
+func metric(t *testing.T, s *framework.Scheduler, name string) float64 {
+	t.Helper()
+	values, err := checker.Metric(s.Metrics(t), name, "profile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values[""]
+}
+
+// warned returns the events of a reason, by the name of the pod that they are on.
+func warned(t *testing.T, c *framework.Cluster, reason string) map[string][]string {
+	t.Helper()
+	events, err := c.Client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := map[string][]string{}
+	for i := range events.Items {
+		name := events.Items[i].InvolvedObject.Name
+		notes[name] = append(notes[name], events.Items[i].Message)
+	}
+	return notes
+}
+
+// requireWarned waits until each of the pods has an event of the reason that
+// contains text.
+func requireWarned(t *testing.T, c *framework.Cluster, reason, text string, pods ...string) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("events %s on %d pods", reason, len(pods)), func() (bool, error) {
+		notes := warned(t, c, reason)
+		for _, pod := range pods {
+			if !strings.Contains(strings.Join(notes[pod], "\n"), text) {
+				return false, fmt.Errorf("pod %s has the events %q", pod, notes[pod])
+			}
+		}
+		return true, nil
+	})
+}

@@ -1,0 +1,216 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpuchaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+)
+
+// startBehind starts berth-scheduler behind a proxy, without leader election.
+func startBehind(t *testing.T, c *framework.Cluster, config string, hooks faultproxy.Hooks) *framework.Scheduler {
+	t.Helper()
+	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), hooks)
+	return c.StartBerthScheduler(t, config, framework.SchedulerOptions{Kubeconfig: proxy.Kubeconfig})
+}
+
+// passOn sends a Binding and returns the API server's answer.
+func passOn(b *faultproxy.Binding) *faultproxy.Answer {
+	answer, err := b.Send()
+	if err != nil {
+		return nil
+	}
+	return answer
+}
+
+// TestLostAnswers goes through the dangerous window step by step, on a cluster
+// with one device: a Binding is written, or is not, and the scheduler is not told.
+func TestLostAnswers(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
+	c.ApplyManifests(t, "manifests/base")
+	var mu sync.Mutex
+	var late *faultproxy.Binding
+	var deaf atomic.Bool
+	var unanswered atomic.Int64
+	hooks := faultproxy.Hooks{
+		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
+			kind, _, _ := strings.Cut(b.Pod, "-")
+			switch {
+			case kind == "written" && b.Nth == 1, kind == "unheard" && b.Nth == 1:
+				passOn(b)
+				deaf.Store(kind == "unheard")
+				return nil
+			case kind == "late" && b.Nth == 1:
+				mu.Lock()
+				defer mu.Unlock()
+				late = b
+				deaf.Store(true)
+				return nil
+			case kind == "late" && b.Nth == 2:
+				// The second one overtakes the first.
+				answer := passOn(b)
+				mu.Lock()
+				defer mu.Unlock()
+				if overtaken := passOn(late); overtaken == nil || overtaken.Code != http.StatusConflict {
+					t.Errorf("the Binding that came too late was answered %+v, want a conflict", overtaken)
+				}
+				return answer
+			case kind == "reborn" && b.Nth == 1:
+				// The pod goes, another one comes by its name, and only then the Binding arrives.
+				forceDelete(t, c, b.Pod)
+				create(t, c, sharePod(b.Pod, "300"))
+				passOn(b)
+				return nil
+			}
+			return passOn(b)
+		},
+		// While it is deaf, the scheduler cannot ask what became of the pod either.
+		Drop: func(r *http.Request) bool {
+			asks := deaf.Load() && r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "metadata.name")
+			if asks {
+				unanswered.Add(1)
+			}
+			return asks
+		},
+	}
+	s := startBehind(t, c, gpuProfile, hooks)
+
+	t.Run("written", func(t *testing.T) {
+		create(t, c, sharePod("written", "600"))
+		c.WaitForPodScheduled(t, namespace, "written")
+		// Nobody else gets what may have been given away.
+		create(t, c, sharePod("second", "600"))
+		c.WaitForPodUnschedulable(t, namespace, "second")
+		requireMetric(t, s, "berth_gpudevice_bindings_in_doubt_total", 1)
+		requireView(t, c, s, names.Scheduler)
+		forceDelete(t, c, "written")
+		c.WaitForPodScheduled(t, namespace, "second")
+		forceDelete(t, c, "second")
+	})
+	t.Run("unheard", func(t *testing.T) {
+		create(t, c, sharePod("unheard", "600"))
+		c.WaitForPodScheduled(t, namespace, "unheard")
+		create(t, c, sharePod("third", "600"))
+		c.WaitForPodUnschedulable(t, namespace, "third")
+		if unanswered.Load() == 0 {
+			t.Error("the scheduler did not ask what became of the pod")
+		}
+		// It goes and comes back by the same name before the scheduler has learnt
+		// what became of the first. The share is that of another pod then.
+		forceDelete(t, c, "unheard")
+		create(t, c, sharePod("unheard", "400"))
+		deaf.Store(false)
+		for _, name := range []string{"third", "unheard"} {
+			c.WaitForPodScheduled(t, namespace, name)
+		}
+		r, _ := waitSettled(t, c, 2)
+		if len(r.Problems) > 0 {
+			t.Error(r.Problems)
+		}
+		requireView(t, c, s, names.Scheduler)
+		forceDelete(t, c, "third")
+		forceDelete(t, c, "unheard")
+	})
+	t.Run("late", func(t *testing.T) {
+		unanswered.Store(0)
+		create(t, c, sharePod("late", "600"))
+		framework.WaitForCondition(t, framework.WaitTimeout, "the scheduler to ask what became of the pod", func() (bool, error) {
+			return unanswered.Load() > 0, nil
+		})
+		// Nothing in the API says that the share is taken, and yet it may be at any
+		// moment: the Binding is still on its way.
+		create(t, c, sharePod("fourth", "600"))
+		c.WaitForPodUnschedulable(t, namespace, "fourth")
+		forceDelete(t, c, "fourth")
+		deaf.Store(false)
+		c.WaitForPodScheduled(t, namespace, "late")
+		r, _ := waitSettled(t, c, 1)
+		if len(r.Problems) > 0 {
+			t.Error(r.Problems)
+		}
+		requireView(t, c, s, names.Scheduler)
+		forceDelete(t, c, "late")
+	})
+	t.Run("reborn", func(t *testing.T) {
+		create(t, c, sharePod("reborn", "900"))
+		pod := c.WaitForPodScheduled(t, namespace, "reborn")
+		if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:300m:12288Mi"; got != want {
+			t.Errorf("the second pod of the name was given %q, want %q", got, want)
+		}
+		r, _ := waitSettled(t, c, 1)
+		if len(r.Problems) > 0 {
+			t.Error(r.Problems)
+		}
+		requireView(t, c, s, names.Scheduler)
+	})
+}
+
+// TestFaultyNetwork loses requests and answers of every kind at random while pods
+// come for more devices than there are.
+func TestFaultyNetwork(t *testing.T) {
+	const nodes, devices, pods = 10, 4, 120
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
+	c.ApplyManifests(t, "manifests/base")
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(3, 0))
+	faults := map[string]int{}
+	late := map[string]*faultproxy.Binding{}
+	s := startBehind(t, c, gpuProfile, faultproxy.Hooks{Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
+		mu.Lock()
+		fault := []string{"none", "answer lost", "request lost", "gateway time-out after it was written", "arrives late"}[rng.IntN(5)]
+		overtaken := late[b.Pod]
+		delete(late, b.Pod)
+		if b.Nth > 3 {
+			fault = "none"
+		}
+		if fault == "arrives late" {
+			late[b.Pod] = b
+		}
+		faults[fault]++
+		mu.Unlock()
+		if overtaken != nil {
+			passOn(overtaken)
+		}
+		switch fault {
+		case "answer lost":
+			passOn(b)
+			return nil
+		case "request lost", "arrives late":
+			return nil
+		case "gateway time-out after it was written":
+			passOn(b)
+			return &faultproxy.Answer{Code: http.StatusGatewayTimeout}
+		}
+		return passOn(b)
+	}})
+	for i := range pods {
+		create(t, c, sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3]))
+	}
+	r, _ := waitSettled(t, c, -1)
+	if len(r.Problems) > 0 {
+		t.Error(r.Problems)
+	}
+	if r.Pending == 0 || r.Bound == 0 {
+		t.Errorf("%d pods are bound and %d pending: the pods do not compete", r.Bound, r.Pending)
+	}
+	requireView(t, c, s, names.Scheduler)
+	if n := metric(t, s, "berth_gpudevice_assignment_conflicts_total"); n != 0 {
+		t.Errorf("%v conflicts are reported, and there are none", n)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	t.Logf("%d bound, %d pending, faults: %v", r.Bound, r.Pending, faults)
+	if len(faults) != 5 {
+		t.Errorf("not all faults happened: %v", faults)
+	}
+}
