@@ -61,7 +61,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkKubeconfigTarget(options.Kubeconfig); err != nil {
+	if err := checkKubeconfigTarget(options.Kubeconfig, options.DataDir); err != nil {
 		return nil, err
 	}
 	if err := checkAuditLog(options.AuditLog); err != nil {
@@ -141,6 +141,10 @@ func (c *Cluster) start(ctx context.Context) error {
 func (c *Cluster) publishKubeconfig() error {
 	if c.options.Kubeconfig == "" {
 		return nil
+	}
+	// Again, because another control plane may have been faster with the same file.
+	if err := checkKubeconfigTarget(c.options.Kubeconfig, c.folder.root); err != nil {
+		return err
 	}
 	content, err := os.ReadFile(c.AdminKubeconfig())
 	if err != nil {
@@ -262,8 +266,8 @@ func (c *Cluster) removeKubeconfig() error {
 	if !c.folder.temporary || c.options.Kubeconfig == "" {
 		return nil
 	}
-	server, err := serverOf(c.options.Kubeconfig)
-	if err != nil || server != c.Server() {
+	content, err := os.ReadFile(c.options.Kubeconfig)
+	if err != nil || ownerOf(content) != c.folder.root {
 		return nil //nolint:nilerr // not ours any more: leave it alone
 	}
 	if err := os.Remove(c.options.Kubeconfig); err != nil {

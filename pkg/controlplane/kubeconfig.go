@@ -84,6 +84,9 @@ func writeKubeconfigs(f *folder, ca *authority, now time.Time, server string) er
 		if err != nil {
 			return err
 		}
+		if config, err = withOwner(config, f.root); err != nil {
+			return err
+		}
 		if err := writeFile(f.kubeconfig(client.file), config); err != nil {
 			return unwritable(f.root, err)
 		}
@@ -110,8 +113,9 @@ func writeFile(path string, content []byte) error {
 
 // checkKubeconfigTarget says, before anything is started, whether path can be
 // written, and refuses a file that something else wrote: other clusters' and
-// people's credentials live in files of this kind.
-func checkKubeconfigTarget(path string) error {
+// people's credentials live in files of this kind. Nor may it be that of another
+// control plane that runs; own is the folder of this one, if it has one already.
+func checkKubeconfigTarget(path, own string) error {
 	if path == "" {
 		return nil
 	}
@@ -122,6 +126,10 @@ func checkKubeconfigTarget(path string) error {
 		return fmt.Errorf("--kubeconfig %s: cannot write the file: %w: name another one", path, err)
 	case len(content) > 0 && !isOurs(content):
 		return fmt.Errorf("--kubeconfig %s: the file exists and berth-local did not write it: name another one", path)
+	default:
+		if err := checkOwner(ownerOf(content), own); err != nil {
+			return fmt.Errorf("--kubeconfig %s: %w", path, err)
+		}
 	}
 	probe, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

@@ -23,6 +23,30 @@ func TestCheckKubeconfigTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, running, ended := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{own, running, ended} {
+		lock, err := lockFolder(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dir == ended {
+			if err := lock.release(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		t.Cleanup(func() { _ = lock.release() })
+	}
+	ownedBy := func(dir string) []byte {
+		content, err := withOwner(ours, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ownerOf(content); got != dir {
+			t.Fatalf("owner: want %s, got %q", dir, got)
+		}
+		return content
+	}
 	for _, tt := range []struct {
 		name    string
 		content []byte
@@ -32,6 +56,10 @@ func TestCheckKubeconfigTarget(t *testing.T) {
 		{name: "a new file", missing: true},
 		{name: "an empty file"},
 		{name: "one of ours", content: ours},
+		{name: "this control plane's own", content: ownedBy(own)},
+		{name: "that of one that runs", content: ownedBy(running), want: "which still runs (process "},
+		{name: "that of one that has ended", content: ownedBy(ended)},
+		{name: "that of one whose folder is gone", content: ownedBy(filepath.Join(ended, "gone"))},
 		{name: "one of ours with another cluster in it", content: merged, want: "berth-local did not write it"},
 		{name: "something else", content: []byte("secret: yes\n"), want: "berth-local did not write it"},
 	} {
@@ -42,7 +70,7 @@ func TestCheckKubeconfigTarget(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := checkKubeconfigTarget(path)
+			err := checkKubeconfigTarget(path, own)
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("want no error, got %v", err)
