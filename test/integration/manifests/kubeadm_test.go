@@ -59,10 +59,14 @@ func TestInsteadOfTheClustersScheduler(t *testing.T) {
 
 // patchedStaticPod returns what kubeadm writes into /etc/kubernetes/manifests
 // when it is given the folder manifests/kubeadm with --patches.
+//
+// kubeadm's packages are nobody's API. If a new version of Kubernetes does not
+// compile here, this is the import to drop first: apply the patch with
+// sigs.k8s.io/kustomize to a recorded manifest instead.
 func patchedStaticPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	dir := t.TempDir()
-	cluster := &kubeadmapi.ClusterConfiguration{KubernetesVersion: "v1.36.3", CertificatesDir: filepath.Join(dir, "pki")}
+	cluster := &kubeadmapi.ClusterConfiguration{KubernetesVersion: framework.KubernetesVersion(t), CertificatesDir: filepath.Join(dir, "pki")}
 	err := controlplane.CreateStaticPodFiles(dir, install.Path("manifests/kubeadm"), cluster, &kubeadmapi.APIEndpoint{}, true, "kube-scheduler")
 	if err != nil {
 		t.Fatalf("kubeadm: %v", err)

@@ -4,13 +4,10 @@
 package manifests
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,25 +147,7 @@ spec:
   containers: [{name: c, image: x, resources: {requests: {cpu: 600m}}}]
 `
 
-// metricsReader may read the scheduler's metrics.
-const metricsReader = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: metrics-reader, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: metrics-reader}
-rules: [{nonResourceURLs: [/metrics], verbs: [get]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: metrics-reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-reader}
-subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
-`
-
-// unused are the rights that this test does not see in use, each with when it is.
+// unused are the rights that this test need not see in use, each with when it is.
 // The name in the key is String of the right.
 var unused = map[string]string{
 	"patch events.events.k8s.io":                    "an event that recurs within minutes becomes a series",
@@ -232,19 +211,16 @@ func TestRolesSuffice(t *testing.T) {
 	}
 
 	built := build(t, install.Path("manifests/base"))
-	var got []string
 	for _, right := range rightsInRoles(t, built) {
 		// A reflector streams its first list through watch, and lists where an API
 		// server does not offer that.
 		if used.Has(right) || used.Has(strings.Replace(right, "list ", "watch ", 1)) {
 			continue
 		}
-		got = append(got, right)
-	}
-	want := slices.Sorted(maps.Keys(unused))
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rights that were granted and not used (-want,+got):\n%s", diff)
+		// The other way round proves nothing: some of these are used by chance.
+		if _, known := unused[right]; !known {
+			t.Errorf("the roles grant %q, and the scheduler never used it", right)
+		}
 	}
 }
 
@@ -264,8 +240,7 @@ func checkProbes(t *testing.T, scheduler *install.Scheduler) {
 // checkMetrics asks for /metrics with and without a right to it.
 func checkMetrics(t *testing.T, c *framework.Cluster, scheduler *install.Scheduler) {
 	t.Helper()
-	c.Apply(t, metricsReader)
-	reader := strings.TrimSpace(c.Kubectl(t, "create", "token", "-n", "default", "metrics-reader"))
+	reader := install.MetricsToken(t, c)
 	stranger := strings.TrimSpace(c.Kubectl(t, "create", "token", "-n", "default", "default"))
 	framework.WaitForCondition(t, framework.WaitTimeout, "the metrics", func() (bool, error) {
 		code, body, err := scheduler.Get(t.Context(), "/metrics", reader)

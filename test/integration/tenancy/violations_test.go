@@ -22,24 +22,6 @@ import (
 // violationsMetric is the series that counts the pods on wrong nodes.
 const violationsMetric = `berth_labelpresence_tenancy_violations{profile="` + names.Scheduler + `"}`
 
-// metricsReader may read the scheduler's metrics.
-const metricsReader = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: metrics-reader, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: metrics-reader}
-rules: [{nonResourceURLs: [/metrics], verbs: [get]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: metrics-reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-reader}
-subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
-`
-
 // TestViolationsAreReported: without the policy, another scheduler and
 // spec.nodeName do get a pod onto a tenant's node. Each such pod has a Warning
 // event and counts in the metric, for as long as it is there.
@@ -52,8 +34,7 @@ func TestViolationsAreReported(t *testing.T) {
 	c.Kubectl(t, "delete", "validatingadmissionpolicybinding", "berth-tenancy-pods", "berth-tenancy-bindings")
 	scheduler := install.Start(t, c)
 	scheduler.WaitReady(t)
-	c.Apply(t, metricsReader)
-	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "-n", "default", "metrics-reader"))
+	token := install.MetricsToken(t, c)
 	framework.StartProcess(t, framework.KubeScheduler, "--kubeconfig="+c.StockSchedulerKubeconfig(t), "--secure-port=0")
 
 	waitForViolations(t, scheduler, token, 0)
