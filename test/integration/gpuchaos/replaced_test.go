@@ -1,0 +1,50 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpuchaos
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+)
+
+// TestReplacedUnseen replaces a pod by another one of the same name while the
+// scheduler's watch of pods is broken: it never sees the first one bound, nor gone.
+func TestReplacedUnseen(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
+	c.ApplyManifests(t, "manifests/base")
+	var deaf atomic.Bool
+	s := startBehind(t, c, gpuProfile, faultproxy.Hooks{
+		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
+			if b.Nth == 1 && deaf.CompareAndSwap(false, true) {
+				// Open watches end with the API server; new ones are refused.
+				if err := c.KillComponent(controlplane.APIServer); err != nil {
+					t.Error(err)
+				}
+				if err := c.RestartComponent(context.WithoutCancel(t.Context()), controlplane.APIServer); err != nil {
+					t.Error(err)
+				}
+			}
+			return passOn(b)
+		},
+		Drop: func(r *http.Request) bool { return deaf.Load() && r.URL.Path == "/api/v1/pods" },
+	})
+	create(t, c, sharePod("pod", "800"))
+	c.WaitForPodScheduled(t, namespace, "pod")
+	s.WaitForOutput(t, framework.WaitTimeout, "Successfully bound pod to node")
+	forceDelete(t, c, "pod")
+	create(t, c, sharePod("pod", "700"))
+	deaf.Store(false)
+	pod := c.WaitForPodScheduled(t, namespace, "pod")
+	if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:700m:28672Mi"; got != want {
+		t.Errorf("the second pod was given %q, want %q", got, want)
+	}
+	requireView(t, c, s, names.Scheduler)
+}
