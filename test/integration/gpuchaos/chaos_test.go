@@ -178,9 +178,8 @@ func TestChaos(t *testing.T) {
 
 	rs.fill(t)
 	r, pods := waitSettled(t, c, -1)
-	problems := append(r.Problems, checker.CheckLost(ch.kept, pods)...)
 	history, versions, bindings := watch.history.Problems()
-	if problems = append(problems, history...); len(problems) > 0 {
+	if problems := slices.Concat(r.Problems, checker.CheckLost(ch.kept, pods), history); len(problems) > 0 {
 		t.Error(problems)
 	}
 	for _, s := range rs.running {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -265,7 +266,7 @@ func (ch *churn) arrivals() int {
 
 // randomPod draws one of the shapes that pods come in.
 func randomPod(rng *rand.Rand, name string) *corev1.Pod {
-	milli := func() string { return fmt.Sprint(50 * (1 + rng.IntN(19))) }
+	milli := func() string { return strconv.Itoa(50 * (1 + rng.IntN(19))) }
 	switch rng.IntN(10) {
 	case 0:
 		return sharePod(name, "1000")

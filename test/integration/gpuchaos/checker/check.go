@@ -82,21 +82,28 @@ func Check(nodes []corev1.Node, pods []corev1.Pod) Result {
 		}
 	}
 	for node, b := range boards {
-		for i, d := range devices[node] {
-			if d.held.milli > whole || d.held.mib > b.mib {
-				slices.Sort(d.pods)
-				r.Problems = append(r.Problems, Problem{
-					Kind: Overcommitted, Object: fmt.Sprintf("%s/%d", node, i), Pods: d.pods,
-					Detail: fmt.Sprintf("%dm of %dm and %dMi of %dMi are held", d.held.milli, whole, d.held.mib, b.mib),
-				})
-			}
-		}
+		r.Problems = append(r.Problems, overcommitted(node, b, devices[node])...)
 	}
 	for _, pod := range pending {
 		r.Problems = append(r.Problems, checkPending(pod, boards, devices, r.Blocked)...)
 	}
 	r.Problems.sorted()
 	return r
+}
+
+// overcommitted returns the devices of a node of which more is held than there is.
+func overcommitted(node string, b board, devices []device) Problems {
+	var problems Problems
+	for i, d := range devices {
+		if d.held.milli > whole || d.held.mib > b.mib {
+			slices.Sort(d.pods)
+			problems = append(problems, Problem{
+				Kind: Overcommitted, Object: fmt.Sprintf("%s/%d", node, i), Pods: d.pods,
+				Detail: fmt.Sprintf("%dm of %dm and %dMi of %dMi are held", d.held.milli, whole, d.held.mib, b.mib),
+			})
+		}
+	}
+	return problems
 }
 
 // checkRecord compares what a bound pod was given with what it asks for. With a

@@ -308,7 +308,7 @@ func TestIndependence(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, imported := range strings.Fields(string(out)) {
+	for imported := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(imported, "github.com/berth-scheduler/") || strings.HasPrefix(imported, "k8s.io/kubernetes") || strings.HasPrefix(imported, "k8s.io/kube-scheduler") {
 			got = append(got, imported)
 		}

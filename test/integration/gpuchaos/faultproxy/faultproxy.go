@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/pem"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -165,9 +166,7 @@ func (p *Proxy) bind(w http.ResponseWriter, r *http.Request) {
 	if answer == nil {
 		panic(http.ErrAbortHandler)
 	}
-	for key, values := range answer.Header {
-		w.Header()[key] = values
-	}
+	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body) // a scheduler that was killed does not read it
 }
