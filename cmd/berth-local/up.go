@@ -38,7 +38,7 @@ print one line on standard output as soon as they are usable:
 
   berth-local ready: server URL, kubeconfig FILE, data DIR, nodes N
 
-N counts every node of the cluster, those of earlier runs on --data-dir included.
+It counts every node of the cluster, those of earlier runs on --data-dir included.
 SIGINT and SIGTERM stop everything in order, also before that line; the exit code
 is then 0. If a component dies, the others are stopped, the last lines of its log are printed,
 and the exit code is 1. A wrong value of a flag, and a file of nodes that cannot

@@ -167,8 +167,7 @@ var extensionPoints = []extensionPoint{
 func flatten(errs []error) error {
 	var flat []error
 	for _, err := range errs {
-		var aggregate utilerrors.Aggregate
-		if errors.As(err, &aggregate) {
+		if aggregate, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 			flat = append(flat, utilerrors.Flatten(aggregate).Errors()...)
 			continue
 		}

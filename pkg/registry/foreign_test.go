@@ -22,7 +22,7 @@ func TestCustomResources(t *testing.T) {
 			_, effective := load(t, file)
 			var got []string
 			for _, resource := range CustomResources(effective) {
-				got = append(got, resource.Plugin+" "+resource.GroupVersionResource.String())
+				got = append(got, resource.Plugin+" "+resource.String())
 				read(t, filepath.Join(root, resource.Definition)) // the message points at it
 			}
 			var want []string

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
@@ -35,8 +36,6 @@ const (
 	actionTracking = "TrackingDevices"
 	actionBinding  = "Binding"
 
-	// maxEventNote is the API's limit for the text of an event, in bytes.
-	maxEventNote = 1024
 )
 
 // report tells of what is wrong with a pod that was seen bound for the first time.
@@ -103,15 +102,11 @@ func (l *ledger) warn(pod, related *corev1.Pod, reason, action, note string) {
 	if recorder == nil {
 		return // a simulation
 	}
-	if len(note) > maxEventNote {
-		const cut = "..."
-		note = note[:maxEventNote-len(cut)] + cut
-	}
 	var object runtime.Object // not a nil pointer
 	if related != nil {
 		object = related
 	}
-	recorder.Eventf(pod, object, corev1.EventTypeWarning, reason, action, "%s", note)
+	recorder.Eventf(pod, object, corev1.EventTypeWarning, reason, action, "%s", eventnote.Cut(note))
 }
 
 // recordChanged reports whether two versions of a pod differ in what its Binding

@@ -8,6 +8,7 @@
 package gpupolicies
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -37,15 +38,13 @@ var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 func gpuNode(name string) corev1.Node {
 	n := controlplane.FakeNodes(1)[0]
 	n.Name = name
-	for key, value := range map[string]string{
+	maps.Copy(n.Labels, map[string]string{
 		corev1.LabelHostname:     name,
 		names.GPUSharingLabel:    "true",
 		"nvidia.com/gpu.count":   "1",
 		"nvidia.com/gpu.memory":  "40960",
 		"nvidia.com/gpu.product": "NVIDIA-A100",
-	} {
-		n.Labels[key] = value
-	}
+	})
 	n.Spec.Taints = []corev1.Taint{{Key: names.GPUSharingLabel, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	return n
 }
