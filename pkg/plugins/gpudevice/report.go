@@ -13,8 +13,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/eventnote"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
 // The reasons of the Warning events on bound pods. With two replicas each records
@@ -35,7 +35,6 @@ const (
 	// was doing.
 	actionTracking = "TrackingDevices"
 	actionBinding  = "Binding"
-
 )
 
 // report tells of what is wrong with a pod that was seen bound for the first time.
