@@ -3,7 +3,10 @@
 
 package spawn
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // childAttributes put a child into a process group of its own, because a Ctrl-C at
 // the terminal must reach the parent alone, which stops the children in order; and
@@ -11,3 +14,6 @@ import "syscall"
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// onMainThread reports whether the caller runs on the process's first thread.
+func onMainThread() bool { return syscall.Gettid() == os.Getpid() }

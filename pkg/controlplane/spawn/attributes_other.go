@@ -14,3 +14,6 @@ import "syscall"
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
+
+// onMainThread is only of interest where a thread's end is a signal.
+func onMainThread() bool { return false }

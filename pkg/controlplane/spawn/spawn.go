@@ -22,14 +22,34 @@ type Spawner struct {
 // New returns a Spawner that holds one thread until Close.
 func New() *Spawner {
 	s := &Spawner{starts: make(chan func())}
-	go func() {
-		// Never unlocked: the thread ends with this goroutine.
-		runtime.LockOSThread()
-		for start := range s.starts {
-			start()
-		}
-	}()
+	go s.serve()
 	return s
+}
+
+// serve runs what is to be started on a thread of its own, until Close. The thread
+// is never unlocked, so it ends with this goroutine.
+func (s *Spawner) serve() {
+	runtime.LockOSThread()
+	if onMainThread() {
+		// The runtime never ends the main thread, and with it the children would
+		// live on. As long as this goroutine holds it, another one gets another.
+		locked := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(locked)
+			s.run()
+		}()
+		<-locked
+		runtime.UnlockOSThread()
+		return
+	}
+	s.run()
+}
+
+func (s *Spawner) run() {
+	for start := range s.starts {
+		start()
+	}
 }
 
 // Start starts cmd, whose SysProcAttr it sets: tied to this Spawner, and in a

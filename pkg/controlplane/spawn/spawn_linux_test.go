@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestChildDiesWithTheSpawner(t *testing.T) {
@@ -47,6 +48,30 @@ func TestChildDiesWithTheSpawner(t *testing.T) {
 	status, ok := child.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || status.Signal() != syscall.SIGKILL {
 		t.Errorf("want the child killed by SIGKILL, got %v", child.ProcessState)
+	}
+}
+
+// TestCloseEndsChildrenOnAnyThread makes many Spawners, because some of them are
+// first run on the process's main thread, which the runtime does not end.
+func TestCloseEndsChildrenOnAnyThread(t *testing.T) {
+	for round := range 100 {
+		s := New()
+		child := exec.Command("sleep", "3600")
+		if err := s.Start(child); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		ended := make(chan struct{})
+		go func() {
+			_ = child.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			_ = child.Process.Kill()
+			t.Fatalf("round %d: the child outlived its Spawner", round)
+		}
 	}
 }
 
