@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // PID returns the process id of a component, 0 when it does not run.
@@ -36,8 +37,11 @@ func (c *Cluster) KillComponent(component Component) error {
 // flags (the API server with the same port), and returns when it is ready. When
 // any component dies meanwhile, it returns that *ComponentError, and Failed does
 // not deliver it again. One that was dead before, this one too, is no failure of
-// the restart.
+// the restart. A name that is not among Components is an error.
 func (c *Cluster) RestartComponent(ctx context.Context, component Component) error {
+	if !slices.Contains(Components(), component) {
+		return fmt.Errorf("unknown component %q: must be one of %v", component, Components())
+	}
 	c.passOverDead()
 	if err := c.stopComponent(component); err != nil {
 		return err

@@ -5,6 +5,7 @@ package controlplane
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,5 +100,12 @@ exit 3`)
 				t.Errorf("Failed delivers the deaths of %v, want that of etcd alone", got)
 			}
 		})
+	}
+}
+
+func TestRestartOfAnUnknownComponent(t *testing.T) {
+	err := (&Cluster{}).RestartComponent(t.Context(), "kube-proxy")
+	if err == nil || !strings.Contains(err.Error(), `unknown component "kube-proxy"`) {
+		t.Errorf("want an error that names the component, got %v", err)
 	}
 }
