@@ -73,6 +73,7 @@ func (d *demo) startCluster(ctx context.Context, fail func(error)) error {
 		return fmt.Errorf("reading the kubeconfig that berth-local wrote: %w", err)
 	}
 	config.QPS = -1 // the demo polls a server of its own
+	config.Timeout = time.Minute
 	if d.client, err = kubernetes.NewForConfig(config); err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}

@@ -29,34 +29,40 @@ const (
 // the API server says then.
 func (d *demo) settled(ctx context.Context) (*verdict.Cluster, error) {
 	d.step("waiting until every pod is placed and running, or refused")
+	if _, err := d.observeUntil(ctx, settlePatience, d.observe, unsettled); err != nil {
+		return nil, err
+	}
+	return d.observeUntil(ctx, eventPatience, d.observe, untold)
+}
+
+// observeUntil observes until nothing is open or patience is over, and returns the
+// last observation. What is open at the end is printed, and is not an error: the
+// verdict says what it means.
+func (d *demo) observeUntil(ctx context.Context, patience time.Duration,
+	observe func(context.Context) (*verdict.Cluster, error), open func(*verdict.Cluster) []string,
+) (*verdict.Cluster, error) {
 	var cluster *verdict.Cluster
-	poll := func(patience time.Duration, open func(*verdict.Cluster) []string) error {
-		var left []string
-		err := wait.PollUntilContextTimeout(ctx, pollPause, patience, true, func(ctx context.Context) (bool, error) {
-			var err error
-			if cluster, err = d.observe(ctx); err != nil {
-				return false, err
-			}
-			left = open(cluster)
-			return len(left) == 0, nil
-		})
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	var left []string
+	err := wait.PollUntilContextTimeout(ctx, pollPause, patience, true, func(context.Context) (bool, error) {
+		// With the demo's context, not with the wait's: an observation that is under
+		// way when patience ends is finished, and is the last one.
+		seen, err := observe(ctx)
+		if err != nil {
+			return false, err
 		}
-		if wait.Interrupted(err) && cluster != nil {
-			// Not an error yet: the verdict says what it means.
-			d.step("after %v still: %s", patience, strings.Join(left, "; "))
-			return nil
-		}
-		return err
+		cluster, left = seen, open(seen)
+		return len(left) == 0, nil
+	})
+	switch {
+	case err == nil:
+		return cluster, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case wait.Interrupted(err) && cluster != nil:
+		d.step("after %v still: %s", patience, strings.Join(left, "; "))
+		return cluster, nil
 	}
-	if err := poll(settlePatience, unsettled); err != nil {
-		return nil, err
-	}
-	if err := poll(eventPatience, untold); err != nil {
-		return nil, err
-	}
-	return cluster, nil
+	return nil, err
 }
 
 // observe lists what the verdict needs.

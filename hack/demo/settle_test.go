@@ -4,7 +4,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -102,5 +106,42 @@ func TestUntold(t *testing.T) {
 	want := []string{"pod shop/basket has no event Scheduled", "pod policy/gpu-in-zone-c has no event FailedScheduling"}
 	if diff := cmp.Diff(want, untold(cluster)); diff != "" {
 		t.Errorf("unexpected list (-want,+got):\n%s", diff)
+	}
+}
+
+// Patience may end while an observation is under way: it is finished and counts.
+// It once failed the demo, when listing nodes met the end of the wait.
+func TestObserveUntilPatienceEnds(t *testing.T) {
+	const patience = 50 * time.Millisecond
+	var out bytes.Buffer
+	d := newDemo(&options{}, &out)
+	want := settledCluster()
+	observe := func(ctx context.Context) (*verdict.Cluster, error) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(4 * patience): // longer than the wait itself
+			return want, nil
+		}
+	}
+	open := func(*verdict.Cluster) []string { return []string{"pod planted has no event Scheduled"} }
+	got, err := d.observeUntil(t.Context(), patience, observe, open)
+	if err != nil || got != want {
+		t.Fatalf("got %v, %v; want the observation that was under way", got, err)
+	}
+	if text := "still: pod planted has no event Scheduled"; !strings.Contains(out.String(), text) {
+		t.Errorf("the output does not say %q:\n%s", text, out.String())
+	}
+}
+
+// Ctrl-C does not wait for patience to end, and is the reason.
+func TestObserveUntilInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	observe := func(ctx context.Context) (*verdict.Cluster, error) {
+		cancel()
+		return nil, ctx.Err()
+	}
+	if got, err := newDemo(&options{}, &bytes.Buffer{}).observeUntil(ctx, time.Hour, observe, untold); err != context.Canceled || got != nil {
+		t.Errorf("got %v, %v; want %v", got, err, context.Canceled)
 	}
 }
