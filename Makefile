@@ -42,7 +42,9 @@ IMAGE_TAG ?= $(RELEASE)
 # Regular expression of the benchmarks to run.
 BENCH ?= .
 
-# The workloads of test-perf, by label, and how often each contender runs.
+# What test-perf compares, a folder of test/perf; its workloads, by label; and how
+# often each contender runs.
+PERF_TOPIC ?= gpu
 PERF_SIZE ?= small
 PERF_PAIRS ?= 1
 
@@ -114,10 +116,10 @@ bench: ## Run the micro-benchmarks six times (BENCH=regexp); feed two outputs to
 
 # scheduler_perf looks for etcd in PATH. One workload a run: -benchtime=1x.
 .PHONY: test-perf
-test-perf: ## Compare with stock in scheduler_perf (PERF_SIZE=small|performance, PERF_PAIRS=n).
+test-perf: ## Compare with stock in scheduler_perf (PERF_TOPIC=gpu|colocation, PERF_SIZE=small|performance, PERF_PAIRS=n).
 	@mkdir -p $(BIN) out/perf
 	$(GO_BUILD) -o $(BIN)/etcd ./hack/etcd
-	PATH=$(CURDIR)/$(BIN):$$PATH ARTIFACTS=$(CURDIR)/out/perf $(GO) test -timeout 3h -run '^$$' -bench . -benchtime 1x ./test/perf/gpu \
+	PATH=$(CURDIR)/$(BIN):$$PATH ARTIFACTS=$(CURDIR)/out/perf $(GO) test -timeout 3h -run '^$$' -bench . -benchtime 1x ./test/perf/$(PERF_TOPIC) \
 	  -args -pairs $(PERF_PAIRS) -perf-scheduling-label-filter $(PERF_SIZE) -data-items-dir $(CURDIR)/out/perf
 
 ##@ Check and change

@@ -10,22 +10,17 @@
 package gpu
 
 import (
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	_ "k8s.io/component-base/logs/json/register" // a value of scheduler_perf's flags
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
-	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
 
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/test/perf/contest"
 )
 
 // The contenders are the names of the test cases in performance-config.yaml.
@@ -35,74 +30,19 @@ const (
 	stockSampling = "StockSampling"
 )
 
-// pairs is how often all contenders run, in turn. One run says little: the same
-// workload differs by tens of percent between runs on a shared machine.
-var pairs = flag.Int("pairs", 1, "how often the contenders run, in turn")
-
-func TestMain(m *testing.M) {
-	for _, plugin := range registry.Plugins() {
-		perf.PluginNames = append(perf.PluginNames, plugin.Name)
-	}
-	if err := perf.InitTests(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { contest.Main(m) }
 
 // BenchmarkPerfScheduling runs the workloads and prints how Berth compares.
 func BenchmarkPerfScheduling(b *testing.B) {
-	dir := flag.Lookup("data-items-dir").Value.String()
-	if dir == "" {
-		dir = b.TempDir()
-	}
 	var runs []map[string]float64
-	for i := range *pairs {
-		// scheduler_perf writes its results and has no other way to hand them out.
-		results := filepath.Join(dir, fmt.Sprintf("pair-%d", i))
-		if err := flag.Set("data-items-dir", results); err != nil {
-			b.Fatal(err)
-		}
-		perf.RunBenchmarkPerfScheduling(b, "performance-config.yaml", "gpu", registry.New())
-		run, err := readResults(results)
-		if err != nil {
-			b.Fatal(err)
+	for _, results := range contest.Run(b, "performance-config.yaml", "gpu", registry.New()) {
+		run := map[string]float64{}
+		for i := range results {
+			run[results[i].Contender] = results[i].Metrics[contest.Throughput]
 		}
 		runs = append(runs, run)
 	}
 	fmt.Print(report(runs))
-}
-
-// readResults returns the throughput of each contender, the mean of the pods placed
-// in each second, from what scheduler_perf wrote last into dir.
-func readResults(dir string) (map[string]float64, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return nil, errors.New(dir + ": scheduler_perf left no results")
-	}
-	// The names end in the time.
-	content, err := os.ReadFile(slices.Max(files))
-	if err != nil {
-		return nil, err
-	}
-	var items perf.DataItems
-	if err := json.Unmarshal(content, &items); err != nil {
-		return nil, fmt.Errorf("%s: %w", slices.Max(files), err)
-	}
-	results := map[string]float64{}
-	for _, item := range items.DataItems {
-		// BenchmarkPerfScheduling/Berth#01/5000Nodes/namespace-2
-		parts := strings.Split(item.Labels["Name"], "/")
-		if len(parts) < 2 || item.Labels["Metric"] != "SchedulingThroughput" {
-			continue
-		}
-		contender, _, _ := strings.Cut(parts[1], "#")
-		results[contender] = item.Data["Average"]
-	}
-	return results, nil
 }
 
 // report prints one line for each run, and the median of the ratios.
