@@ -1,0 +1,107 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// TestNodeObject looks at the object as GPUDevice does.
+func TestNodeObject(t *testing.T) {
+	keys := device.DefaultNodeKeys()
+	tests := []struct {
+		name        string
+		row         Node
+		wantDevices device.Node
+	}{
+		{
+			name:        "without devices",
+			row:         Node{Name: "n", CPUMilli: 32500, MemoryMiB: 3},
+			wantDevices: device.Node{Kind: device.NodeWithoutDevices},
+		},
+		{
+			name:        "with devices",
+			row:         Node{Name: "n", CPUMilli: 96000, MemoryMiB: 393216, Devices: 8, Model: "V100M16"},
+			wantDevices: device.Node{Kind: device.NodeShared, Devices: 8, MemoryMiB: deviceMemoryMiB, Model: "v100m16"},
+		},
+		{
+			name:        "with devices of an unknown model",
+			row:         Node{Name: "n", Devices: 2},
+			wantDevices: device.Node{Kind: device.NodeShared, Devices: 2, MemoryMiB: deviceMemoryMiB},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			node := tt.row.Object()
+			if diff := cmp.Diff(&tt.wantDevices, device.ParseNode(node, &keys)); diff != "" {
+				t.Errorf("devices (-want,+got):\n%s", diff)
+			}
+			allocatable := node.Status.Allocatable
+			if got := allocatable.Cpu().MilliValue(); got != tt.row.CPUMilli {
+				t.Errorf("CPU: %d milli, want %d", got, tt.row.CPUMilli)
+			}
+			if got := allocatable.Memory().Value(); got != tt.row.MemoryMiB<<20 {
+				t.Errorf("memory: %d bytes, want %d MiB", got, tt.row.MemoryMiB)
+			}
+		})
+	}
+}
+
+// TestPodObject looks at the object as GPUDevice does.
+func TestPodObject(t *testing.T) {
+	tests := []struct {
+		name         string
+		row          Pod
+		wantAsks     []device.Ask
+		wantForm     device.Form
+		wantModels   string
+		wantRequests corev1.ResourceList
+	}{
+		{
+			name: "no device", row: Pod{Name: "p", CPUMilli: 1500, MemoryMiB: 2},
+			wantRequests: corev1.ResourceList{"cpu": resource.MustParse("1500m"), "memory": resource.MustParse("2Mi")},
+		},
+		{
+			name: "nothing", row: Pod{Name: "p"},
+			wantRequests: corev1.ResourceList{},
+		},
+		{
+			name: "a share, of some models", row: Pod{Name: "p", Devices: 1, Milli: 460, Models: "V100M16|T4"},
+			wantForm: device.FormShares, wantAsks: []device.Ask{{Container: "main", Devices: 1, Milli: 460}}, wantModels: "v100m16,t4",
+			wantRequests: corev1.ResourceList{"berth.dev/gpu-milli": resource.MustParse("460")},
+		},
+		{
+			name: "whole devices", row: Pod{Name: "p", Devices: 4, Milli: 1000},
+			wantForm: device.FormShares, wantAsks: []device.Ask{{Container: "main", Devices: 4, Milli: 1000}},
+			wantRequests: corev1.ResourceList{"berth.dev/gpu-milli": resource.MustParse("4k")},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := tt.row.Object("some-scheduler")
+			request, err := device.ParsePod(pod, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.wantAsks, request.Asks); diff != "" || request.Form != tt.wantForm {
+				t.Errorf("form %v, want %v; asks (-want,+got):\n%s", request.Form, tt.wantForm, diff)
+			}
+			if got := request.Models.String(); got != tt.wantModels {
+				t.Errorf("models %q, want %q", got, tt.wantModels)
+			}
+			if diff := cmp.Diff(tt.wantRequests, pod.Spec.Containers[0].Resources.Requests); diff != "" {
+				t.Errorf("requests (-want,+got):\n%s", diff)
+			}
+			if got := pod.Spec.SchedulerName; got != "some-scheduler" {
+				t.Errorf("schedulerName %q", got)
+			}
+		})
+	}
+}
