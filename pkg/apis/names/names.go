@@ -44,9 +44,12 @@ const (
 // podKeys are the label and annotation keys below Domain that mean something on
 // a pod. A plugin that reads a new one adds it here.
 var podKeys = map[string]struct{}{
-	GPUModelAnnotation:     {},
-	GPUMinMemoryAnnotation: {},
-	GPUAssignedAnnotation:  {},
+	GPUModelAnnotation:              {},
+	GPUMinMemoryAnnotation:          {},
+	GPUAssignedAnnotation:           {},
+	ColocateWithAnnotation:          {},
+	ColocatePreferAnnotation:        {},
+	ColocateRequireWithinAnnotation: {},
 }
 
 // IsUnknownPodKey reports whether key, a label or annotation key of a pod, lies
@@ -66,5 +69,6 @@ func Known() []string {
 		TenantLabel, TenantNodeLabel, LabelPresenceFragment,
 		GPUMilliResource, GPUMemoryResource, GPUModelAnnotation, GPUMinMemoryAnnotation, GPUAssignedAnnotation,
 		GPUDevicesAnnotationPrefix, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
+		ColocateWithAnnotation, ColocatePreferAnnotation, ColocateRequireWithinAnnotation, AllowColocationFromAnnotation, ColocationFragment,
 	}
 }

@@ -16,9 +16,14 @@ import (
 // Public to allow building arbitrary schemes.
 // All generated defaulters are covering - they call all nested defaulters.
 func RegisterDefaults(scheme *runtime.Scheme) error {
+	scheme.AddTypeDefaultingFunc(&ColocationArgs{}, func(obj interface{}) { SetObjectDefaults_ColocationArgs(obj.(*ColocationArgs)) })
 	scheme.AddTypeDefaultingFunc(&GPUDeviceArgs{}, func(obj interface{}) { SetObjectDefaults_GPUDeviceArgs(obj.(*GPUDeviceArgs)) })
 	scheme.AddTypeDefaultingFunc(&LabelPresenceArgs{}, func(obj interface{}) { SetObjectDefaults_LabelPresenceArgs(obj.(*LabelPresenceArgs)) })
 	return nil
+}
+
+func SetObjectDefaults_ColocationArgs(in *ColocationArgs) {
+	SetDefaults_ColocationArgs(in)
 }
 
 func SetObjectDefaults_GPUDeviceArgs(in *GPUDeviceArgs) {

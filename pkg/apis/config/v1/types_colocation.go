@@ -1,0 +1,119 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ColocationArgs configures the Colocation plugin: which pods belong near the
+// pods of which Services, beside what the pods' own annotations say, and what
+// becomes of a pod whose Service has none yet. Without any argument the
+// annotations alone count.
+type ColocationArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Rules say for whole groups of pods what the annotations say for one. All
+	// rules that select a pod apply to it, each beside its annotations. At most
+	// 1000.
+	// +optional
+	// +listType=atomic
+	Rules []ColocationRule `json:"rules,omitempty"`
+	// Prefer are the topology keys, nearest first, of the rules and the pods that
+	// name none: 1 to 8 label keys of nodes.
+	// Default: kubernetes.io/hostname, topology.kubernetes.io/zone.
+	// +optional
+	// +listType=atomic
+	Prefer []string `json:"prefer,omitempty"`
+	// FirstPodPolicy says what becomes of a pod that asks to be near a Service
+	// none of whose pods has a node: Schedule or Wait. Default: Schedule.
+	// +optional
+	FirstPodPolicy FirstPodPolicy `json:"firstPodPolicy,omitempty"`
+	// NodeSearch says among which nodes the nearest is looked for: PeersFirst or
+	// Sampled.
+	// Default: PeersFirst.
+	// +optional
+	NodeSearch NodeSearch `json:"nodeSearch,omitempty"`
+}
+
+// ColocationRule asks that the pods that it selects are near the pods of
+// Services, or that there are not too many of them on one node, or both. At least
+// one of services and maxPerNode is set.
+type ColocationRule struct {
+	// PodSelector restricts the rule to pods with these labels.
+	// Absent or empty: all pods. At most 64 requirements (matchLabels and
+	// matchExpressions together), with at most 256 values in all expressions.
+	// +optional
+	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
+	// NamespaceSelector restricts the rule to pods in namespaces with these
+	// labels. Absent or empty: all namespaces. With both selectors set, a pod must
+	// match both. The bounds are those of podSelector.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// Services are the Services to be near. At most 32.
+	// +optional
+	// +listType=atomic
+	Services []ColocationService `json:"services,omitempty"`
+	// Prefer are the topology keys of this rule, nearest first, at most 8.
+	// Absent: those of the arguments.
+	// +optional
+	// +listType=atomic
+	Prefer []string `json:"prefer,omitempty"`
+	// RequireWithin is the topology key within which a pod of each of services
+	// must be, if the Service has one with a node. Absent: being near is a
+	// preference only.
+	// +optional
+	RequireWithin string `json:"requireWithin,omitempty"`
+	// Weight is how much the rule counts beside the other rules and the
+	// annotations of the same pod, 1 to 100; annotations count 1. Default: 1.
+	// +optional
+	Weight *int32 `json:"weight,omitempty"`
+	// MaxPerNode is how many pods of one namespace that the rule selects a node
+	// may have, at most 1000; terminating ones do not count. 0: any number.
+	// Default: 0.
+	// +optional
+	MaxPerNode int32 `json:"maxPerNode,omitempty"`
+}
+
+// ColocationService is a Service to be near.
+type ColocationService struct {
+	// Name is the name of a Service in the pod's own namespace, or
+	// "namespace/name". A Service in another namespace counts only if it allows
+	// that by its annotation. Required.
+	Name string `json:"name"`
+	// Weight is how much the Service counts beside the rule's other Services, 1 to
+	// 100. Default: 1.
+	// +optional
+	Weight *int32 `json:"weight,omitempty"`
+}
+
+// FirstPodPolicy says what becomes of a pod that asks to be near a Service none
+// of whose pods has a node.
+type FirstPodPolicy string
+
+const (
+	// FirstPodSchedule lets such a Service bind nobody: the pod goes where it
+	// would go without it.
+	FirstPodSchedule FirstPodPolicy = "Schedule"
+	// FirstPodWait keeps the pod pending until a pod of the Service has a node.
+	// Two Services that name each other never start.
+	FirstPodWait FirstPodPolicy = "Wait"
+)
+
+// NodeSearch says among which nodes the nearest to a pod's peers is looked for.
+type NodeSearch string
+
+const (
+	// SearchPeersFirst looks at the nodes that are nearest to the peers before all
+	// others, and at others only if the pod fits on none of them. However large
+	// the cluster, a node beside a peer is found, and few nodes are looked at.
+	// What other plugins prefer decides between equally near nodes alone.
+	SearchPeersFirst NodeSearch = "PeersFirst"
+	// SearchSampled looks at those nodes that the scheduler looks at for every
+	// pod. Above 100 nodes that is a part of them (percentageOfNodesToScore),
+	// which can lack every node near a peer.
+	SearchSampled NodeSearch = "Sampled"
+)

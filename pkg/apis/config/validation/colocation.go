@@ -1,0 +1,142 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+)
+
+// Bounds of Colocation's arguments. The plugin holds pods' annotations to the
+// same ones, and a test of it compares them.
+const (
+	minColocationWeight = 1
+	maxColocationWeight = 100
+	maxServices         = 32
+	maxTopologyKeys     = 8
+	maxPodsPerNode      = 1000
+)
+
+// ValidateColocationArgs returns every error in args as one aggregate, or nil.
+func ValidateColocationArgs(path *field.Path, args *config.ColocationArgs) error {
+	var errs field.ErrorList
+	preferPath := path.Child("prefer")
+	if len(args.Prefer) == 0 {
+		errs = append(errs, field.Required(preferPath, "name at least one topology key, such as topology.kubernetes.io/zone, or leave it out for the default"))
+	}
+	errs = append(errs, validateTopologyKeys(preferPath, args.Prefer)...)
+	errs = append(errs, validateEnum(path.Child("firstPodPolicy"), args.FirstPodPolicy, config.FirstPodSchedule, config.FirstPodWait)...)
+	errs = append(errs, validateEnum(path.Child("nodeSearch"), args.NodeSearch, config.SearchPeersFirst, config.SearchSampled)...)
+	rulesPath := path.Child("rules")
+	if len(args.Rules) > maxRules {
+		return append(errs, field.TooMany(rulesPath, len(args.Rules), maxRules)).ToAggregate()
+	}
+	for i := range args.Rules {
+		errs = append(errs, validateColocationRule(rulesPath.Index(i), &args.Rules[i])...)
+	}
+	return errs.ToAggregate()
+}
+
+func validateColocationRule(path *field.Path, rule *config.ColocationRule) field.ErrorList {
+	errs := validateRuleSelector(path.Child("podSelector"), rule.PodSelector)
+	errs = append(errs, validateRuleSelector(path.Child("namespaceSelector"), rule.NamespaceSelector)...)
+	errs = append(errs, validateServices(path.Child("services"), rule.Services)...)
+	errs = append(errs, validateTopologyKeys(path.Child("prefer"), rule.Prefer)...)
+	if rule.RequireWithin != "" {
+		errs = append(errs, validateLabelKey(path.Child("requireWithin"), rule.RequireWithin)...)
+	}
+	errs = append(errs, validateColocationWeight(path.Child("weight"), rule.Weight)...)
+	if rule.MaxPerNode < 0 || rule.MaxPerNode > maxPodsPerNode {
+		errs = append(errs, field.Invalid(path.Child("maxPerNode"), rule.MaxPerNode, fmt.Sprintf("must be between 1 and %d, or 0 for any number", maxPodsPerNode)))
+	}
+	if len(rule.Services) > 0 {
+		return errs
+	}
+	const needsServices = "says how to be near services, and the rule names none: name one, or remove it"
+	if len(rule.Prefer) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("prefer"), needsServices))
+	}
+	if rule.RequireWithin != "" {
+		errs = append(errs, field.Forbidden(path.Child("requireWithin"), needsServices))
+	}
+	if rule.MaxPerNode == 0 {
+		errs = append(errs, field.Required(path.Child("services"), "name at least one Service, or set maxPerNode: otherwise the rule does nothing"))
+	}
+	return errs
+}
+
+func validateServices(path *field.Path, services []config.ColocationService) field.ErrorList {
+	if len(services) > maxServices {
+		return field.ErrorList{field.TooMany(path, len(services), maxServices)}
+	}
+	var errs field.ErrorList
+	first := map[string]int{}
+	for i := range services {
+		namePath, name := path.Index(i).Child("name"), services[i].Name
+		errs = append(errs, validateServiceName(namePath, name)...)
+		errs = append(errs, validateColocationWeight(path.Index(i).Child("weight"), services[i].Weight)...)
+		if earlier, repeated := first[name]; repeated && name != "" {
+			err := field.Duplicate(namePath, name)
+			err.Detail = fmt.Sprintf("%s already names it: add up the weights", path.Index(earlier))
+			errs = append(errs, err)
+			continue
+		}
+		first[name] = i
+	}
+	return errs
+}
+
+// validateServiceName checks "name" or "namespace/name".
+func validateServiceName(path *field.Path, name string) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, `name a Service, as "name" or "namespace/name"`)}
+	}
+	var errs field.ErrorList
+	service := name
+	if namespace, rest, found := strings.Cut(name, "/"); found {
+		service = rest
+		for _, msg := range utilvalidation.IsDNS1123Label(namespace) {
+			errs = append(errs, field.Invalid(path, name, "namespace: "+msg))
+		}
+	}
+	for _, msg := range utilvalidation.IsDNS1123Label(service) {
+		errs = append(errs, field.Invalid(path, name, "name of a Service: "+msg))
+	}
+	return errs
+}
+
+func validateTopologyKeys(path *field.Path, keys []string) field.ErrorList {
+	if len(keys) > maxTopologyKeys {
+		return field.ErrorList{field.TooMany(path, len(keys), maxTopologyKeys)}
+	}
+	var errs field.ErrorList
+	first := map[string]int{}
+	for i, key := range keys {
+		if key == "" {
+			errs = append(errs, field.Required(path.Index(i), "name a label key of nodes, such as topology.kubernetes.io/zone"))
+			continue
+		}
+		errs = append(errs, validateLabelKey(path.Index(i), key)...)
+		if earlier, repeated := first[key]; repeated {
+			err := field.Duplicate(path.Index(i), key)
+			err.Detail = fmt.Sprintf("%s is the same level, and nearer", path.Index(earlier))
+			errs = append(errs, err)
+			continue
+		}
+		first[key] = i
+	}
+	return errs
+}
+
+func validateColocationWeight(path *field.Path, weight int32) field.ErrorList {
+	if weight < minColocationWeight || weight > maxColocationWeight {
+		return field.ErrorList{field.Invalid(path, weight, fmt.Sprintf("must be between %d and %d", minColocationWeight, maxColocationWeight))}
+	}
+	return nil
+}
