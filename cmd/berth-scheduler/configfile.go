@@ -4,24 +4,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/klog/v2"
-	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
-
-const configKind = "KubeSchedulerConfiguration"
 
 // checkFile decodes the file as upstream will, strictly, and validates what can be
 // validated before anything is built from it. The plugins validate their arguments
@@ -32,7 +23,7 @@ func checkFile(logger klog.Logger, file string) error {
 	if err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
-	if err := checkDocument(content); err != nil {
+	if err := registry.CheckDocument(content); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	config, err := options.LoadConfigFromFile(logger, file)
@@ -41,43 +32,6 @@ func checkFile(logger klog.Logger, file string) error {
 	}
 	if err := registry.ValidateConfiguration(config); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
-}
-
-// checkDocument refuses what the decoder would silently leave out, and the files
-// for which its error says little: further documents, and another kind or version.
-func checkDocument(content []byte) error {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	documents := 0
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		var value any
-		if err := yaml.Unmarshal(document, &value); err != nil {
-			return err
-		}
-		if value != nil {
-			documents++
-		}
-	}
-	if documents != 1 {
-		return fmt.Errorf("want one YAML document, a %s, and it holds %d", configKind, documents)
-	}
-	var meta metav1.TypeMeta
-	if err := yaml.Unmarshal(content, &meta); err != nil {
-		return err
-	}
-	if want := configv1.SchemeGroupVersion.String(); meta.APIVersion != want {
-		return fmt.Errorf("apiVersion: is %q, must be %q", meta.APIVersion, want)
-	}
-	if meta.Kind != configKind {
-		return fmt.Errorf("kind: is %q, must be %q", meta.Kind, configKind)
 	}
 	return nil
 }

@@ -178,3 +178,18 @@ func flatten(errs []error) error {
 
 // typeName returns "config.LabelPresenceArgs" for T.
 func typeName[T any]() string { return reflect.TypeFor[T]().String() }
+
+// Running returns the names of all plugins that a profile runs at an extension
+// point of a scheduling or binding cycle, each once. running is as in
+// [CheckConfiguration].
+func Running(running *schedconfig.Plugins) []string {
+	var names []string
+	for _, point := range extensionPoints {
+		for _, p := range point.enabled(running) {
+			if !slices.Contains(names, p.Name) {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,158 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Cluster is the objects that a simulation starts from. The zero value is an
+// empty cluster; fill it with [Cluster.Add], or read it with [ReadFiles] or
+// [List]. It does not change while an engine uses it, and may be shared by
+// several engines.
+type Cluster struct {
+	nodes  []*corev1.Node
+	pods   []*corev1.Pod
+	others []runtime.Object
+
+	resources sets.Set[string]
+	names     map[objectKey]struct{}
+	uids      map[types.UID]objectKey
+}
+
+// objectKey identifies an object within the cluster.
+type objectKey struct {
+	resource, namespace, name string
+}
+
+// String returns the key as the user knows the object.
+func (k objectKey) String() string {
+	if k.namespace == "" {
+		return fmt.Sprintf("%s %q", k.resource, k.name)
+	}
+	return fmt.Sprintf("%s %q", k.resource, k.namespace+"/"+k.name)
+}
+
+// Note is something about the input that is no error and that the user should
+// know, for example that objects were left out.
+type Note struct {
+	// Source is the file, or empty for what was listed from an API server.
+	Source string
+	// Text is one line without a full stop.
+	Text string
+}
+
+// String returns the note as one line.
+func (n Note) String() string {
+	if n.Source == "" {
+		return n.Text
+	}
+	return n.Source + ": " + n.Text
+}
+
+// Nodes returns the nodes in the order of the input. The slice and the objects
+// are shared and must not be changed.
+func (c *Cluster) Nodes() []*corev1.Node { return c.nodes }
+
+// Pods returns the pods that have not terminated, bound and pending ones, in the
+// order of the input. The slice and the objects are shared and must not be
+// changed.
+func (c *Cluster) Pods() []*corev1.Pod { return c.pods }
+
+// Others returns the objects of all other kinds, typed, in the order of the
+// input. The slice and the objects are shared and must not be changed.
+func (c *Cluster) Others() []runtime.Object { return c.others }
+
+// Bound returns the pods that have a node.
+func (c *Cluster) Bound() []*corev1.Pod {
+	return c.podsThat(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+}
+
+// Pending returns the pods that have none, which are those to be scheduled. Pods
+// that are being deleted are not among them.
+func (c *Cluster) Pending() []*corev1.Pod {
+	return c.podsThat(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil })
+}
+
+func (c *Cluster) podsThat(is func(*corev1.Pod) bool) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range c.pods {
+		if is(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// Has reports whether the input had the resource, by its plural as in
+// "persistentvolumeclaims": an object of it, or a list from an API server, which
+// may be empty.
+func (c *Cluster) Has(resource string) bool {
+	return c.resources.Has(resource)
+}
+
+// Add adds an object of a kind that [Supported] knows. The error says what is
+// wrong with the object and in which field, and does not name the file. The
+// object must not be changed afterwards; Add itself may give it a UID.
+func (c *Cluster) Add(obj runtime.Object) error {
+	kind, ok := KindOf(obj)
+	if !ok {
+		return fmt.Errorf("objects of type %T have no part in scheduling", obj)
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	key := objectKey{resource: kind.Resource, namespace: accessor.GetNamespace(), name: accessor.GetName()}
+	if err := validate(kind, obj, accessor); err != nil {
+		return err
+	}
+	if pod, ok := obj.(*corev1.Pod); ok && hasTerminated(pod) {
+		c.has(kind.Resource)
+		return nil
+	}
+	if _, ok := c.names[key]; ok {
+		return fmt.Errorf("metadata.name: there are two %s", key)
+	}
+	if accessor.GetUID() == "" {
+		accessor.SetUID(types.UID("berth-simulator/" + kind.Resource + "/" + key.namespace + "/" + key.name))
+	}
+	if other, ok := c.uids[accessor.GetUID()]; ok {
+		return fmt.Errorf("metadata.uid: %q is also that of %s", accessor.GetUID(), other)
+	}
+	c.has(kind.Resource)
+	c.names[key] = struct{}{}
+	c.uids[accessor.GetUID()] = key
+	switch obj := obj.(type) {
+	case *corev1.Node:
+		c.nodes = append(c.nodes, obj)
+	case *corev1.Pod:
+		c.pods = append(c.pods, obj)
+	default:
+		c.others = append(c.others, obj)
+	}
+	return nil
+}
+
+// has takes note that the input has the resource.
+func (c *Cluster) has(resource string) {
+	if c.resources == nil {
+		c.resources = sets.New[string]()
+		c.names = map[objectKey]struct{}{}
+		c.uids = map[types.UID]objectKey{}
+	}
+	c.resources.Insert(resource)
+}
+
+// hasTerminated reports whether the pod's containers have ended for good. The
+// scheduler's informer leaves such pods out.
+func hasTerminated(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

@@ -1,0 +1,85 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kind is a kind of object that a plugin can read.
+type Kind struct {
+	schema.GroupVersionKind
+	// Resource is the plural by which kubectl knows it.
+	Resource string
+	// Namespaced is whether its objects have a namespace.
+	Namespaced bool
+	// Object is an empty object of the kind. It must not be changed.
+	Object runtime.Object
+}
+
+// supported are the kinds in the order in which their objects become known to
+// plugins: what others refer to comes first, pods last.
+var supported = []Kind{
+	kind(corev1.SchemeGroupVersion, "namespaces", false, &corev1.Namespace{}),
+	kind(corev1.SchemeGroupVersion, "services", true, &corev1.Service{}),
+	kind(discoveryv1.SchemeGroupVersion, "endpointslices", true, &discoveryv1.EndpointSlice{}),
+	kind(corev1.SchemeGroupVersion, "replicationcontrollers", true, &corev1.ReplicationController{}),
+	kind(appsv1.SchemeGroupVersion, "replicasets", true, &appsv1.ReplicaSet{}),
+	kind(appsv1.SchemeGroupVersion, "statefulsets", true, &appsv1.StatefulSet{}),
+	kind(policyv1.SchemeGroupVersion, "poddisruptionbudgets", true, &policyv1.PodDisruptionBudget{}),
+	kind(storagev1.SchemeGroupVersion, "storageclasses", false, &storagev1.StorageClass{}),
+	kind(storagev1.SchemeGroupVersion, "csidrivers", false, &storagev1.CSIDriver{}),
+	kind(storagev1.SchemeGroupVersion, "csinodes", false, &storagev1.CSINode{}),
+	kind(storagev1.SchemeGroupVersion, "csistoragecapacities", true, &storagev1.CSIStorageCapacity{}),
+	kind(corev1.SchemeGroupVersion, "persistentvolumes", false, &corev1.PersistentVolume{}),
+	kind(corev1.SchemeGroupVersion, "persistentvolumeclaims", true, &corev1.PersistentVolumeClaim{}),
+	kind(storagev1.SchemeGroupVersion, "volumeattachments", false, &storagev1.VolumeAttachment{}),
+	kind(resourcev1.SchemeGroupVersion, "deviceclasses", false, &resourcev1.DeviceClass{}),
+	kind(resourcev1.SchemeGroupVersion, "resourceslices", false, &resourcev1.ResourceSlice{}),
+	kind(resourcev1.SchemeGroupVersion, "resourceclaims", true, &resourcev1.ResourceClaim{}),
+	kind(corev1.SchemeGroupVersion, "nodes", false, &corev1.Node{}),
+	kind(corev1.SchemeGroupVersion, "pods", true, &corev1.Pod{}),
+}
+
+func kind(version schema.GroupVersion, resource string, namespaced bool, obj runtime.Object) Kind {
+	return Kind{
+		GroupVersionKind: version.WithKind(reflect.TypeOf(obj).Elem().Name()),
+		Resource:         resource, Namespaced: namespaced, Object: obj,
+	}
+}
+
+// Supported returns every kind that has a part in scheduling, each call a fresh
+// slice: what others refer to comes first, pods last.
+func Supported() []Kind {
+	return append([]Kind(nil), supported...)
+}
+
+// KindOf returns the kind of a typed object.
+func KindOf(obj runtime.Object) (Kind, bool) {
+	for i := range supported {
+		if reflect.TypeOf(supported[i].Object) == reflect.TypeOf(obj) {
+			return supported[i], true
+		}
+	}
+	return Kind{}, false
+}
+
+// kindNamed returns the kind of an object that says its version and kind.
+func kindNamed(gvk schema.GroupVersionKind) (Kind, bool) {
+	for i := range supported {
+		if supported[i].GroupVersionKind == gvk {
+			return supported[i], true
+		}
+	}
+	return Kind{}, false
+}

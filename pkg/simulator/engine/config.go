@@ -1,0 +1,64 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	schedvalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+
+	"github.com/berth-scheduler/berth/pkg/registry"
+)
+
+// LoadConfiguration decodes the content of a KubeSchedulerConfiguration file as
+// berth-scheduler does: strictly, with defaults, and refusing what it refuses.
+// name is the file's name, with which every error begins.
+func LoadConfiguration(name string, content []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
+	if err := registry.CheckDocument(content); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	// The universal decoder applies the defaults and returns the internal type.
+	obj, gvk, err := schedscheme.Codecs.UniversalDecoder().Decode(content, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	config, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("%s: decoded to %T", name, obj)
+	}
+	config.APIVersion = gvk.GroupVersion().String() // upstream's validation reads it
+	if err := registry.ValidateConfiguration(config); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := schedvalidation.ValidateKubeSchedulerConfiguration(config); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return config, nil
+}
+
+// selectProfiles returns a copy of the configuration that an engine may change,
+// with the one profile that is asked for or, if none is, with all of them.
+func selectProfiles(config *schedconfig.KubeSchedulerConfiguration, schedulerName string) (*schedconfig.KubeSchedulerConfiguration, error) {
+	selected := config.DeepCopy()
+	if len(selected.Extenders) > 0 {
+		return nil, fmt.Errorf("extenders: the first is %q: the simulator does not call extenders", selected.Extenders[0].URLPrefix)
+	}
+	if schedulerName == "" {
+		return selected, nil
+	}
+	var names []string
+	for i := range selected.Profiles {
+		if selected.Profiles[i].SchedulerName == schedulerName {
+			selected.Profiles = selected.Profiles[i : i+1]
+			return selected, nil
+		}
+		names = append(names, selected.Profiles[i].SchedulerName)
+	}
+	slices.Sort(names)
+	return nil, fmt.Errorf("no profile has the schedulerName %q: there are %s", schedulerName, strings.Join(names, ", "))
+}

@@ -1,0 +1,254 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Schedule lets a pod arrive and tries once to place it. A pod that is not known
+// yet is created first, pending. The pod itself is not changed: Result.Pod is what
+// became of it. One that was not placed stays pending until it is given to Schedule
+// again or to [Engine.Delete].
+//
+// That a pod fits nowhere is a Result. An error is what ends a simulation: a
+// plugin that failed, a pod that has a node already or is no profile's, or ctx.
+func (e *Engine) Schedule(ctx context.Context, pod *corev1.Pod) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	fw, err := e.frameworkFor(pod)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := e.needs[fw.ProfileName()].checkPod(pod); err != nil {
+		return Result{}, err
+	}
+	if pod, err = e.arrive(ctx, pod); err != nil {
+		return Result{}, err
+	}
+	for _, plugin := range fw.PreEnqueuePlugins() {
+		switch status := plugin.PreEnqueue(ctx, pod); {
+		case status.IsSuccess() || status.IsSkip():
+		case status.IsRejected():
+			return Result{Pod: pod, Outcome: Gated, Plugin: plugin.Name(), Message: status.Message()}, nil
+		default:
+			return Result{}, fmt.Errorf("pod %s: running PreEnqueue plugin %q: %w", klog.KObj(pod), plugin.Name(), status.AsError())
+		}
+	}
+	var victims []*corev1.Pod
+	for {
+		result, failure, err := e.cycle(ctx, fw, pod)
+		if err != nil {
+			return Result{}, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
+		}
+		if failure == nil || !e.preempts || !fw.HasPostFilterPlugins() {
+			result.Victims = victims
+			return result, nil
+		}
+		evicted, err := e.preempt(ctx, fw, pod, failure)
+		if err != nil {
+			return Result{}, fmt.Errorf("pod %s: preemption: %w", klog.KObj(pod), err)
+		}
+		victims = append(victims, evicted...)
+		if len(evicted) == 0 {
+			// The message now has what preemption found, too.
+			result.Message = failure.fit.Error()
+			result.Victims = victims
+			return result, nil
+		}
+		pod = e.Pod(pod.Namespace, pod.Name) // it is nominated now
+	}
+}
+
+// arrive returns the pod as it is known, and makes it known if it is not.
+func (e *Engine) arrive(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	if known := e.Pod(pod.Namespace, pod.Name); known != nil {
+		pod = known
+	} else {
+		if pod.UID == "" {
+			return nil, fmt.Errorf("pod %s: metadata.uid: required, because plugins tell pods apart by it", klog.KObj(pod))
+		}
+		if err := e.informers.byResource["pods"].create(pod); err != nil {
+			return nil, err
+		}
+		if pod.Spec.NodeName == "" {
+			if err := e.observe(klog.FromContext(ctx), pod); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if pod.Spec.NodeName != "" {
+		return nil, fmt.Errorf("pod %s: spec.nodeName: it is on node %q already", klog.KObj(pod), pod.Spec.NodeName)
+	}
+	return pod, nil
+}
+
+// failure is a cycle in which no node was found.
+type failure struct {
+	fit   *framework.FitError
+	state fwk.CycleState
+}
+
+// cycle runs one scheduling cycle and, if it found a node, the binding cycle. The
+// failure is nil if the pod was bound, or if no eviction could be of use.
+func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (Result, *failure, error) {
+	result := Result{Pod: pod}
+	logger := klog.FromContext(ctx)
+	if err := e.cache.UpdateSnapshot(logger, e.snapshot); err != nil {
+		return result, nil, err
+	}
+	if e.snapshot.NumNodesInPlacement() == 0 {
+		result.Message = scheduler.ErrNoNodesAvailable.Error()
+		return result, nil, nil
+	}
+	state := framework.NewCycleState()
+	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
+
+	feasible, diagnosis, err := e.findFeasible(ctx, fw, state, pod)
+	if err != nil {
+		return result, nil, err
+	}
+	result.Feasible = len(feasible)
+	result.Evaluated = len(feasible) + diagnosis.NodeToStatus.Len()
+	if len(feasible) == 0 {
+		fit := &framework.FitError{Pod: pod, NumAllNodes: e.snapshot.NumNodesInPlacement(), Diagnosis: *diagnosis}
+		result.refuse(fit)
+		return result, &failure{fit: fit, state: state}, nil
+	}
+	choice, err := e.choose(ctx, fw, state, pod, feasible)
+	if err != nil {
+		return result, nil, err
+	}
+	result.Ties, result.Decision = choice.ties, choice.decision
+	return e.place(ctx, fw, state, result, choice.node)
+}
+
+// refuse says why the pod was not placed.
+func (r *Result) refuse(fit *framework.FitError) {
+	r.Message = fit.Error()
+	if names := fit.Diagnosis.UnschedulablePlugins; len(names) == 1 {
+		r.Plugin = names.UnsortedList()[0]
+	}
+}
+
+// place runs what comes after the choice of a node: assume, Reserve, Permit, Bind.
+func (e *Engine) place(ctx context.Context, fw framework.Framework, state fwk.CycleState, result Result, node string) (Result, *failure, error) {
+	logger := klog.FromContext(ctx)
+	pending := result.Pod
+	assumed := pending.DeepCopy()
+	assumed.Spec.NodeName = node
+	if err := e.cache.AssumePod(logger, assumed); err != nil {
+		return result, nil, fmt.Errorf("assuming it on node %q: %w", node, err)
+	}
+	e.nominator.DeleteNominatedPodIfExists(assumed)
+
+	status := fw.RunReservePluginsReserve(ctx, state, assumed, node)
+	if status.IsSuccess() {
+		_, status = fw.RunPermitPlugins(ctx, state, assumed, node)
+	}
+	if status.IsSuccess() {
+		status = fw.RunBindPlugins(ctx, state, assumed, node)
+	}
+	bound, err := e.boundPod(pending, node, status)
+	if err != nil || bound == nil {
+		fw.RunReservePluginsUnreserve(ctx, state, assumed, node)
+		if forgetErr := e.cache.ForgetPod(logger, assumed); forgetErr != nil {
+			return result, nil, errors.Join(err, forgetErr)
+		}
+		if err != nil {
+			return result, nil, err
+		}
+		// The same error as the scheduler's: it counts the one node.
+		fit := &framework.FitError{Pod: pending, NumAllNodes: 1, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
+		fit.Diagnosis.NodeToStatus.Set(node, status)
+		fit.Diagnosis.AddPluginStatus(status)
+		result.refuse(fit)
+		return result, nil, nil
+	}
+	fw.RunPostBindPlugins(ctx, state, assumed, node)
+	// What the API server would tell: first to the plugins, then to the cache, as
+	// their handlers were added.
+	if err := e.informers.byResource["pods"].update(bound); err != nil {
+		return result, nil, err
+	}
+	if err := e.cache.AddPod(logger, bound); err != nil {
+		return result, nil, fmt.Errorf("confirming it on node %q: %w", node, err)
+	}
+	result.Pod, result.Outcome, result.Node = bound, Bound, node
+	result.Assigned = assignedTo(bound)
+	return result, nil, nil
+}
+
+// boundPod returns the pod as the API server would write it for the Binding that
+// was sent. It is nil if a plugin refused the pod, and an error if one failed.
+func (e *Engine) boundPod(pending *corev1.Pod, node string, status *fwk.Status) (*corev1.Pod, error) {
+	bindings := e.api.takeBindings()
+	switch {
+	case status.IsWait():
+		return nil, fmt.Errorf("plugin %q lets pods wait in Permit for each other, which cannot be simulated", status.Plugin())
+	case status.IsRejected():
+		return nil, nil
+	case !status.IsSuccess():
+		return nil, fmt.Errorf("binding to node %q: %w", node, status.AsError())
+	}
+	if len(bindings) != 1 || bindings[0].Name != pending.Name || bindings[0].Target.Name != node {
+		return nil, fmt.Errorf("binding to node %q: the Bind plugins sent %d Bindings instead of this one", node, len(bindings))
+	}
+	bound := pending.DeepCopy()
+	bound.Spec.NodeName = node
+	bound.Status.NominatedNodeName = ""
+	for key, value := range bindings[0].Annotations {
+		if bound.Annotations == nil {
+			bound.Annotations = map[string]string{}
+		}
+		bound.Annotations[key] = value
+	}
+	return bound, nil
+}
+
+// preempt runs the PostFilter plugins, carries out what they evict, and nominates
+// the pod.
+func (e *Engine) preempt(ctx context.Context, fw framework.Framework, pod *corev1.Pod, failed *failure) ([]*corev1.Pod, error) {
+	nominated, status := fw.RunPostFilterPlugins(ctx, failed.state, pod, failed.fit.Diagnosis.NodeToStatus)
+	failed.fit.Diagnosis.PostFilterMsg = status.Message()
+	if status.Code() == fwk.Error {
+		return nil, status.AsError()
+	}
+	keys := e.api.takeEvicted()
+	slices.SortFunc(keys, func(a, b podKey) int { // they came in parallel
+		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)
+	})
+	var victims []*corev1.Pod
+	for _, key := range keys {
+		victim := e.Pod(key.namespace, key.name)
+		if victim == nil {
+			continue
+		}
+		if err := e.Delete(ctx, key.namespace, key.name); err != nil {
+			return nil, err
+		}
+		victims = append(victims, victim)
+	}
+	if nominated == nil || nominated.NominatingInfo == nil || nominated.Mode() == fwk.ModeNoop {
+		return victims, nil
+	}
+	updated := pod.DeepCopy()
+	updated.Status.NominatedNodeName = nominated.NominatedNodeName
+	if err := e.informers.byResource["pods"].update(updated); err != nil {
+		return nil, err
+	}
+	e.nominator.DeleteNominatedPodIfExists(pod)
+	return victims, e.observe(klog.FromContext(ctx), updated)
+}

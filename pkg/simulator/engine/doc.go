@@ -1,0 +1,49 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine schedules pods onto a cluster in memory with the real plugins of
+// a real profile: what berth-scheduler would do with the same
+// KubeSchedulerConfiguration file, without an API server, without a clock and
+// with an explicit seed.
+//
+// # What is the same as in berth-scheduler
+//
+//   - The configuration is decoded, defaulted and validated by the same code
+//     ([LoadConfiguration]), and the frameworks are built by upstream's
+//     frameworkruntime.NewFramework from package registry and the in-tree plugins.
+//   - NodeInfos, their generations and the snapshot are upstream's scheduler cache.
+//   - The cycle is upstream's: PreEnqueue, PreFilter, Filter with nominated pods,
+//     percentageOfNodesToScore with its start index, PreScore, Score and
+//     NormalizeScore with weights, Reserve, Permit, Bind, PostBind. A Binding goes
+//     through the profile's Bind plugins, and what they send is what the pod gets:
+//     a share's devices are the annotations of that Binding.
+//   - Plugins get the same events through informers of the same factory type. Here
+//     they are delivered before the call that causes them returns, so that no
+//     cycle sees a lister that lags behind.
+//
+// # What is different, on purpose
+//
+//   - Nodes are looked at in a fixed order, and of nodes with equal total scores
+//     one is drawn uniformly with the seed. Upstream fills the list of feasible
+//     nodes from racing goroutines and takes whichever of the best comes to the
+//     top of a heap. The same seed gives the same placements at any parallelism.
+//   - One cycle runs at a time, and its binding is over before the next begins.
+//   - Preemption happens only if asked for ([Options.Preemption]).
+//   - A pod that is not placed is not tried again by itself: there is no queue. The
+//     caller decides in which order pods come ([Engine.InQueueOrder] gives that of
+//     the profile) and whether they come again.
+//   - PreBind does not run. What PreBind plugins do is write to the API what
+//     Reserve has decided, and wait for controllers that are not here. So the
+//     volumes and claims that Reserve assumed stay assumed; a second pod of a
+//     ResourceClaim that is not allocated in the input finds it in use.
+//   - The node hint of opportunistic batching is not used. It is a shortcut to the
+//     node that the full cycle would have found.
+//   - Extenders, and plugins that talk to a cluster of their own (Coscheduling),
+//     are refused with an error.
+//
+// # Time
+//
+// There is no time in it. [Engine.Schedule] is an arrival and [Engine.Delete] a
+// departure; a replay by time is a caller that merges the two in the order of
+// their timestamps. See package trace.
+package engine

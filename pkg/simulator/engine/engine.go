@@ -1,0 +1,279 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+)
+
+// Engine schedules pods, one after the other, onto a cluster in memory. It is not
+// safe for concurrent use; several engines are independent of each other.
+type Engine struct {
+	profiles profile.Map
+	// only is the profile that schedules every pod; nil if each names its own.
+	only framework.Framework
+
+	cache     schedcache.Cache
+	snapshot  *schedcache.Snapshot
+	informers *informerSet
+	api       *api
+	nominator *nominator
+	events    *recorder
+
+	rand        *rand.Rand
+	parallelism int
+	percentage  int32
+	preempts    bool
+	explains    bool
+
+	// nextStart is where the next search for feasible nodes begins.
+	nextStart int
+	results   []nodeResult
+	views     map[string]*memoView
+	keys      *device.NodeKeys
+	needs     map[string]*needs
+	objects   *cluster.Cluster
+	logger    klog.Logger
+
+	cancel context.CancelFunc
+}
+
+// New builds an engine with the objects of the cluster: bound pods occupy their
+// nodes, and pending ones wait for [Engine.Schedule]. ctx ends what plugins run in
+// the background; so does [Engine.Close].
+//
+// An error names what is wrong: the field of the configuration, the plugin that
+// cannot be simulated, or the kind of object that a plugin needs and that the
+// cluster has not.
+func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, error) {
+	if opts.Config == nil {
+		return nil, errors.New("no configuration")
+	}
+	if opts.Parallelism < 0 {
+		return nil, fmt.Errorf("parallelism: %d must not be negative", opts.Parallelism)
+	}
+	config, err := selectProfiles(opts.Config, opts.SchedulerName)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	e := &Engine{
+		cache:       schedcache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)),
+		snapshot:    schedcache.NewEmptySnapshot(),
+		api:         newAPI(),
+		nominator:   newNominator(),
+		events:      &recorder{},
+		rand:        rand.New(rand.NewPCG(opts.Seed, 0)), //nolint:gosec // reproducible on purpose
+		parallelism: max(1, opts.Parallelism),
+		preempts:    opts.Preemption,
+		explains:    opts.Explain,
+		views:       map[string]*memoView{},
+		keys:        DeviceKeys(config, ""),
+		objects:     objects,
+		logger:      klog.FromContext(ctx),
+		cancel:      cancel,
+	}
+	if config.PercentageOfNodesToScore != nil {
+		e.percentage = *config.PercentageOfNodesToScore
+	}
+	e.informers = newInformerSet(e.api)
+	if e.profiles, err = e.newFrameworks(ctx, config); err == nil {
+		err = e.load(ctx, objects)
+	}
+	if err == nil {
+		e.needs, err = newNeeds(config, e.profiles, objects)
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if opts.SchedulerName != "" {
+		e.only = e.profiles[config.Profiles[0].SchedulerName]
+	}
+	return e, nil
+}
+
+// Close ends what plugins run in the background. The engine must not be used
+// afterwards.
+func (e *Engine) Close() error {
+	e.cancel()
+	return e.profiles.Close()
+}
+
+// load makes the objects known, in the order of [cluster.Supported]. Plugins are
+// told of them as of what was there before they started.
+func (e *Engine) load(ctx context.Context, objects *cluster.Cluster) error {
+	byResource := map[string][]runtime.Object{}
+	for _, obj := range objects.Others() {
+		if kind, ok := cluster.KindOf(obj); ok {
+			byResource[kind.Resource] = append(byResource[kind.Resource], obj)
+		}
+	}
+	for _, node := range objects.Nodes() {
+		byResource["nodes"] = append(byResource["nodes"], node)
+	}
+	for _, pod := range objects.Pods() {
+		byResource["pods"] = append(byResource["pods"], pod)
+	}
+	logger := klog.FromContext(ctx)
+	for _, kind := range cluster.Supported() {
+		for _, obj := range byResource[kind.Resource] {
+			if err := e.informers.byResource[kind.Resource].load(obj); err != nil {
+				return err
+			}
+			switch obj := obj.(type) {
+			case *corev1.Node:
+				e.cache.AddNode(logger, obj)
+			case *corev1.Pod:
+				if err := e.observe(logger, obj); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return e.cache.UpdateSnapshot(logger, e.snapshot)
+}
+
+// observe makes a pod known to the scheduler's cache or nominator, as the
+// scheduler's own event handlers do.
+func (e *Engine) observe(logger klog.Logger, pod *corev1.Pod) error {
+	if pod.Spec.NodeName != "" {
+		if err := e.cache.AddPod(logger, pod); err != nil {
+			return fmt.Errorf("adding pod %s to the cache: %w", klog.KObj(pod), err)
+		}
+		return nil
+	}
+	if pod.Status.NominatedNodeName != "" {
+		info, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
+		}
+		e.nominator.AddNominatedPod(logger, info, nil)
+	}
+	return nil
+}
+
+// Delete removes a pod, bound or pending, as if it had been deleted in the API.
+// What it held is free when Delete returns. A pod that is not there is no error.
+func (e *Engine) Delete(ctx context.Context, namespace, name string) error {
+	pods := e.informers.byResource["pods"]
+	obj, ok, err := pods.GetByKey(types.NamespacedName{Namespace: namespace, Name: name}.String())
+	if err != nil || !ok {
+		return err
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("pod %s/%s is a %T", namespace, name, obj)
+	}
+	if err := pods.remove(pod); err != nil {
+		return err
+	}
+	e.nominator.DeleteNominatedPodIfExists(pod)
+	if pod.Spec.NodeName == "" {
+		return nil
+	}
+	if err := e.cache.RemovePod(klog.FromContext(ctx), pod); err != nil {
+		return fmt.Errorf("removing pod %s from the cache: %w", klog.KObj(pod), err)
+	}
+	return nil
+}
+
+// Pod returns a pod as the API server would have it now, or nil.
+func (e *Engine) Pod(namespace, name string) *corev1.Pod {
+	obj, ok, err := e.informers.byResource["pods"].GetByKey(types.NamespacedName{Namespace: namespace, Name: name}.String())
+	if err != nil || !ok {
+		return nil
+	}
+	pod, _ := obj.(*corev1.Pod)
+	return pod
+}
+
+// Warnings returns the Warning events that plugins have recorded so far, and how
+// many more there were than are kept.
+func (e *Engine) Warnings() (warnings []Warning, more int) {
+	e.events.mu.Lock()
+	defer e.events.mu.Unlock()
+	return slices.Clone(e.events.warnings), e.events.dropped
+}
+
+// InQueueOrder returns the pods in the order in which the queue of their
+// scheduler would hand them out if all came at once: by the profile's QueueSort
+// plugin, with the creation timestamp as the time of arrival. Pods that are equal
+// to it keep their order. The argument is not changed.
+func (e *Engine) InQueueOrder(pods []*corev1.Pod) ([]*corev1.Pod, error) {
+	less := e.queueSort()
+	queued := make([]*framework.QueuedPodInfo, 0, len(pods))
+	for _, pod := range pods {
+		info, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
+		}
+		arrival := pod.CreationTimestamp.Time
+		queued = append(queued, &framework.QueuedPodInfo{PodInfo: info, Timestamp: arrival, InitialAttemptTimestamp: &arrival})
+	}
+	slices.SortStableFunc(queued, func(a, b *framework.QueuedPodInfo) int {
+		switch {
+		case less(a, b):
+			return -1
+		case less(b, a):
+			return 1
+		default:
+			return 0
+		}
+	})
+	sorted := make([]*corev1.Pod, 0, len(pods))
+	for _, info := range queued {
+		sorted = append(sorted, info.Pod)
+	}
+	return sorted, nil
+}
+
+// queueSort returns the order that all profiles share.
+func (e *Engine) queueSort() fwk.LessFunc {
+	for _, fw := range e.profiles {
+		return fw.QueueSortFunc()
+	}
+	return nil
+}
+
+// frameworkFor returns the profile that schedules the pod.
+func (e *Engine) frameworkFor(pod *corev1.Pod) (framework.Framework, error) {
+	if e.only != nil {
+		return e.only, nil
+	}
+	if fw, ok := e.profiles[pod.Spec.SchedulerName]; ok {
+		return fw, nil
+	}
+	var names []string
+	for name := range e.profiles {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return nil, fmt.Errorf("pod %s: spec.schedulerName: %q is none of the profiles %s", klog.KObj(pod), pod.Spec.SchedulerName, strings.Join(names, ", "))
+}
+
+// Handles reports whether the engine has a profile for the pod.
+func (e *Engine) Handles(pod *corev1.Pod) bool {
+	_, err := e.frameworkFor(pod)
+	return err == nil
+}

@@ -1,0 +1,126 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/events"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"github.com/berth-scheduler/berth/pkg/registry"
+)
+
+// newFrameworks builds the profiles as scheduler.New does, from the same registry
+// and with the same handles, and holds them to the checks that berth-scheduler
+// makes at its start.
+func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration) (profile.Map, error) {
+	metrics.Register() // the framework records without asking whether they are
+	plugins, err := newRegistry()
+	if err != nil {
+		return nil, err
+	}
+	draManager, err := e.newDRAManager(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profiles, err := profile.NewMap(ctx, config.Profiles, plugins,
+		func(string) events.EventRecorderLogger { return e.events },
+		frameworkruntime.WithComponentConfigVersion(config.APIVersion),
+		frameworkruntime.WithClientSet(e.api),
+		frameworkruntime.WithInformerFactory(e.informers),
+		frameworkruntime.WithSharedDRAManager(draManager),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(e.informers.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithSnapshotSharedLister(e.snapshot),
+		frameworkruntime.WithParallelism(e.parallelism),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
+		frameworkruntime.WithPodGroupManager(e.cache),
+	)
+	if err != nil {
+		return nil, err
+	}
+	effective := make(map[string]*schedconfig.Plugins, len(profiles))
+	for name, fw := range profiles {
+		fw.SetPodNominator(e.nominator)
+		fw.SetPodActivator(noQueue{})
+		effective[name] = fw.ListPlugins()
+	}
+	if err := registry.CheckConfiguration(config, effective); err != nil {
+		return nil, err
+	}
+	return profiles, nil
+}
+
+// newRegistry returns the plugins that are compiled into berth-scheduler, but for
+// two things: those of other projects cannot be built, and preemption evicts
+// before it returns instead of in a goroutine.
+func newRegistry() (frameworkruntime.Registry, error) {
+	r := plugins.NewInTreeRegistry()
+	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	gates.EnableAsyncPreemption = false
+	r[defaultpreemption.Name] = frameworkruntime.FactoryAdapter(gates, defaultpreemption.New)
+
+	ours := sets.New[string]()
+	for _, plugin := range registry.Plugins() {
+		ours.Insert(plugin.Name)
+	}
+	outOfTree := registry.New()
+	for name := range outOfTree {
+		if !ours.Has(name) {
+			outOfTree[name] = notSimulated(name)
+		}
+	}
+	return r, r.Merge(outOfTree)
+}
+
+// notSimulated is the factory of a plugin that needs a cluster of its own.
+func notSimulated(name string) frameworkruntime.PluginFactory {
+	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return nil, fmt.Errorf("%s cannot be simulated: it makes an API client of its own and lets pods wait for each other; choose another profile (--scheduler-name), or a copy of the file without it", name)
+	}
+}
+
+// newDRAManager builds what the plugin DynamicResources reads, as scheduler.New
+// does.
+func (e *Engine) newDRAManager(ctx context.Context) (fwk.SharedDRAManager, error) {
+	gate := utilfeature.DefaultFeatureGate
+	if !gate.Enabled(features.DynamicResourceAllocation) {
+		return nil, nil //nolint:nilnil // the framework takes none for none
+	}
+	resource := e.informers.Resource()
+	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), resource.V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	options := resourceslicetracker.Options{
+		EnableDeviceTaintRules:   gate.Enabled(features.DRADeviceTaintRules),
+		EnableConsumableCapacity: gate.Enabled(features.DRAConsumableCapacity),
+		SliceInformer:            resource.V1().ResourceSlices(),
+		KubeClient:               e.api,
+	}
+	if options.EnableDeviceTaintRules {
+		options.TaintInformer = resource.V1beta2().DeviceTaintRules()
+		options.ClassInformer = resource.V1().DeviceClasses()
+	}
+	slices, err := resourceslicetracker.StartTracker(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("tracking resource slices: %w", err)
+	}
+	return dynamicresources.NewDRAManager(ctx, claims, slices, e.informers), nil
+}
