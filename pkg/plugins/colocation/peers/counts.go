@@ -50,6 +50,22 @@ type child struct {
 // values that collide.
 var hashSeed = maphash.MakeSeed()
 
+// newCounts returns what the map says, without the paths that one add after the
+// other would copy.
+func newCounts(from map[string]int) counts {
+	root, size := &branch{}, 0
+	for key, count := range from {
+		if count != 0 {
+			root.insert(0, child{key: key, hash: maphash.String(hashSeed, key), count: int32(count)})
+			size++
+		}
+	}
+	if size == 0 {
+		return counts{}
+	}
+	return counts{root: root, size: size}
+}
+
 // get returns the count of the key.
 func (c counts) get(key string) int {
 	if c.root == nil {
@@ -137,6 +153,29 @@ func (b *branch) add(shift int, hash uint64, key string, delta int32) (*branch, 
 	leaf := *old
 	leaf.count += delta
 	return &branch{bitmap: b.bitmap, children: replaced(b.children, at, leaf)}, 0
+}
+
+// insert adds a leaf whose key is not there yet to a branch that nobody else can
+// reach yet, which is as deep as in add.
+func (b *branch) insert(shift int, leaf child) {
+	if shift >= hashBits {
+		b.children = append(b.children, leaf)
+		return
+	}
+	bit := uint32(1) << (leaf.hash >> shift & branchMask)
+	at := bits.OnesCount32(b.bitmap & (bit - 1))
+	if b.bitmap&bit == 0 {
+		b.bitmap |= bit
+		b.children = slices.Insert(b.children, at, leaf)
+		return
+	}
+	next := &b.children[at]
+	if next.below == nil {
+		below := &branch{}
+		below.insert(shift+branchBits, *next)
+		*next = child{below: below}
+	}
+	next.below.insert(shift+branchBits, leaf)
 }
 
 // addToList is add where the hash has no bits left.

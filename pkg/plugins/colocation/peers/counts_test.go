@@ -50,6 +50,9 @@ func TestCountsHistories(t *testing.T) {
 				}
 			}
 			for i, v := range kept {
+				if diff := cmp.Diff(v.counts, newCounts(v.want), cmp.AllowUnexported(counts{}, branch{}, child{})); diff != "" {
+					t.Errorf("version %d made at once differs (-add,+newCounts):\n%s", i, diff)
+				}
 				if diff := cmp.Diff(v.want, contents(v.counts)); diff != "" {
 					t.Errorf("version %d has changed since (-want,+got):\n%s", i, diff)
 				}
@@ -97,6 +100,15 @@ func TestCountsCollisions(t *testing.T) {
 			got[key] = count
 			return true
 		})
+		atOnce := &branch{}
+		for key, count := range want {
+			atOnce.insert(0, child{key: key, hash: hashes[key], count: int32(count)})
+		}
+		for _, key := range keys {
+			if got := int(atOnce.get(hashes[key], key)); got != want[key] {
+				t.Fatalf("step %d: %s at once: want %d, got %d", step, key, want[key], got)
+			}
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("step %d (-want,+got):\n%s", step, diff)
 		}

@@ -23,11 +23,12 @@ type group struct {
 	bare map[endpoint]int
 
 	// placed are the peers by the node that they name, whether or not it exists.
-	// What follows is about nodes that do.
-	placed map[string]int
-	total  int
-	nodes  counts
-	levels []level
+	// What follows is about nodes that do, and is empty until counted is set.
+	placed  map[string]int
+	counted bool
+	total   int
+	nodes   counts
+	levels  []level
 
 	// view is what the above says; nil if it changed since somebody asked.
 	view *View
@@ -69,6 +70,14 @@ func (x *Index) watch(ns *namespace, s *service) *group {
 			}
 		}
 	}
+	known := make(map[string]int, len(g.placed))
+	for name, peers := range g.placed {
+		if x.nodes[name] != nil {
+			known[name] = peers
+			g.total += peers
+		}
+	}
+	g.nodes, g.counted = newCounts(known), true
 	return g
 }
 
@@ -119,7 +128,7 @@ func (x *Index) count(g *group, name string, more int) {
 	if g.placed[name] += more; g.placed[name] == 0 {
 		delete(g.placed, name)
 	}
-	if n := x.nodes[name]; n != nil {
+	if n := x.nodes[name]; n != nil && g.counted {
 		g.total += more
 		g.nodes = g.nodes.add(name, more)
 		g.spread(n, more)
@@ -184,15 +193,15 @@ func (g *group) level(x *Index, key string) *level {
 	if x.keyUses[key] == 0 {
 		return nil
 	}
-	l := level{key: key}
+	sums := map[string]int{}
 	for name, peers := range g.placed {
 		if n := x.nodes[name]; n != nil {
 			if value, ok := n.labels[key]; ok {
-				l.counts = l.counts.add(value, peers)
+				sums[value] += peers
 			}
 		}
 	}
-	g.levels = append(g.levels, l)
+	g.levels = append(g.levels, level{key: key, counts: newCounts(sums)})
 	g.view = nil
 	return &g.levels[len(g.levels)-1]
 }

@@ -1,0 +1,550 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+)
+
+// changed returns a copy of an object with a later version.
+func changed[T any, P interface {
+	*T
+	metav1.Object
+}](object P, change func(P),
+) P {
+	copied := new(T)
+	*copied = *object
+	P(copied).SetResourceVersion(object.GetResourceVersion() + "0")
+	change(copied)
+	return copied
+}
+
+// newShop has nodes n0 and n1 in zone a, n2 in zone b, and a Service backend.
+func newShop() *Index {
+	x := New()
+	x.ApplyNode(nil, makeNode(0, "a"))
+	x.ApplyNode(nil, makeNode(1, "a"))
+	x.ApplyNode(nil, makeNode(2, "b"))
+	x.ApplyService(nil, makeService("backend", map[string]string{"app": "backend"}))
+	return x
+}
+
+func TestPeers(t *testing.T) {
+	backend := makeService("backend", map[string]string{"app": "backend"})
+	selectorless := changed(backend, func(s *corev1.Service) { s.Spec.Selector = nil })
+	tests := []struct {
+		name string
+		// history is told twice: once before anybody asks, and once while the Service
+		// is looked up after each step.
+		history []func(x *Index)
+		// want are the peers by node, and wantZones by zone; nil is a Service that is
+		// not there.
+		want, wantZones map[string]int
+	}{
+		{
+			name:      "nobody yet",
+			history:   []func(x *Index){func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "")) }},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "two pods in a zone and one in another",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
+				func(x *Index) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
+			},
+			want:      map[string]int{"n0": 1, "n1": 1, "n2": 1},
+			wantZones: map[string]int{"a": 2, "b": 1},
+		},
+		{
+			name: "a headless Service",
+			history: []func(x *Index){
+				func(x *Index) {
+					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }))
+				},
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+			},
+			want:      map[string]int{"n0": 1},
+			wantZones: map[string]int{"a": 1},
+		},
+		{
+			name: "an ExternalName that has a selector",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) {
+					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }))
+				},
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "a promise that is kept",
+			history: []func(x *Index){
+				func(x *Index) { x.Reserve(makePod("p", 1, "n0"), "n0") },
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "")) },
+				func(x *Index) {
+					x.ApplyPod(makePod("p", 1, ""), changed(makePod("p", 1, ""), func(p *corev1.Pod) { p.Spec.NodeName = "n0" }))
+				},
+				func(x *Index) { x.Unreserve("p-uid-1") },
+			},
+			want:      map[string]int{"n0": 1},
+			wantZones: map[string]int{"a": 1},
+		},
+		{
+			name: "a promise that is taken back",
+			history: []func(x *Index){
+				func(x *Index) { x.Reserve(makePod("p", 1, "n0"), "n0") },
+				func(x *Index) { x.Unreserve("p-uid-1") },
+				func(x *Index) { x.Unreserve("p-uid-1") },
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "a promise to a pod that is deleted",
+			history: []func(x *Index){
+				func(x *Index) { x.Reserve(makePod("p", 1, "n0"), "n0") },
+				func(x *Index) { x.ApplyPod(makePod("p", 1, ""), nil) },
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "")) },
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "pods that terminate, succeed and fail",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
+				func(x *Index) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
+				func(x *Index) {
+					x.ApplyPod(nil, changed(makePod("p", 1, "n0"), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
+				},
+				func(x *Index) {
+					x.ApplyPod(nil, changed(makePod("q", 1, "n1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+				},
+				func(x *Index) {
+					x.ApplyPod(nil, changed(makePod("r", 1, "n2"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
+				},
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "a pod that changes its labels to leave, and one to join",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) {
+					x.ApplyPod(nil, changed(makePod("p", 1, "n0"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "frontend"} }))
+				},
+				func(x *Index) {
+					x.ApplyPod(nil, changed(makePod("q", 1, "n1"), func(p *corev1.Pod) { p.ResourceVersion, p.Labels = "1", nil }))
+				},
+				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
+			},
+			want:      map[string]int{"n1": 1},
+			wantZones: map[string]int{"a": 1},
+		},
+		{
+			name: "a pod deleted and created again by its name, and the deletion comes last",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
+				func(x *Index) { x.ApplyPod(makePod("p", 1, "n0"), nil) },
+			},
+			want:      map[string]int{"n2": 1},
+			wantZones: map[string]int{"b": 1},
+		},
+		{
+			name: "a pod replaced while the watch was broken",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyPod(makePod("p", 1, "n0"), makePod("p", 2, "")) },
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "old news of a pod that is gone",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(makePod("p", 1, "n0"), nil) },
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "a node relabelled",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) {
+					x.ApplyNode(nil, changed(makeNode(0, "c"), func(*corev1.Node) {}))
+				},
+				func(x *Index) { x.ApplyNode(nil, makeNode(0, "a")) }, // old news
+			},
+			want:      map[string]int{"n0": 1},
+			wantZones: map[string]int{"c": 1},
+		},
+		{
+			name: "a node that loses its label",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyNode(nil, changed(makeNode(0, "a"), func(n *corev1.Node) { n.Labels = nil })) },
+			},
+			want:      map[string]int{"n0": 1},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "a node deleted before its pods",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyNode(makeNode(0, "a"), nil) },
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "a node that comes after its pods",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n7")) },
+				func(x *Index) { x.ApplyNode(nil, makeNode(7, "b")) },
+			},
+			want:      map[string]int{"n7": 1},
+			wantZones: map[string]int{"b": 1},
+		},
+		{
+			name: "a selector changed",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) {
+					x.ApplyPod(nil, changed(makePod("q", 1, "n2"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "frontend"} }))
+				},
+				func(x *Index) {
+					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "frontend"} }))
+				},
+			},
+			want:      map[string]int{"n2": 1},
+			wantZones: map[string]int{"b": 1},
+		},
+		{
+			name: "a Service deleted",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyService(backend, nil) },
+				func(x *Index) { x.ApplyService(nil, backend) }, // old news
+			},
+		},
+		{
+			name: "a Service deleted and created again",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyService(backend, nil) },
+				func(x *Index) { x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.UID = "other" })) },
+			},
+			want:      map[string]int{"n0": 1},
+			wantZones: map[string]int{"a": 1},
+		},
+		{
+			name: "endpoints of a Service without a selector, before and after their pods",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyService(nil, selectorless) },
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1"), podEndpoint("q", "")))
+				},
+				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n2")) },
+			},
+			want:      map[string]int{"n0": 1, "n2": 1},
+			wantZones: map[string]int{"a": 1, "b": 1},
+		},
+		{
+			name: "an endpoint of a pod that was replaced since",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyService(nil, selectorless) },
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1")))
+				},
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "a dual-stack Service lists everything twice",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyService(nil, selectorless) },
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("e4", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")))
+				},
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("e6", "backend", discoveryv1.AddressTypeIPv6, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")))
+				},
+			},
+			want:      map[string]int{"n0": 1, "n1": 2},
+			wantZones: map[string]int{"a": 3},
+		},
+		{
+			name: "an endpoint that terminates, one of another namespace, and one that is nowhere",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyService(nil, selectorless) },
+				func(x *Index) {
+					foreign := makePod("p", 1, "n0")
+					foreign.Namespace = "bank"
+					x.ApplyPod(nil, foreign)
+				},
+				func(x *Index) {
+					terminating, other := nodeEndpoint("n1"), podEndpoint("p", "p-uid-1")
+					terminating.Conditions.Terminating = ptr.To(true)
+					other.TargetRef.Namespace, other.NodeName = "bank", ptr.To("n0")
+					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, terminating, other, podEndpoint("p", "p-uid-1"), discoveryv1.Endpoint{}))
+				},
+			},
+			want:      map[string]int{},
+			wantZones: map[string]int{},
+		},
+		{
+			name: "an EndpointSlice that goes over to another Service, and one that is deleted",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyService(nil, selectorless) },
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
+				},
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("f", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n1")))
+				},
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("g", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n2")))
+				},
+				func(x *Index) {
+					moved := makeSlice("e", "other", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0"))
+					x.ApplyEndpointSlice(nil, changed(moved, func(*discoveryv1.EndpointSlice) {}))
+				},
+				func(x *Index) {
+					x.ApplyEndpointSlice(makeSlice("f", "backend", discoveryv1.AddressTypeIPv4), nil)
+				},
+			},
+			want:      map[string]int{"n2": 1},
+			wantZones: map[string]int{"b": 1},
+		},
+		{
+			name: "a selector appears, and the endpoints count no more",
+			history: []func(x *Index){
+				func(x *Index) { x.ApplyService(nil, selectorless) },
+				func(x *Index) {
+					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
+				},
+				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n2")) },
+				func(x *Index) {
+					x.ApplyService(nil, changed(selectorless, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "backend"} }))
+				},
+			},
+			want:      map[string]int{"n2": 1},
+			wantZones: map[string]int{"b": 1},
+		},
+	}
+	for _, tt := range tests {
+		for _, watched := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/watched=%t", tt.name, watched), func(t *testing.T) {
+				x := newShop()
+				for _, step := range tt.history {
+					if watched {
+						x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone)
+					}
+					step(x)
+				}
+				view, found := x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone)
+				if found != (tt.want != nil) {
+					t.Fatalf("want found %t, got %t", tt.want != nil, found)
+				}
+				if !found {
+					return
+				}
+				if diff := cmp.Diff(tt.want, maps.Collect(view.Nodes)); diff != "" {
+					t.Errorf("peers by node (-want,+got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.wantZones, maps.Collect(view.Level(corev1.LabelTopologyZone).All)); diff != "" {
+					t.Errorf("peers by zone (-want,+got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func podEndpoint(name string, uid types.UID) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: name, UID: uid}}
+}
+
+func nodeEndpoint(name string) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{NodeName: ptr.To(name)}
+}
+
+func TestLookupNeedsConsent(t *testing.T) {
+	tests := []struct {
+		name      string
+		requester string
+		allow     *string
+		want      bool
+	}{
+		{name: "own namespace", requester: "shop", want: true},
+		{name: "own namespace, and others are named", requester: "shop", allow: ptr.To("bank"), want: true},
+		{name: "no annotation", requester: "bank"},
+		{name: "empty", requester: "bank", allow: ptr.To("")},
+		{name: "named", requester: "bank", allow: ptr.To("bank"), want: true},
+		{name: "named among others, with spaces", requester: "bank", allow: ptr.To("x, bank ,y"), want: true},
+		{name: "another is named", requester: "bank", allow: ptr.To("banks,ban")},
+		{name: "all", requester: "bank", allow: ptr.To("*"), want: true},
+		{name: "all among others", requester: "bank", allow: ptr.To("x,*"), want: true},
+		{name: "no pattern", requester: "bank", allow: ptr.To("b*,*k")},
+		{name: "nobody's namespace", requester: "", allow: ptr.To(",")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newShop()
+			if tt.allow != nil {
+				x.ApplyService(nil, changed(makeService("backend", nil), func(s *corev1.Service) {
+					s.Annotations = map[string]string{names.AllowColocationFromAnnotation: *tt.allow}
+				}))
+			}
+			if view, got := x.Lookup(tt.requester, "shop", "backend"); got != tt.want || (view != nil) != tt.want {
+				t.Errorf("want %t, got %t and %v", tt.want, got, view)
+			}
+		})
+	}
+}
+
+// TestTopologyKeysAreBounded asks for more keys than are kept, and for keys that
+// nobody has.
+func TestTopologyKeysAreBounded(t *testing.T) {
+	x := newShop()
+	many := makeNode(9, "c")
+	const carried = 5 * MaxTopologyKeys
+	for i := range carried {
+		many.Labels[fmt.Sprintf("key-%d", i)] = "value"
+	}
+	x.ApplyNode(nil, many)
+	x.ApplyPod(nil, makePod("p", 1, "n9"))
+	group := func() *group { return x.namespaces["shop"].services["backend"].group }
+
+	for i := range 1000 {
+		view, _ := x.Lookup("shop", "shop", "backend", fmt.Sprintf("invented-%d", i), corev1.LabelTopologyZone)
+		if view.Within(corev1.LabelTopologyZone, "c") != 1 || view.Level(fmt.Sprintf("invented-%d", i)).Len() != 0 {
+			t.Fatalf("a key that no node has has peers")
+		}
+	}
+	if got := len(group().levels); got != 1 {
+		t.Errorf("want 1 key kept, got %d", got)
+	}
+
+	for i := range carried {
+		key := fmt.Sprintf("key-%d", i)
+		view, _ := x.Lookup("shop", "shop", "backend", key, corev1.LabelTopologyZone)
+		if got := view.Within(key, "value"); got != 1 {
+			t.Fatalf("%s: want 1 peer, got %d", key, got)
+		}
+	}
+	if got := len(group().levels); got != MaxTopologyKeys {
+		t.Errorf("want %d keys kept, got %d", MaxTopologyKeys, got)
+	}
+	if group().levels[0].key != corev1.LabelTopologyZone {
+		t.Errorf("the key that every call asked for is gone")
+	}
+
+	var all []string
+	for i := range carried {
+		all = append(all, fmt.Sprintf("key-%d", i))
+	}
+	view, _ := x.Lookup("shop", "shop", "backend", all...)
+	for _, key := range all {
+		if got := view.Within(key, "value"); got != 1 {
+			t.Fatalf("all at once: %s: want 1 peer, got %d", key, got)
+		}
+	}
+	x.Lookup("shop", "shop", "backend")
+	if got := len(group().levels); got != MaxTopologyKeys {
+		t.Errorf("after all at once: want %d keys kept, got %d", MaxTopologyKeys, got)
+	}
+}
+
+// TestNothingStays lets everything come and go; what is left are tombstones.
+func TestNothingStays(t *testing.T) {
+	x := newShop()
+	x.ApplyService(nil, makeService("listed", nil))
+	x.ApplyEndpointSlice(nil, makeSlice("e", "listed", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0"), podEndpoint("p", "")))
+	x.ApplyPod(nil, makePod("p", 1, "n0"))
+	x.Reserve(makePod("q", 1, ""), "n1")
+	x.Lookup("shop", "shop", "backend", corev1.LabelHostname)
+	x.Lookup("shop", "shop", "listed", corev1.LabelHostname)
+	x.Lookup("nobody", "nowhere", "nothing", corev1.LabelHostname)
+
+	for i := range 3 {
+		x.ApplyNode(makeNode(i, "a"), nil)
+	}
+	x.ApplyPod(makePod("p", 1, "n0"), nil)
+	x.ApplyPod(makePod("q", 1, ""), nil)
+	x.Unreserve("q-uid-1")
+	x.ApplyService(makeService("backend", nil), nil)
+	x.ApplyService(makeService("listed", nil), nil)
+	x.ApplyEndpointSlice(makeSlice("e", "listed", discoveryv1.AddressTypeIPv4), nil)
+	if len(x.namespaces)+len(x.podsByUID)+len(x.nodes)+len(x.keyUses)+len(x.groups) != 0 {
+		t.Errorf("left: namespaces %v, pods %v, nodes %v, keys %v, groups %v", x.namespaces, x.podsByUID, x.nodes, x.keyUses, x.groups)
+	}
+}
+
+func TestTombstonesAreBounded(t *testing.T) {
+	x := New()
+	const n = 2 * maxTombstones
+	for i := range n {
+		x.ApplyPod(makePod(fmt.Sprintf("p%d", i), 1, "n0"), nil)
+	}
+	if len(x.gonePods.last) != maxTombstones || len(x.gonePods.ring) != maxTombstones {
+		t.Errorf("want %d tombstones, got %d and %d", maxTombstones, len(x.gonePods.last), len(x.gonePods.ring))
+	}
+	for _, i := range []int{n - 1, n - maxTombstones} {
+		x.ApplyPod(nil, makePod(fmt.Sprintf("p%d", i), 1, "n0"))
+	}
+	if len(x.podsByUID) != 0 {
+		t.Errorf("a pod of the last %d that were deleted is back", maxTombstones)
+	}
+}
+
+// TestObjectsWithoutVersions: a simulation has neither UIDs for nodes nor versions.
+func TestObjectsWithoutVersions(t *testing.T) {
+	x := New()
+	bare := func(zone string) *corev1.Node {
+		n := makeNode(0, zone)
+		n.UID, n.ResourceVersion = "", ""
+		return n
+	}
+	unversioned := func(on string) *corev1.Pod {
+		p := makePod("p", 1, on)
+		p.ResourceVersion = ""
+		return p
+	}
+	x.ApplyService(nil, makeService("backend", map[string]string{"app": "backend"}))
+	x.ApplyNode(nil, bare("a"))
+	x.ApplyNode(bare("a"), nil)
+	x.ApplyNode(nil, bare("b"))
+	x.ApplyPod(nil, unversioned(""))
+	x.Reserve(unversioned(""), "n0")
+	x.ApplyPod(unversioned(""), unversioned("n0"))
+	x.Unreserve("p-uid-1")
+	view, _ := x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone)
+	if got := view.Within(corev1.LabelTopologyZone, "b"); got != 1 {
+		t.Errorf("want 1 peer in zone b, got %d", got)
+	}
+}
