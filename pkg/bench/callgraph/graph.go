@@ -1,0 +1,163 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package callgraph
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Graph is who calls whom.
+type Graph struct {
+	// Workloads are in the order of the Deployments that they were read from.
+	Workloads []Workload
+	// services are the selectors of all Services that were read.
+	services map[types.NamespacedName]labels.Selector
+}
+
+// Workload is a Deployment, by the Services that it calls and is called by.
+type Workload struct {
+	// Deployment is the Deployment's name.
+	Deployment types.NamespacedName
+	// Calls are the Services that the pods name, without those that they are
+	// behind themselves. Sorted, each once.
+	Calls []types.NamespacedName
+	// Behind are the Services that the pods are behind. Sorted.
+	Behind []types.NamespacedName
+	// Missing are the addresses that look like a Service's where no such Service
+	// was given, in the order in which they were read.
+	Missing []Address
+
+	selector labels.Selector
+}
+
+// Address is an environment variable of a container that names a Service.
+type Address struct {
+	// Container and Variable say where it stands.
+	Container, Variable string
+	// Service is the one that it names.
+	Service types.NamespacedName
+}
+
+// Read finds who calls whom. A pod calls a Service that one of its containers or
+// init containers names in the value of an environment variable: host:port or a
+// URL, the host being the Service's name alone for one in the pod's own namespace,
+// or name.namespace, with .svc and the cluster's domain or without. A host that
+// cannot be a Service, such as an IP address or a domain of the internet, is passed
+// over; one that could be and is not among services is in Workload.Missing. Values
+// that come from elsewhere (valueFrom, envFrom) cannot be read here.
+//
+// It fails on a Deployment or a Service that is given twice, and on a Deployment
+// whose selector is empty, invalid, or does not select its own pods.
+func Read(deployments []appsv1.Deployment, services []corev1.Service) (*Graph, error) {
+	graph := &Graph{services: map[types.NamespacedName]labels.Selector{}}
+	for i := range services {
+		key := keyOf(&services[i])
+		if _, twice := graph.services[key]; twice {
+			return nil, fmt.Errorf("service %s is given twice", key)
+		}
+		graph.services[key] = serviceSelector(&services[i])
+	}
+	seen := map[types.NamespacedName]bool{}
+	for i := range deployments {
+		workload, err := graph.read(&deployments[i])
+		if err != nil {
+			return nil, fmt.Errorf("deployment %s: %w", keyOf(&deployments[i]), err)
+		}
+		if seen[workload.Deployment] {
+			return nil, fmt.Errorf("deployment %s is given twice", workload.Deployment)
+		}
+		seen[workload.Deployment] = true
+		graph.Workloads = append(graph.Workloads, workload)
+	}
+	return graph, nil
+}
+
+func (g *Graph) read(deployment *appsv1.Deployment) (Workload, error) {
+	workload := Workload{Deployment: keyOf(deployment)}
+	var err error
+	if workload.selector, err = metav1.LabelSelectorAsSelector(deployment.Spec.Selector); err != nil {
+		return Workload{}, fmt.Errorf("spec.selector: %w", err)
+	}
+	// A nil selector becomes one that selects nothing, an empty one selects all.
+	podLabels := labels.Set(deployment.Spec.Template.Labels)
+	if workload.selector.Empty() || !workload.selector.Matches(podLabels) {
+		return Workload{}, fmt.Errorf("spec.selector %q does not select the pods of spec.template.metadata.labels %q", workload.selector, podLabels)
+	}
+	for key, selector := range g.services {
+		if key.Namespace == deployment.Namespace && selector.Matches(podLabels) {
+			workload.Behind = append(workload.Behind, key)
+		}
+	}
+	pod := &deployment.Spec.Template.Spec
+	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+		for _, variable := range container.Env {
+			service, ok := parseAddress(variable.Value, deployment.Namespace)
+			if !ok || slices.Contains(workload.Behind, service) {
+				continue // its own address
+			}
+			if _, known := g.services[service]; !known {
+				workload.Missing = append(workload.Missing, Address{container.Name, variable.Name, service})
+				continue
+			}
+			workload.Calls = append(workload.Calls, service)
+		}
+	}
+	workload.Calls = sorted(workload.Calls)
+	workload.Behind = sorted(workload.Behind)
+	return workload, nil
+}
+
+// Neighbours returns the Services that the pods of a Deployment talk to: those that
+// they call, and those that their callers are behind, the first by name of each
+// caller. Sorted, each once. It fails on a Deployment that was not read.
+func (g *Graph) Neighbours(deployment types.NamespacedName) ([]types.NamespacedName, error) {
+	index := slices.IndexFunc(g.Workloads, func(w Workload) bool { return w.Deployment == deployment })
+	if index < 0 {
+		return nil, fmt.Errorf("deployment %s is not part of the graph", deployment)
+	}
+	own := &g.Workloads[index]
+	neighbours := slices.Clone(own.Calls)
+	for i := range g.Workloads {
+		caller := &g.Workloads[i]
+		// A second Service in front of the same pods would count them twice.
+		if len(caller.Behind) > 0 && overlap(caller.Calls, own.Behind) && !overlap(caller.Behind, neighbours) {
+			neighbours = append(neighbours, caller.Behind[0])
+		}
+	}
+	return sorted(neighbours), nil
+}
+
+func overlap(a, b []types.NamespacedName) bool {
+	return slices.ContainsFunc(a, func(key types.NamespacedName) bool { return slices.Contains(b, key) })
+}
+
+// serviceSelector is what a Service selects: nothing if it has no selector, since
+// others write its endpoints then.
+func serviceSelector(service *corev1.Service) labels.Selector {
+	if len(service.Spec.Selector) == 0 {
+		return labels.Nothing()
+	}
+	return labels.SelectorFromSet(service.Spec.Selector)
+}
+
+func keyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// sorted sorts names and drops those that are there twice.
+func sorted(keys []types.NamespacedName) []types.NamespacedName {
+	slices.SortFunc(keys, func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(keys)
+}
