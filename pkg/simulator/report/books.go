@@ -1,0 +1,220 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// books account for what pods hold of nodes. They are kept from the API objects
+// alone, apart from the engine: a device that was given away twice shows here.
+type books struct {
+	keys     *device.NodeKeys
+	workload *device.Workload // nil if no pod asks for devices
+	views    map[kind]*device.Expected
+
+	nodes  []*account
+	byName map[string]*account
+	held   map[types.UID]holding
+
+	capacity, used totals
+	// idle is what devices have left, in thousandths, and causes the same by what
+	// it is to the workload.
+	idle   int64
+	causes device.Fragmentation
+	// largestDevice is the most memory that a device of the cluster has, in MiB.
+	largestDevice int64
+	// unassigned counts pods that were bound without the devices that they ask for.
+	unassigned int
+}
+
+// totals are amounts over all nodes: milli-CPU, bytes, and thousandths of devices.
+type totals struct {
+	cpuMilli, memory, milli int64
+}
+
+// kind is all that a workload's view of a node depends on.
+type kind struct {
+	model     string
+	memoryMiB int64
+}
+
+// account is one node's.
+type account struct {
+	device *device.Node
+	// state is what is free, if measured is true.
+	state    device.State
+	measured bool
+	cpuFree  int64
+	// handedOut are the devices in use that a device plugin hands out.
+	handedOut int64
+	// touched is whether a pod came to it.
+	touched bool
+
+	idle   int64
+	causes device.Fragmentation
+}
+
+// holding is what a pod holds.
+type holding struct {
+	account          *account
+	cpuMilli, memory int64
+	devices          device.Holding
+	handedOut        int64
+	milli            int64
+}
+
+// newBooks opens an account for each node.
+func newBooks(nodes []*corev1.Node, keys *device.NodeKeys, workload *device.Workload) *books {
+	b := &books{
+		keys: keys, workload: workload, views: map[kind]*device.Expected{},
+		byName: make(map[string]*account, len(nodes)), held: map[types.UID]holding{},
+	}
+	for _, node := range nodes {
+		a := &account{device: device.ParseNode(node, keys), cpuFree: node.Status.Allocatable.Cpu().MilliValue()}
+		switch a.device.Kind {
+		case device.NodeShared:
+			a.state, a.measured = a.device.State(), true
+		case device.NodeDevicePlugin:
+			a.state, a.measured = a.device.PluginState(0)
+		case device.NodeWithoutDevices, device.NodeRefused:
+		}
+		b.nodes = append(b.nodes, a)
+		b.byName[node.Name] = a
+		b.capacity.cpuMilli += a.cpuFree
+		b.capacity.memory += node.Status.Allocatable.Memory().Value()
+		b.capacity.milli += int64(a.device.Devices) * device.MilliPerDevice
+		b.largestDevice = max(b.largestDevice, a.device.MemoryMiB)
+		b.measure(a)
+	}
+	return b
+}
+
+// measure brings the sums up to date with a node that has changed.
+func (b *books) measure(a *account) {
+	if !a.measured {
+		return
+	}
+	b.idle -= a.idle
+	a.idle = a.state.IdleMilli()
+	b.idle += a.idle
+	if b.workload == nil {
+		return
+	}
+	view := kind{model: a.device.Model, memoryMiB: a.device.MemoryMiB}
+	expected, ok := b.views[view]
+	if !ok {
+		expected = b.workload.On(view.model, view.memoryMiB)
+		b.views[view] = expected
+	}
+	causes := expected.Fragmentation(&a.state, a.cpuFree)
+	for cause := range causes {
+		b.causes[cause] += causes[cause] - a.causes[cause]
+	}
+	a.causes = causes
+}
+
+// take books a bound pod, and returns the compute that it was given, in
+// thousandths of a device, and whether some of it is another pod's or does not
+// exist. A pod on a node that is not there holds nothing.
+func (b *books) take(pod *corev1.Pod, d *demand) (milli int64, wrong bool) {
+	a, ok := b.byName[pod.Spec.NodeName]
+	if !ok {
+		return 0, false
+	}
+	h := holding{account: a, cpuMilli: d.cpuMilli, memory: d.memory}
+	switch d.request.Form {
+	case device.FormShares:
+		assignment, err := device.ParseAssignment(pod.Annotations, d.request)
+		if err != nil {
+			// Bound by a profile without GPUDevice, or the annotation is broken.
+			b.unassigned++
+			break
+		}
+		h.devices = assignment.Holding(d.request.Asks)
+		for i := range h.devices {
+			h.milli += h.devices[i].Milli
+		}
+		before := a.state.Overcommitted()
+		a.state.TakeAll(&h.devices)
+		wrong = a.state.Overcommitted() != before
+		for i := a.state.Devices(); i < device.MaxDevices; i++ {
+			wrong = wrong || h.devices[i] != device.Share{}
+		}
+	case device.FormDevicePlugin:
+		h.milli = d.milli(a.device.MemoryMiB)
+		h.handedOut = h.milli / device.MilliPerDevice
+		a.handOut(h.handedOut)
+	case device.FormNone:
+	}
+	a.cpuFree -= h.cpuMilli
+	b.used.cpuMilli += h.cpuMilli
+	b.used.memory += h.memory
+	b.used.milli += h.milli
+	b.held[pod.UID] = h
+	b.measure(a)
+	return h.milli, wrong
+}
+
+// release books a pod that is gone.
+func (b *books) release(uid types.UID) {
+	h, ok := b.held[uid]
+	if !ok {
+		return
+	}
+	delete(b.held, uid)
+	h.account.state.ReleaseAll(&h.devices)
+	if h.handedOut > 0 {
+		h.account.handOut(-h.handedOut)
+	}
+	h.account.cpuFree += h.cpuMilli
+	b.used.cpuMilli -= h.cpuMilli
+	b.used.memory -= h.memory
+	b.used.milli -= h.milli
+	b.measure(h.account)
+}
+
+// handOut counts devices of a device plugin, which alone knows which they are.
+func (a *account) handOut(devices int64) {
+	a.handedOut += devices
+	if a.device.Kind == device.NodeDevicePlugin {
+		a.state, a.measured = a.device.PluginState(a.handedOut)
+	}
+}
+
+// devicesInUse returns how many devices of all nodes somebody holds a part of.
+func (b *books) devicesInUse() int {
+	n := 0
+	for _, a := range b.nodes {
+		n += int(a.handedOut)
+		if a.device.Kind != device.NodeShared {
+			continue
+		}
+		for i := range a.state.Devices() {
+			if a.state.Free(i) != a.state.Capacity() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// nodesTouched returns on how many nodes a pod came to run.
+func (b *books) nodesTouched() int {
+	n := 0
+	for _, a := range b.nodes {
+		if a.touched {
+			n++
+		}
+	}
+	return n
+}
+
+// fragmented returns the part of idle that is of no use to the workload.
+func (b *books) fragmented() float64 {
+	return max(0, b.causes.Total())
+}

@@ -1,0 +1,34 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Event is what became of one pod that arrived.
+type Event struct {
+	// Pod is the pod as it is afterwards: where it was bound, with the annotations
+	// of its Binding.
+	Pod *corev1.Pod
+	// Node is the node that it was bound to; empty if it was not.
+	Node string
+	// Message says why it was not bound; empty if it was.
+	Message string
+	// Victims are pods that were evicted for it.
+	Victims []*corev1.Pod
+}
+
+// Placement is an Event as it is listed.
+type Placement struct {
+	// Pod is namespace/name.
+	Pod string `json:"pod"`
+	// Node is the node that it was bound to; empty if it was not.
+	Node string `json:"node,omitempty"`
+	// Devices is the annotation gpu-assigned: what each container was given. Empty
+	// for a pod that was given none by GPUDevice.
+	Devices string `json:"devices,omitempty"`
+	// Message says why it was not bound; empty if it was.
+	Message string `json:"message,omitempty"`
+}

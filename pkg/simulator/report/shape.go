@@ -1,0 +1,79 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// demand is what a pod asks for.
+type demand struct {
+	// request is what it asks of devices; of FormNone if it asks for none, and if
+	// what it asks for can never be served.
+	request *device.Request
+	// cpuMilli and memory (bytes) are its requests.
+	cpuMilli, memory int64
+}
+
+func demandOf(pod *corev1.Pod, keys *device.NodeKeys) demand {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	request, err := device.ParsePod(pod, keys.PluginResources)
+	if err != nil {
+		request = &device.Request{}
+	}
+	return demand{request: request, cpuMilli: requests.Cpu().MilliValue(), memory: requests.Memory().Value()}
+}
+
+// milli returns the compute that the pod asks for at the busiest point of its
+// life, in thousandths of a device, where devices have memoryMiB each.
+func (d *demand) milli(memoryMiB int64) int64 {
+	var running, peak int64
+	for i := range d.request.Asks {
+		ask := &d.request.Asks[i]
+		share, ok := ask.On(max(1, memoryMiB))
+		if !ok {
+			share.Milli = device.MilliPerDevice // more than a device has
+		}
+		milli := share.Milli * int64(ask.Devices)
+		if ask.Kind == device.Init {
+			peak = max(peak, running+milli)
+			continue
+		}
+		running += milli
+	}
+	return max(peak, running)
+}
+
+// shape is a kind of pod by which failures are told apart.
+type shape int
+
+const (
+	// cpuOnly asks for no device.
+	cpuOnly shape = iota
+	// share asks for a part of a device in at least one container.
+	share
+	// whole asks for whole devices alone.
+	whole
+	shapes = int(iota)
+)
+
+func (d *demand) shape() shape {
+	if d.request.Form == device.FormNone {
+		return cpuOnly
+	}
+	for i := range d.request.Asks {
+		if d.request.Asks[i].Milli < device.MilliPerDevice {
+			return share
+		}
+	}
+	return whole
+}
+
+// constrained reports whether the pod accepts only some devices.
+func (d *demand) constrained() bool {
+	return !d.request.Models.Any() || d.request.MinMemoryMiB > 0
+}

@@ -1,0 +1,152 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteTable writes the report for people: the input, a row for each metric with a
+// column for each profile and, where the pods are those of a cluster, a row for
+// each pod.
+func (r *Report) WriteTable(w io.Writer) error {
+	var out bytes.Buffer
+	r.writeInput(&out)
+	r.writeMetrics(&out)
+	r.writePlacements(&out)
+	for _, note := range r.Notes {
+		fmt.Fprintf(&out, "\nNote: %s", note)
+	}
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(&out)
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+func (r *Report) writeInput(out io.Writer) {
+	c := r.Cluster
+	fmt.Fprintf(out, "Cluster:  %d nodes, %d GPUs, %s CPU, %.1f GiB of memory", c.Nodes, c.Devices, number(float64(c.CPUMilli)/1000), float64(c.MemoryMiB)/1024)
+	if c.BoundPods > 0 {
+		fmt.Fprintf(out, "; %d pods are bound and hold %s GPUs", c.BoundPods, number(c.DevicesInUse))
+	}
+	fmt.Fprintf(out, "\nWorkload: %d pods", r.Workload.Pods)
+	if r.Workload.TargetLoad > 0 {
+		fmt.Fprintf(out, ", brought to ask for %s %% of all GPUs", number(round(100*r.Workload.TargetLoad)))
+	}
+	if seeds := r.Workload.Seeds; len(seeds) == 1 {
+		fmt.Fprintf(out, ", seed %d\n", seeds[0])
+	} else {
+		fmt.Fprintf(out, ", %d seeds (%s)\n", len(seeds), joined(seeds))
+	}
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		fmt.Fprintf(out, "Profile:  %s is %s, scheduler %s, SHA-256 %s", p.Name, p.File.Path, p.SchedulerName, p.File.SHA256)
+		if p.ExpectedWorkload == WorkloadFromOracle {
+			fmt.Fprint(out, ", told the workload in advance")
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out)
+}
+
+func (r *Report) writeMetrics(out io.Writer) {
+	rows := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
+	line := func(title string, cells []string) {
+		// Titles are padded here: every cell is right-aligned, and a title is not.
+		fmt.Fprintf(rows, "%-*s\t%s\t\n", titleWidth(), title, strings.Join(cells, "\t"))
+	}
+	var names []string
+	for i := range r.Profiles {
+		names = append(names, r.Profiles[i].Name)
+	}
+	line("", names)
+	for _, metric := range Metrics() {
+		cells := make([]string, len(r.Profiles))
+		some := false
+		for i := range r.Profiles {
+			statistic, ok := r.Profiles[i].Metrics[metric.Key]
+			some = some || ok && (!metric.rare || statistic.Mean > 0)
+			cells[i] = "-"
+			if ok {
+				cells[i] = statistic.text(strings.HasSuffix(metric.Title, "%"))
+			}
+		}
+		if some {
+			line(metric.Title, cells)
+		}
+	}
+	rows.Flush()
+}
+
+func titleWidth() int {
+	width := 0
+	for _, metric := range Metrics() {
+		width = max(width, len(metric.Title))
+	}
+	return width
+}
+
+// text writes a percentage with two decimals, and an amount with as many as it
+// has, but for a mean of several.
+func (s Statistic) text(percentage bool) string {
+	switch {
+	case s.Runs > 1 && percentage:
+		return fmt.Sprintf("%.2f ± %.2f", s.Mean, s.StandardDeviation)
+	case s.Runs > 1:
+		return fmt.Sprintf("%.1f ± %.1f", s.Mean, s.StandardDeviation)
+	case percentage:
+		return fmt.Sprintf("%.2f", s.Mean)
+	default:
+		return number(s.Mean)
+	}
+}
+
+// writePlacements lists the pods of a cluster, those that were not placed first:
+// they are what was asked about.
+func (r *Report) writePlacements(out io.Writer) {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		if len(p.Placements) == 0 {
+			continue
+		}
+		fmt.Fprintln(out)
+		rows := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		fmt.Fprintf(rows, "%s: POD\tNODE\tDEVICES\tWHY\n", p.Name)
+		for _, placed := range []bool{false, true} {
+			for _, placement := range p.Placements {
+				if (placement.Node != "") != placed {
+					continue
+				}
+				fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", placement.Pod,
+					cmp.Or(placement.Node, "(none)"), cmp.Or(placement.Devices, "-"), cmp.Or(oneLine(placement.Message), "-"))
+			}
+		}
+		rows.Flush()
+	}
+}
+
+// oneLine keeps a message from breaking the table.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// joined writes seeds as they are given on the command line.
+func joined(seeds []int64) string {
+	contiguous := true
+	for i := 1; i < len(seeds); i++ {
+		contiguous = contiguous && seeds[i] == seeds[i-1]+1
+	}
+	if contiguous && len(seeds) > 1 {
+		return fmt.Sprintf("%d..%d", seeds[0], seeds[len(seeds)-1])
+	}
+	parts := make([]string, len(seeds))
+	for i, seed := range seeds {
+		parts[i] = fmt.Sprint(seed)
+	}
+	return strings.Join(parts, ",")
+}
