@@ -4,29 +4,70 @@
 package main
 
 import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-scheduler/berth/hack/demo/verdict"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
 const (
-	// policyNamespace has the pods of policy.yaml, shopNamespace the shop.
+	// policyNamespace has the pods of policy.yaml, gpuNamespace those of gpu.yaml,
+	// shopNamespace the shop.
 	policyNamespace = "policy"
+	gpuNamespace    = "gpu"
 	shopNamespace   = "shop"
-	// stuckPod is the pod of policy.yaml that no node may take.
-	stuckPod = "gpu-in-zone-c"
+	// stuckPod is the pod of policy.yaml that no node may take, tooLargePod that of
+	// gpu.yaml.
+	stuckPod    = "gpu-in-zone-c"
+	tooLargePod = "too-large"
 	// ruleLabel is what the rule of config/berth-scheduler/labelpresence.yaml
 	// requires of a node. The verdict is told here and does not read that file:
 	// it is a second opinion.
 	ruleLabel = "selectable"
 )
 
+// namespaces are those of the demo's pods.
+var namespaces = []string{policyNamespace, gpuNamespace, shopNamespace}
+
+// pending are the pods that must find no node.
+var pending = []verdict.Pending{
+	{Namespace: policyNamespace, Name: stuckPod, Cause: ruleLabel},
+	{Namespace: gpuNamespace, Name: tooLargePod, Cause: names.GPUMemoryResource},
+}
+
+// isPending reports whether pod is one of those.
+func isPending(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pending, func(p verdict.Pending) bool { return p.Namespace == pod.Namespace && p.Name == pod.Name })
+}
+
+// The labels in which GPU feature discovery describes the devices of a node.
+const (
+	countLabel  = "nvidia.com/gpu.count"
+	memoryLabel = "nvidia.com/gpu.memory"
+	modelLabel  = "nvidia.com/gpu.product"
+)
+
 // declaration says what the demo's pods are held against.
 func declaration() *verdict.Declaration {
 	declared := &verdict.Declaration{
-		Namespaces: []string{policyNamespace, shopNamespace},
-		Pending:    []verdict.Pending{{Namespace: policyNamespace, Name: stuckPod, Label: ruleLabel}},
+		Namespaces: namespaces,
+		Pending:    pending,
+		GPU: &verdict.GPU{
+			MilliResource:    names.GPUMilliResource,
+			MemoryResource:   names.GPUMemoryResource,
+			ModelAnnotation:  names.GPUModelAnnotation,
+			RecordAnnotation: names.GPUAssignedAnnotation,
+			DevicesPrefix:    names.GPUDevicesAnnotationPrefix,
+			SharingLabel:     names.GPUSharingLabel,
+			CountLabel:       countLabel,
+			MemoryLabel:      memoryLabel,
+			ModelLabel:       modelLabel,
+			Unknown:          []string{names.GPUMinMemoryAnnotation, names.GPUCordonedAnnotation, names.GPUUUIDsAnnotation},
+		},
 	}
-	for _, name := range schedulerNames {
+	for _, name := range allSchedulerNames {
 		scheduler := verdict.Scheduler{Name: name}
 		if name == names.Scheduler {
 			scheduler.NodeLabels = []string{ruleLabel}

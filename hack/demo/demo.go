@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-scheduler/berth/hack/demo/verdict"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
 // errViolations is returned when the verdict is not a good one. The verdict has
@@ -106,6 +108,7 @@ func (d *demo) show(ctx context.Context, fail func(error)) (*verdict.Result, err
 	result := verdict.Judge(cluster, declaration())
 	d.step("verdict")
 	printNodes(d.out, cluster)
+	printDevices(d.out, result.Devices)
 	printVerdict(d.out, cluster, result)
 	return result, nil
 }
@@ -174,13 +177,14 @@ Left running, in %s (kubeconfigs, logs). From the checkout:
   export KUBECONFIG=%s
   bin/kubectl get nodes -L topology.kubernetes.io/zone,selectable,device
   bin/kubectl get pods -A -o wide
+  bin/kubectl get pods -n %s -o custom-columns='POD:.metadata.name,NODE:.spec.nodeName,DEVICES:.metadata.annotations.%s'
   bin/kubectl describe pod -n %s %s    # pending: no node fits its scheduler's rule
   bin/kubectl label node c2 %s=true           # now one does
 
 Stop everything and remove the folder:
 
   %s
-`, d.dir, d.path(adminKubeconfig), policyNamespace, stuckPod, ruleLabel, d.stopCommand())
+`, d.dir, d.path(adminKubeconfig), gpuNamespace, strings.ReplaceAll(names.GPUAssignedAnnotation, ".", `\.`), policyNamespace, stuckPod, ruleLabel, d.stopCommand())
 }
 
 // stopCommand returns what to type, in the checkout, to stop a demo that was left

@@ -33,7 +33,7 @@ type options struct {
 	keep bool
 	// keptDir is the folder of a demo that is left running, absolute.
 	keptDir string
-	// breakRule plants a pod where its scheduler's rules do not allow it.
+	// breakRule plants pods where their schedulers' rules do not allow them.
 	breakRule bool
 	// stop ends what an earlier run with keep left running, and does nothing else.
 	stop bool
@@ -60,7 +60,7 @@ func parseOptions(args []string, getenv func(string) string, usage io.Writer) (*
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the caller prints the error
 	flags.BoolVar(&opts.keep, "keep", keep, "leave cluster and schedulers running (environment: KEEP=1)")
-	flags.BoolVar(&opts.breakRule, "break", breakRule, "plant a violation, which the verdict must find (environment: DEMO_BREAK=1)")
+	flags.BoolVar(&opts.breakRule, "break", breakRule, "plant violations, which the verdict must find (environment: DEMO_BREAK=1)")
 	flags.BoolVar(&opts.stop, "stop", false, "stop what an earlier run with --keep left running")
 	flags.StringVar(&opts.keptDir, "dir", "", fmt.Sprintf("folder of a demo that is left running (default: %s in the checkout)", defaultKeptDir))
 	flags.StringVar(&opts.shop, "shop", "", fmt.Sprintf("file of Deployments and Services to place, or %q for the demo's own (default: %s if it exists, else %[1]s)", sampleShop, sharedShop))

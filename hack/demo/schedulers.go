@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,6 +39,19 @@ const schedulerPatience = 90 * time.Second
 // schedulerNames are the spec.schedulerName values that the demo deals out, in
 // this order.
 var schedulerNames = []string{corev1.DefaultSchedulerName, names.Scheduler, names.RandomScheduler}
+
+// gpuScheduler is the schedulerName of berth-scheduler's second profile, the one
+// for shares of devices.
+const gpuScheduler = "berth-gpu"
+
+// allSchedulerNames are those and gpuScheduler, to which no Deployment is dealt.
+var allSchedulerNames = append(slices.Clone(schedulerNames), gpuScheduler)
+
+// The shipped files with berth-scheduler's profiles, below the checkout.
+var (
+	ruleConfig = filepath.Join("config", "berth-scheduler", "labelpresence.yaml")
+	gpuConfig  = filepath.Join("config", "berth-scheduler", "gpu.yaml")
+)
 
 // scheduler is how one of them is started and recognised.
 type scheduler struct {
@@ -72,8 +86,8 @@ func (d *demo) schedulers() []scheduler {
 			leaseNamespace: names.Namespace, leaseName: names.Scheduler,
 			scheme: "https",
 			arguments: func(port int, kubeconfig string) ([]string, error) {
-				profile, err := d.profile(kubeconfig)
-				return append(secureServing(port, kubeconfig), "--config="+profile), err
+				config, err := d.configuration(kubeconfig)
+				return append(secureServing(port, kubeconfig), "--config="+config), err
 			},
 		},
 		{
@@ -104,35 +118,63 @@ func secureServing(port int, kubeconfig string) []string {
 	}
 }
 
-// profile writes the shipped profile with the rule, completed with the
-// kubeconfig to use, which is the one thing that --config takes from no flag.
-func (d *demo) profile(kubeconfig string) (string, error) {
-	source := filepath.Join(d.root, "config", "berth-scheduler", "labelpresence.yaml")
-	content, err := os.ReadFile(source)
+// configuration writes what berth-scheduler runs with: the shipped file with the
+// rule, the profile of the one for devices as a second profile of the same process,
+// and the kubeconfig to use, which is the one thing that --config takes from no
+// flag. Both files name their profile berth-scheduler, so the second is renamed.
+func (d *demo) configuration(kubeconfig string) (string, error) {
+	config, profiles, err := d.readConfig(ruleConfig)
 	if err != nil {
-		return "", fmt.Errorf("reading berth-scheduler's profile: %w", err)
+		return "", err
 	}
-	config := map[string]any{}
-	if err := yaml.Unmarshal(content, &config); err != nil {
-		return "", fmt.Errorf("reading %s: %w", source, err)
+	_, gpuProfiles, err := d.readConfig(gpuConfig)
+	if err != nil {
+		return "", err
 	}
+	if len(gpuProfiles) != 1 {
+		return "", fmt.Errorf("%s has %d profiles, and one is needed", gpuConfig, len(gpuProfiles))
+	}
+	gpuProfile, ok := gpuProfiles[0].(map[string]any)
+	if !ok {
+		return "", fmt.Errorf("%s: profiles[0] is no mapping", gpuConfig)
+	}
+	gpuProfile["schedulerName"] = gpuScheduler
+	config["profiles"] = append(profiles, gpuProfile)
 	if err := unstructured.SetNestedField(config, kubeconfig, "clientConnection", "kubeconfig"); err != nil {
-		return "", fmt.Errorf("%s: %w", source, err)
+		return "", fmt.Errorf("%s: %w", ruleConfig, err)
 	}
-	if content, err = yaml.Marshal(config); err != nil {
-		return "", fmt.Errorf("writing berth-scheduler's profile: %w", err)
+	content, err := yaml.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("writing berth-scheduler's configuration: %w", err)
 	}
 	target := d.path("berth-scheduler.yaml")
 	if err := os.WriteFile(target, content, 0o600); err != nil {
-		return "", fmt.Errorf("writing berth-scheduler's profile: %w", err)
+		return "", fmt.Errorf("writing berth-scheduler's configuration: %w", err)
 	}
 	return target, nil
+}
+
+// readConfig reads a configuration of the checkout, and its profiles.
+func (d *demo) readConfig(file string) (config map[string]any, profiles []any, err error) {
+	content, err := os.ReadFile(filepath.Join(d.root, file))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading a configuration of berth-scheduler: %w", err)
+	}
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	profiles, _, err = unstructured.NestedSlice(config, "profiles")
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return config, profiles, nil
 }
 
 // startSchedulers starts the three, each with its own credential, and waits
 // until each is ready and leads.
 func (d *demo) startSchedulers(ctx context.Context, fail func(error)) error {
-	d.step("starting %s, %s (config/berth-scheduler/labelpresence.yaml) and %s, each with a credential of its own", stockBinary, berthBinary, randomBinary)
+	d.step("starting %s, %s (%s, and the profile of %s as %s) and %s, each with a credential of its own",
+		stockBinary, berthBinary, ruleConfig, gpuConfig, gpuScheduler, randomBinary)
 	type running struct {
 		scheduler
 		process *process

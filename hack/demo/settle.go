@@ -80,7 +80,7 @@ func (d *demo) observe(ctx context.Context) (*verdict.Cluster, error) {
 		return nil, fmt.Errorf("listing deployments: %w", err)
 	}
 	cluster := &verdict.Cluster{Nodes: nodes.Items, Pods: pods.Items, Deployments: deployments.Items}
-	for _, namespace := range []string{policyNamespace, shopNamespace} {
+	for _, namespace := range namespaces {
 		events, err := d.client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("listing events: %w", err)
@@ -100,13 +100,12 @@ func unsettled(cluster *verdict.Cluster) []string {
 			open = append(open, fmt.Sprintf("deployment %s has %d of %d pods", cluster.Deployments[i].Name, status.Replicas, want))
 		}
 	}
-	stuck := func(pod *corev1.Pod) bool { return pod.Namespace == policyNamespace && pod.Name == stuckPod }
 	for i := range cluster.Pods {
 		pod := &cluster.Pods[i]
 		switch {
 		case pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodRunning:
 			open = append(open, fmt.Sprintf("pod %s/%s is on node %s and %s", pod.Namespace, pod.Name, pod.Spec.NodeName, pod.Status.Phase))
-		case pod.Spec.NodeName == "" && (!stuck(pod) || !refused(pod)):
+		case pod.Spec.NodeName == "" && (!isPending(pod) || !refused(pod)):
 			open = append(open, fmt.Sprintf("pod %s/%s is neither placed nor refused", pod.Namespace, pod.Name))
 		}
 	}

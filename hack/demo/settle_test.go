@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +142,7 @@ func TestObserveUntilInterrupted(t *testing.T) {
 		cancel()
 		return nil, ctx.Err()
 	}
-	if got, err := newDemo(&options{}, &bytes.Buffer{}).observeUntil(ctx, time.Hour, observe, untold); err != context.Canceled || got != nil {
+	if got, err := newDemo(&options{}, &bytes.Buffer{}).observeUntil(ctx, time.Hour, observe, untold); !errors.Is(err, context.Canceled) || got != nil {
 		t.Errorf("got %v, %v; want %v", got, err, context.Canceled)
 	}
 }

@@ -28,7 +28,7 @@ func printNodes(out io.Writer, cluster *verdict.Cluster) {
 		header = append(header, strings.ToUpper(key))
 	}
 	header = append(header, "TAINTS")
-	header = append(header, schedulerNames...)
+	header = append(header, allSchedulerNames...)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
 	for i := range cluster.Nodes {
 		node := &cluster.Nodes[i]
@@ -41,7 +41,7 @@ func printNodes(out io.Writer, cluster *verdict.Cluster) {
 			taints = append(taints, node.Spec.Taints[k].ToString())
 		}
 		row = append(row, cmp.Or(strings.Join(taints, ","), "-"))
-		for _, name := range schedulerNames {
+		for _, name := range allSchedulerNames {
 			row = append(row, strconv.Itoa(podsOn(cluster, node.Name, name)))
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
@@ -71,6 +71,29 @@ func podsOn(cluster *verdict.Cluster, node, scheduler string) int {
 		}
 	}
 	return count
+}
+
+// printDevices prints a row for each device of the shared nodes, with what the
+// annotations of the pods say that they hold of it.
+func printDevices(out io.Writer, devices []verdict.Device) {
+	fmt.Fprintln(out, "\nThe devices of the shared nodes, and who holds what of them, as the pods' annotations say:")
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NODE\tMODEL\tDEVICE\tFREE\tHELD BY")
+	for i := range devices {
+		device := &devices[i]
+		var holders []string
+		for _, h := range device.Holders {
+			holders = append(holders, fmt.Sprintf("%s/%s %s (%s)", h.Namespace, h.Pod, h.Container, share(h.Milli, h.MemoryMiB)))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", device.Node, device.Model, device.Index,
+			share(device.FreeMilli(), device.FreeMiB()), cmp.Or(strings.Join(holders, ", "), "-"))
+	}
+	_ = w.Flush() // nobody is left to tell about a failure
+}
+
+// share writes an amount of a device: thousandths and memory.
+func share(milli, memoryMiB int64) string {
+	return fmt.Sprintf("%dm %dMi", milli, memoryMiB)
 }
 
 // printVerdict prints a row for each pod, then what is wrong, then the sum. What

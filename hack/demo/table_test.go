@@ -28,6 +28,7 @@ func tableCluster() *verdict.Cluster {
 			{Spec: corev1.PodSpec{SchedulerName: "berth-scheduler", NodeName: "n1"}},
 			{Spec: corev1.PodSpec{SchedulerName: "random-scheduler", NodeName: "n2"}},
 			{Spec: corev1.PodSpec{SchedulerName: "random-scheduler"}},
+			{Spec: corev1.PodSpec{SchedulerName: "berth-gpu", NodeName: "n1"}},
 		},
 	}
 }
@@ -48,9 +49,31 @@ func TestPrintNodes(t *testing.T) {
 	want := []string{
 		"",
 		"The nodes, and how many pods each scheduler put there:",
-		"NODE ZONE SELECTABLE DEVICE TAINTS default-scheduler berth-scheduler random-scheduler",
-		"n1 a yes gpu - 0 2 0",
-		"n2 - - - old:NoSchedule 0 0 1",
+		"NODE ZONE SELECTABLE DEVICE TAINTS default-scheduler berth-scheduler random-scheduler berth-gpu",
+		"n1 a yes gpu - 0 2 0 1",
+		"n2 - - - old:NoSchedule 0 0 1 0",
+	}
+	if diff := cmp.Diff(want, squeeze(out.String())); diff != "" {
+		t.Errorf("unexpected table (-want,+got):\n%s", diff)
+	}
+}
+
+// Each device has what is free of it, and its holders with what they hold.
+func TestPrintDevices(t *testing.T) {
+	var out strings.Builder
+	printDevices(&out, []verdict.Device{
+		{Node: "n1", Model: "Tesla-T4", Index: 0, MemoryMiB: 15360, Holders: []verdict.Holder{
+			{Namespace: "gpu", Pod: "half", Container: "main", Milli: 500, MemoryMiB: 7680},
+			{Namespace: "gpu", Pod: "pair", Container: "side", Milli: 600, MemoryMiB: 1024},
+		}},
+		{Node: "n1", Model: "Tesla-T4", Index: 1, MemoryMiB: 15360},
+	})
+	want := []string{
+		"",
+		"The devices of the shared nodes, and who holds what of them, as the pods' annotations say:",
+		"NODE MODEL DEVICE FREE HELD BY",
+		"n1 Tesla-T4 0 -100m 6656Mi gpu/half main (500m 7680Mi), gpu/pair side (600m 1024Mi)",
+		"n1 Tesla-T4 1 1000m 15360Mi -",
 	}
 	if diff := cmp.Diff(want, squeeze(out.String())); diff != "" {
 		t.Errorf("unexpected table (-want,+got):\n%s", diff)

@@ -23,20 +23,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-
-	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
-
-// plantedPod is the pod that DEMO_BREAK plants.
-const plantedPod = "planted"
 
 // namespacePatience is how long the controller-manager may take to give a new
 // namespace its default ServiceAccount.
 const namespacePatience = time.Minute
 
-// applyWorkloads applies the policy example and the shop.
+// applyWorkloads applies the policy example, the pods with shares of devices, and
+// the shop.
 func (d *demo) applyWorkloads(ctx context.Context) error {
-	for _, namespace := range []string{policyNamespace, shopNamespace} {
+	for _, namespace := range namespaces {
 		if err := d.createNamespace(ctx, namespace); err != nil {
 			return err
 		}
@@ -45,10 +41,15 @@ func (d *demo) applyWorkloads(ctx context.Context) error {
 		if err := d.plant(ctx); err != nil {
 			return err
 		}
+		if err := d.plantShares(ctx); err != nil {
+			return err
+		}
 	}
-	d.step("applying the policy example (hack/demo/policy.yaml)")
-	if err := d.kubectl(ctx, nil, "apply", "--server-side", "-f", filepath.Join(d.root, "hack", "demo", "policy.yaml")); err != nil {
-		return err
+	d.step("applying the policy example (hack/demo/policy.yaml) and pods with shares of GPUs (hack/demo/gpu.yaml)")
+	for _, file := range []string{"policy.yaml", "gpu.yaml"} {
+		if err := d.kubectl(ctx, nil, "apply", "--server-side", "-f", filepath.Join(d.root, "hack", "demo", file)); err != nil {
+			return err
+		}
 	}
 	content, err := os.ReadFile(d.shop)
 	if err != nil {
@@ -169,31 +170,4 @@ func decode(content []byte) ([]*unstructured.Unstructured, error) {
 			objects = append(objects, object)
 		}
 	}
-}
-
-// plant creates a pod of berth-scheduler that has its node from the start: one
-// without the label that berth-scheduler's rule requires.
-func (d *demo) plant(ctx context.Context) error {
-	nodes, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "!" + ruleLabel})
-	if err != nil {
-		return fmt.Errorf("listing nodes: %w", err)
-	}
-	free := slices.IndexFunc(nodes.Items, func(node corev1.Node) bool { return len(node.Spec.Taints) == 0 })
-	if free < 0 {
-		return fmt.Errorf("DEMO_BREAK: every node carries label %q or a taint, so there is none to break the rule with", ruleLabel)
-	}
-	node := nodes.Items[free].Name
-	d.step("DEMO_BREAK: planting pod %s/%s of %s on node %s, which lacks label %q", policyNamespace, plantedPod, names.Scheduler, node, ruleLabel)
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: policyNamespace, Name: plantedPod},
-		Spec: corev1.PodSpec{
-			SchedulerName: names.Scheduler,
-			NodeName:      node,
-			Containers:    []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10"}},
-		},
-	}
-	if _, err := d.client.CoreV1().Pods(policyNamespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("planting a pod: %w", err)
-	}
-	return nil
 }

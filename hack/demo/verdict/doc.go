@@ -9,7 +9,10 @@
 // lists nodes, pods, deployments and events, declares in a few words what each
 // schedulerName promises, and gets one judgement a pod.
 //
+// Shares of devices are counted up from the annotations of the pods, each device
+// for itself, and held against what the pods ask for and the nodes say they have.
+//
 // What it cannot judge it does not pass: a pod with a constraint that this
-// package does not know (required affinity, a volume claim, ...) violates, with
-// the field's name.
+// package does not know (required affinity, a volume claim, an init container with
+// a share, ...) violates, with the field's name.
 package verdict

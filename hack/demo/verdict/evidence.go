@@ -83,30 +83,30 @@ func (e evidence) placedByOwn(pod *corev1.Pod) []string {
 }
 
 // refusedFor returns a violation unless both the condition of pod and an event
-// of its own scheduler say that it cannot be placed and name label.
-func (e evidence) refusedFor(pod *corev1.Pod, label string) []string {
+// of its own scheduler say that it cannot be placed and name cause.
+func (e evidence) refusedFor(pod *corev1.Pod, cause string) []string {
 	var violations []string
 	condition := podScheduled(pod)
 	switch {
 	case condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason != corev1.PodReasonUnschedulable:
 		violations = append(violations, fmt.Sprintf("has no condition %s=False with reason %s", corev1.PodScheduled, corev1.PodReasonUnschedulable))
-	case !names(condition.Message, label):
-		violations = append(violations, fmt.Sprintf("its condition does not name label %q: %s", label, condition.Message))
+	case !names(condition.Message, cause):
+		violations = append(violations, fmt.Sprintf("its condition does not name %q: %s", cause, condition.Message))
 	}
 	named := slices.ContainsFunc(e.with(pod, reasonFailedScheduling), func(event *eventsv1.Event) bool {
-		return reporter(event) == pod.Spec.SchedulerName && names(event.Note, label)
+		return reporter(event) == pod.Spec.SchedulerName && names(event.Note, cause)
 	})
 	if !named {
-		violations = append(violations, fmt.Sprintf("has no event %s from %s that names label %q", reasonFailedScheduling, pod.Spec.SchedulerName, label))
+		violations = append(violations, fmt.Sprintf("has no event %s from %s that names %q", reasonFailedScheduling, pod.Spec.SchedulerName, cause))
 	}
 	return violations
 }
 
-// names reports whether message holds label as a word of its own: "selectable" is
+// names reports whether message holds cause as a word of its own: "selectable" is
 // not in "unselectable".
-func names(message, label string) bool {
+func names(message, cause string) bool {
 	for _, word := range strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" ,;:(){}[]\"'`", r) }) {
-		if strings.TrimSuffix(word, ".") == label {
+		if strings.TrimSuffix(word, ".") == cause {
 			return true
 		}
 	}

@@ -4,7 +4,6 @@
 package verdict
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,10 +31,7 @@ func (j *judge) missing() []string {
 			violations = append(violations, fmt.Sprintf("no pod has schedulerName %q, so nothing shows what it does", name))
 		}
 	}
-	byName := func(a, b podKey) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(j.pending), byName) {
+	for _, key := range slices.SortedFunc(maps.Keys(j.pending), podKey.compare) {
 		if !exists[key] {
 			violations = append(violations, fmt.Sprintf("pod %s, which must be pending, does not exist", key))
 		}

@@ -32,8 +32,9 @@ func (o overcommit) concerns(pod *corev1.Pod) bool {
 
 // overcommits returns, by node, the resources that the pods bound to it request
 // more of than the node has allocatable, in the order of their names. Pods that
-// have run to their end hold nothing any more.
-func overcommits(nodes []corev1.Node, pods []corev1.Pod) map[string][]overcommit {
+// have run to their end hold nothing any more. Resources that are counted
+// elsewhere are left out.
+func overcommits(nodes []corev1.Node, pods []corev1.Pod, elsewhere []corev1.ResourceName) map[string][]overcommit {
 	requested := make(map[string]corev1.ResourceList, len(nodes))
 	for i := range pods {
 		pod := &pods[i]
@@ -56,6 +57,9 @@ func overcommits(nodes []corev1.Node, pods []corev1.Pod) map[string][]overcommit
 		node := &nodes[i]
 		sum := requested[node.Name]
 		for _, name := range slices.Sorted(maps.Keys(sum)) {
+			if slices.Contains(elsewhere, name) {
+				continue
+			}
 			// A resource that the node does not list is one that it has none of.
 			if has := node.Status.Allocatable[name]; has.Cmp(sum[name]) < 0 {
 				found[node.Name] = append(found[node.Name], overcommit{node.Name, name, sum[name], has})

@@ -35,6 +35,9 @@ type Declaration struct {
 	Schedulers []Scheduler
 	// Pending are the pods that must find no node. All others must have one.
 	Pending []Pending
+	// GPU has pods, of whatever scheduler, held to the devices of their nodes too.
+	// Without it, a share is a resource like any other.
+	GPU *GPU
 }
 
 // Scheduler declares the rules of one schedulerName. Every scheduler is held to
@@ -51,16 +54,20 @@ type Scheduler struct {
 // Pending declares a pod that no node may take.
 type Pending struct {
 	Namespace, Name string
-	// Label is the label key that the pod's condition and its event must name.
-	Label string
+	// Cause is what the pod's condition and its event must both name, as a word: the
+	// key of a label, or a resource.
+	Cause string
 }
 
 // Result is the verdict.
 type Result struct {
 	// Pods has one judgement for each judged pod, by namespace and name.
 	Pods []Pod
-	// Violations are those of no pod that exists: a missing replica, a scheduler
-	// that nothing was given to, a pod that should be pending and is not there.
+	// Devices are those of all shared nodes, by node and index.
+	Devices []Device
+	// Violations are those of no single judged pod: a missing replica, a scheduler
+	// that nothing was given to, a pod that should be pending and is not there, a
+	// device of which more is held than it has.
 	Violations []string
 }
 
@@ -87,12 +94,12 @@ func (r *Result) OK() bool {
 // same arguments give the same result.
 func Judge(cluster *Cluster, declared *Declaration) *Result {
 	j := newJudge(cluster, declared)
-	result := &Result{Violations: j.missing()}
+	result := &Result{Violations: append(j.missing(), j.deviceViolations()...), Devices: j.stock.all()}
 	for _, pod := range j.pods {
 		result.Pods = append(result.Pods, j.pod(pod))
 	}
 	slices.SortFunc(result.Pods, func(a, b Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return podKey{a.Namespace, a.Name}.compare(podKey{b.Namespace, b.Name})
 	})
 	return result
 }
@@ -105,6 +112,8 @@ type judge struct {
 	schedulers map[string]*Scheduler
 	pending    map[podKey]*Pending
 	overfull   map[string][]overcommit // by node name
+	gpu        *GPU
+	stock      *stock
 	evidence   evidence
 }
 
@@ -113,13 +122,19 @@ type podKey struct{ namespace, name string }
 
 func (k podKey) String() string { return k.namespace + "/" + k.name }
 
+func (k podKey) compare(other podKey) int {
+	return cmp.Or(cmp.Compare(k.namespace, other.namespace), cmp.Compare(k.name, other.name))
+}
+
 func newJudge(cluster *Cluster, declared *Declaration) *judge {
 	j := &judge{
 		cluster:    cluster,
 		nodes:      make(map[string]*corev1.Node, len(cluster.Nodes)),
 		schedulers: make(map[string]*Scheduler, len(declared.Schedulers)),
 		pending:    make(map[podKey]*Pending, len(declared.Pending)),
-		overfull:   overcommits(cluster.Nodes, cluster.Pods),
+		overfull:   overcommits(cluster.Nodes, cluster.Pods, declared.GPU.resources()),
+		gpu:        declared.GPU,
+		stock:      takeStock(declared.GPU, cluster.Nodes, cluster.Pods),
 		evidence:   gather(cluster.Events),
 	}
 	for i := range cluster.Nodes {
@@ -173,7 +188,12 @@ func (j *judge) placed(pod *corev1.Pod, scheduler *Scheduler) []string {
 	if !exists {
 		return append(violations, fmt.Sprintf("its node %q does not exist", pod.Spec.NodeName))
 	}
-	violations = append(violations, refusals(scheduler, pod, node)...)
+	violations = append(violations, j.refusals(scheduler, pod, node)...)
+	for _, violation := range j.stock.broken[podKey{pod.Namespace, pod.Name}] {
+		if !slices.Contains(violations, violation) {
+			violations = append(violations, violation)
+		}
+	}
 	for _, over := range j.overfull[node.Name] {
 		if over.concerns(pod) {
 			violations = append(violations, over.String())
@@ -192,9 +212,14 @@ func (j *judge) waiting(pod *corev1.Pod, scheduler *Scheduler) []string {
 	for i := range j.cluster.Nodes {
 		// A declaration that is wrong about the rules would let a scheduler pass
 		// that refuses every node, so the rules are asked as well.
-		if node := &j.cluster.Nodes[i]; len(refusals(scheduler, pod, node)) == 0 {
+		if node := &j.cluster.Nodes[i]; len(j.refusals(scheduler, pod, node)) == 0 {
 			violations = append(violations, fmt.Sprintf("has no node, although node %q satisfies every rule", node.Name))
 		}
 	}
-	return append(violations, j.evidence.refusedFor(pod, declared.Label)...)
+	return append(violations, j.evidence.refusedFor(pod, declared.Cause)...)
+}
+
+// refusals returns every rule that keeps pod off node, whatever else runs there.
+func (j *judge) refusals(scheduler *Scheduler, pod *corev1.Pod, node *corev1.Node) []string {
+	return append(refusals(scheduler, pod, node), j.gpu.refusals(pod, node)...)
 }

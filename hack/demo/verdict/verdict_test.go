@@ -41,7 +41,7 @@ func scene() (*Cluster, *Declaration) {
 	declared := &Declaration{
 		Namespaces: []string{"shop"},
 		Schedulers: []Scheduler{{Name: "easygoing"}, {Name: "picky", NodeLabels: []string{"chosen"}}},
-		Pending:    []Pending{{Namespace: "shop", Name: "stuck", Label: "chosen"}},
+		Pending:    []Pending{{Namespace: "shop", Name: "stuck", Cause: "chosen"}},
 	}
 	return cluster, declared
 }
@@ -304,21 +304,21 @@ func TestJudgeViolations(t *testing.T) {
 			change: func(c *Cluster, _ *Declaration) {
 				c.Pods[2].Status.Conditions[0].Message = "4 node(s) are unchosen"
 			},
-			want: map[string][]string{"stuck": {`its condition does not name label "chosen": 4 node(s) are unchosen`}},
+			want: map[string][]string{"stuck": {`its condition does not name "chosen": 4 node(s) are unchosen`}},
 		},
 		{
 			name: "event names no label",
 			change: func(c *Cluster, _ *Declaration) {
 				c.Events[2].Note = "4 node(s) are unchosen"
 			},
-			want: map[string][]string{"stuck": {`has no event FailedScheduling from picky that names label "chosen"`}},
+			want: map[string][]string{"stuck": {`has no event FailedScheduling from picky that names "chosen"`}},
 		},
 		{
 			name: "event that names the label is another scheduler's",
 			change: func(c *Cluster, _ *Declaration) {
 				c.Events[2].ReportingController = "easygoing"
 			},
-			want: map[string][]string{"stuck": {`has no event FailedScheduling from picky that names label "chosen"`}},
+			want: map[string][]string{"stuck": {`has no event FailedScheduling from picky that names "chosen"`}},
 		},
 		{
 			name: "pod of a scheduler that nobody declared",

@@ -117,6 +117,19 @@ func processesWith(t *testing.T, text string) []string {
 	return found
 }
 
+// deviceRow is one line of the demo's table of devices.
+type deviceRow struct{ node, model, device, free, holders string }
+
+// devices returns the rows of the table of devices.
+func devices(t *testing.T, output string) []deviceRow {
+	t.Helper()
+	var rows []deviceRow
+	for _, cells := range cellsBelow(t, output, "NODE     MODEL ", 5) {
+		rows = append(rows, deviceRow{cells[0], cells[1], cells[2], cells[3], cells[4]})
+	}
+	return rows
+}
+
 // row is one line of the demo's table of pods.
 type row struct{ pod, scheduler, node, verdict, why string }
 
@@ -126,11 +139,22 @@ var columns = regexp.MustCompile(` {3,}`)
 // table returns the rows of the table of pods, by pod.
 func table(t *testing.T, output string) map[string]row {
 	t.Helper()
-	_, rest, found := strings.Cut(output, "\nPOD ")
-	if !found {
-		t.Fatalf("no table of pods in the output:\n%s", output)
-	}
 	rows := map[string]row{}
+	for _, cells := range cellsBelow(t, output, "POD ", 5) {
+		rows[cells[0]] = row{cells[0], cells[1], cells[2], cells[3], cells[4]}
+	}
+	return rows
+}
+
+// cellsBelow returns the rows of the table whose header begins with a text, each
+// with n cells.
+func cellsBelow(t *testing.T, output, header string, n int) [][]string {
+	t.Helper()
+	_, rest, found := strings.Cut(output, "\n"+header)
+	if !found {
+		t.Fatalf("no table with the header %q in the output:\n%s", header, output)
+	}
+	var rows [][]string
 	for i, line := range strings.Split(rest, "\n") {
 		if i == 0 {
 			continue // the rest of the header
@@ -138,11 +162,11 @@ func table(t *testing.T, output string) map[string]row {
 		if line == "" {
 			break
 		}
-		cells := columns.Split(line, 5)
-		if len(cells) != 5 {
+		cells := columns.Split(line, n)
+		if len(cells) != n {
 			t.Fatalf("a row with %d cells: %q", len(cells), line)
 		}
-		rows[cells[0]] = row{cells[0], cells[1], cells[2], cells[3], cells[4]}
+		rows = append(rows, cells)
 	}
 	return rows
 }
@@ -179,8 +203,60 @@ func checkPolicy(t *testing.T, rows map[string]row) {
 	}
 	got := rows["policy/gpu-in-zone-c"]
 	if got.scheduler != "berth-scheduler" || got.node != "(pending)" || got.verdict != "ok" ||
-		!strings.HasPrefix(got.why, "FailedScheduling (berth-scheduler): 0/9 nodes are available: ") || !strings.Contains(got.why, `"selectable"`) {
+		!strings.HasPrefix(got.why, "FailedScheduling (berth-scheduler): 0/12 nodes are available: ") || !strings.Contains(got.why, `"selectable"`) {
 		t.Errorf("policy/gpu-in-zone-c: got %+v, want it pending with an event that names the label", got)
+	}
+}
+
+// checkDevices checks that the devices of hack/demo/nodes.yaml are all there, and
+// that each container of hack/demo/gpu.yaml holds what it asks for. Where it holds
+// it is up to the scheduler, and whether a device has it up to the verdict.
+func checkDevices(t *testing.T, output string, rows map[string]row) {
+	t.Helper()
+	const t4, a100 = "Tesla-T4", "NVIDIA-A100-SXM4-40GB"
+	want := []deviceRow{{node: "a100-1", model: a100, device: "0"}, {node: "a100-1", model: a100, device: "1"}, {node: "a100-1", model: a100, device: "2"}, {node: "a100-1", model: a100, device: "3"}}
+	want = append(want, deviceRow{node: "t4-1", model: t4, device: "0"}, deviceRow{node: "t4-1", model: t4, device: "1"})
+	want = append(want, deviceRow{node: "t4-2", model: t4, device: "0"}, deviceRow{node: "t4-2", model: t4, device: "1"})
+	got := devices(t, output)
+	shares := map[string][]string{} // by container, of each of its devices
+	for i := range got {
+		if got[i].holders != "-" {
+			for holder := range strings.SplitSeq(got[i].holders, ", ") {
+				container, share, _ := strings.Cut(holder, " (")
+				shares[container] = append(shares[container], got[i].model+" "+strings.TrimSuffix(share, ")"))
+				pod, _, _ := strings.Cut(container, " ")
+				if rows[pod].node != got[i].node {
+					t.Errorf("%s holds device %s of %s, and is on %s", container, got[i].device, got[i].node, rows[pod].node)
+				}
+			}
+		}
+		got[i].free, got[i].holders = "", ""
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(deviceRow{})); diff != "" {
+		t.Errorf("unexpected devices (-want,+got):\n%s", diff)
+	}
+	tests := []struct {
+		container string
+		shares    [][]string // any of these
+	}{
+		{container: "gpu/train main", shares: [][]string{{a100 + " 1000m 40960Mi", a100 + " 1000m 40960Mi"}}},
+		{container: "gpu/whole main", shares: [][]string{{t4 + " 1000m 15360Mi"}, {a100 + " 1000m 40960Mi"}}},
+		{container: "gpu/half-1 main", shares: [][]string{{t4 + " 500m 7680Mi"}, {a100 + " 500m 20480Mi"}}},
+		{container: "gpu/half-2 main", shares: [][]string{{t4 + " 500m 7680Mi"}, {a100 + " 500m 20480Mi"}}},
+		{container: "gpu/memory main", shares: [][]string{{t4 + " 666m 10240Mi"}, {a100 + " 250m 10240Mi"}}},
+		{container: "gpu/pair encoder", shares: [][]string{{t4 + " 250m 2048Mi"}, {a100 + " 250m 2048Mi"}}},
+		{container: "gpu/pair decoder", shares: [][]string{{t4 + " 200m 4096Mi"}, {a100 + " 200m 4096Mi"}}},
+	}
+	for _, tt := range tests {
+		got := shares[tt.container]
+		if !slices.ContainsFunc(tt.shares, func(want []string) bool { return slices.Equal(want, got) }) {
+			t.Errorf("%s holds %q, want one of %q", tt.container, got, tt.shares)
+		}
+	}
+	refused := rows["gpu/too-large"]
+	if refused.scheduler != "berth-gpu" || refused.node != "(pending)" || refused.verdict != "ok" ||
+		!strings.HasPrefix(refused.why, "FailedScheduling (berth-gpu): 0/12 nodes are available: no node's devices are large enough: the largest berth.dev/gpu-memory that a container can be given here is 15Gi") {
+		t.Errorf("gpu/too-large: got %+v, want it pending with an event that says how large a share can be", refused)
 	}
 }
 
@@ -216,6 +292,7 @@ func checkGood(t *testing.T, output string, wantShopPods map[string]int) {
 	t.Helper()
 	rows := table(t, output)
 	checkPolicy(t, rows)
+	checkDevices(t, output, rows)
 	checkShop(t, rows, wantShopPods)
 	if !strings.Contains(output, "Verdict: all ") || strings.Contains(output, "VIOLATION") {
 		t.Error("the verdict is not a good one")
@@ -287,7 +364,7 @@ func TestKeep(t *testing.T) {
 }
 
 // A pod where its scheduler's rule does not allow it turns the verdict, and is
-// named with what it breaks.
+// named with what it breaks; so does a device that was given away twice.
 func TestBreak(t *testing.T) {
 	t.Setenv("DEMO_BREAK", "1")
 	demo, temporary := start(t, "--shop=sample")
@@ -297,6 +374,7 @@ func TestBreak(t *testing.T) {
 	output := demo.Output()
 	rows := table(t, output)
 	checkPolicy(t, rows)
+	checkDevices(t, output, rows)
 	planted := rows["policy/planted"]
 	if planted.scheduler != "berth-scheduler" || planted.verdict != "VIOLATION" {
 		t.Errorf("policy/planted: got %+v, want a violation", planted)
@@ -308,8 +386,11 @@ func TestBreak(t *testing.T) {
 		}
 	}
 	want := []string{
+		`VIOLATION gpu/planted-1 (berth-gpu): has node "a100-1", but no event Scheduled: berth-gpu did not place it`,
+		`VIOLATION gpu/planted-2 (berth-gpu): has node "a100-1", but no event Scheduled: berth-gpu did not place it`,
 		`VIOLATION policy/planted (berth-scheduler): node "` + planted.node + `" lacks label "selectable", which berth-scheduler requires`,
 		`VIOLATION policy/planted (berth-scheduler): has node "` + planted.node + `", but no event Scheduled: berth-scheduler did not place it`,
+		`VIOLATION device 0 of node "a100-1": 1200m and 49152Mi are held of 1000m and 40960Mi, by gpu/planted-1 main (600m 24576Mi), gpu/planted-2 main (600m 24576Mi)`,
 	}
 	if diff := cmp.Diff(want, violations); diff != "" {
 		t.Errorf("unexpected violations (-want,+got):\n%s\nin the output:\n%s", diff, output)
