@@ -100,7 +100,8 @@ func (c *Cluster) Has(resource string) bool {
 
 // Add adds an object of a kind that [Supported] knows. The error says what is
 // wrong with the object and in which field, and does not name the file. The
-// object must not be changed afterwards; Add itself may give it a UID.
+// object must not be changed afterwards; Add itself may give it a UID, and drops
+// its managed fields.
 func (c *Cluster) Add(obj runtime.Object) error {
 	kind, ok := KindOf(obj)
 	if !ok {
@@ -127,6 +128,7 @@ func (c *Cluster) Add(obj runtime.Object) error {
 	if other, ok := c.uids[accessor.GetUID()]; ok {
 		return fmt.Errorf("metadata.uid: %q is also that of %s", accessor.GetUID(), other)
 	}
+	accessor.SetManagedFields(nil) // half of the memory, and of no use
 	c.has(kind.Resource)
 	c.names[key] = struct{}{}
 	c.uids[accessor.GetUID()] = key

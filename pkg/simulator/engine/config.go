@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedvalidation "k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
+	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
@@ -27,24 +29,24 @@ func LoadConfiguration(name string, content []byte) (*schedconfig.KubeSchedulerC
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	config, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
+	decoded, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
 	if !ok {
 		return nil, fmt.Errorf("%s: decoded to %T", name, obj)
 	}
-	config.APIVersion = gvk.GroupVersion().String() // upstream's validation reads it
-	if err := registry.ValidateConfiguration(config); err != nil {
+	decoded.APIVersion = gvk.GroupVersion().String() // upstream's validation reads it
+	if err := registry.ValidateConfiguration(decoded); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := schedvalidation.ValidateKubeSchedulerConfiguration(config); err != nil {
+	if err := schedvalidation.ValidateKubeSchedulerConfiguration(decoded); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return config, nil
+	return decoded, nil
 }
 
 // selectProfiles returns a copy of the configuration that an engine may change,
 // with the one profile that is asked for or, if none is, with all of them.
-func selectProfiles(config *schedconfig.KubeSchedulerConfiguration, schedulerName string) (*schedconfig.KubeSchedulerConfiguration, error) {
-	selected := config.DeepCopy()
+func selectProfiles(c *schedconfig.KubeSchedulerConfiguration, schedulerName string) (*schedconfig.KubeSchedulerConfiguration, error) {
+	selected := c.DeepCopy()
 	if len(selected.Extenders) > 0 {
 		return nil, fmt.Errorf("extenders: the first is %q: the simulator does not call extenders", selected.Extenders[0].URLPrefix)
 	}
@@ -61,4 +63,30 @@ func selectProfiles(config *schedconfig.KubeSchedulerConfiguration, schedulerNam
 	}
 	slices.Sort(names)
 	return nil, fmt.Errorf("no profile has the schedulerName %q: there are %s", schedulerName, strings.Join(names, ", "))
+}
+
+// ExpectWorkload returns a copy of the configuration in which every profile whose
+// strategy has an expected workload is given these classes instead of learning
+// them: what a trace is known to ask for, as the fragmentation paper has it. It is
+// an error if there is no such profile.
+func ExpectWorkload(c *schedconfig.KubeSchedulerConfiguration, classes []config.GPUDeviceWorkloadClass) (*schedconfig.KubeSchedulerConfiguration, error) {
+	given := c.DeepCopy()
+	count := 0
+	for i := range given.Profiles {
+		for j := range given.Profiles[i].PluginConfig {
+			args, ok := given.Profiles[i].PluginConfig[j].Args.(*config.GPUDeviceArgs)
+			if !ok || args.ScoringStrategy.Type != config.GPUDeviceFragmentationGradient {
+				continue
+			}
+			args.ExpectedWorkload = slices.Clone(classes)
+			count++
+		}
+	}
+	if count == 0 {
+		return nil, errors.New("no profile has a GPUDevice whose strategy expects a workload")
+	}
+	if err := registry.ValidateArgs(given); err != nil {
+		return nil, err
+	}
+	return given, nil
 }

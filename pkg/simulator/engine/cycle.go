@@ -116,18 +116,17 @@ func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.
 	state := framework.NewCycleState()
 	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
 
-	feasible, diagnosis, err := e.findFeasible(ctx, fw, state, pod)
+	found, err := e.findFeasible(ctx, fw, state, pod)
 	if err != nil {
 		return result, nil, err
 	}
-	result.Feasible = len(feasible)
-	result.Evaluated = len(feasible) + diagnosis.NodeToStatus.Len()
-	if len(feasible) == 0 {
-		fit := &framework.FitError{Pod: pod, NumAllNodes: e.snapshot.NumNodesInPlacement(), Diagnosis: *diagnosis}
+	result.Feasible, result.Evaluated = len(found.feasible), found.evaluated()
+	if len(found.feasible) == 0 {
+		fit := &framework.FitError{Pod: pod, NumAllNodes: e.snapshot.NumNodesInPlacement(), Diagnosis: found.diagnosis()}
 		result.refuse(fit)
 		return result, &failure{fit: fit, state: state}, nil
 	}
-	choice, err := e.choose(ctx, fw, state, pod, feasible)
+	choice, err := e.choose(ctx, fw, state, pod, found.feasible)
 	if err != nil {
 		return result, nil, err
 	}

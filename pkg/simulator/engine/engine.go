@@ -48,12 +48,14 @@ type Engine struct {
 
 	// nextStart is where the next search for feasible nodes begins.
 	nextStart int
-	results   []nodeResult
-	views     map[string]*memoView
-	keys      *device.NodeKeys
-	needs     map[string]*needs
-	objects   *cluster.Cluster
-	logger    klog.Logger
+	// statuses and rejected are reused from search to search.
+	statuses []*fwk.Status
+	rejected []nodeResult
+	views    map[string]*memoView
+	keys     *device.NodeKeys
+	needs    map[string]*needs
+	objects  *cluster.Cluster
+	logger   klog.Logger
 
 	cancel context.CancelFunc
 }

@@ -28,42 +28,74 @@ const (
 	filterChunk = 64
 )
 
-// nodeResult is what the filters said of one node.
+// nodeResult is what the filters said of a node.
 type nodeResult struct {
 	node   fwk.NodeInfo
 	status *fwk.Status
 }
 
-// findFeasible returns the nodes that passed the filters, in the order of the
-// snapshot from where the last search ended, and what was wrong with the others.
-// It follows upstream's findNodesThatFitPod.
-func (e *Engine) findFeasible(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) ([]fwk.NodeInfo, *framework.Diagnosis, error) {
-	diagnosis := &framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}
+// search is one search for feasible nodes. What is wrong with the others is put
+// into the form of a diagnosis only if there is none: a map of a thousand nodes for
+// every pod costs more than most filters.
+type search struct {
+	feasible []fwk.NodeInfo
+	rejected []nodeResult
+	// elsewhere is the status of the nodes that were not looked at.
+	elsewhere *fwk.Status
+	// prefilter is what PreFilter said if it refused the pod.
+	prefilter *fwk.Status
+	// narrowing are the plugins whose PreFilter narrowed the set of nodes.
+	narrowing sets.Set[string]
+}
+
+// evaluated returns how many nodes were looked at.
+func (s *search) evaluated() int { return len(s.feasible) + len(s.rejected) }
+
+// diagnosis says what is wrong with every node.
+func (s *search) diagnosis() framework.Diagnosis {
+	d := framework.Diagnosis{
+		NodeToStatus:         framework.NewNodeToStatus(make(map[string]*fwk.Status, len(s.rejected)), s.elsewhere),
+		UnschedulablePlugins: s.narrowing,
+	}
+	if s.prefilter != nil {
+		d.PreFilterMsg = s.prefilter.Message()
+		d.AddPluginStatus(s.prefilter)
+	}
+	for i := range s.rejected {
+		d.NodeToStatus.Set(s.rejected[i].node.Node().Name, s.rejected[i].status)
+		d.AddPluginStatus(s.rejected[i].status)
+	}
+	return d
+}
+
+// findFeasible looks for the nodes that pass the filters, in the order of the
+// snapshot from where the last search ended. It follows upstream's
+// findNodesThatFitPod.
+func (e *Engine) findFeasible(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) (*search, error) {
 	all, err := e.snapshot.ListNodesInPlacement()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	narrowed, status, narrowing := fw.RunPreFilterPlugins(ctx, state, pod)
-	diagnosis.UnschedulablePlugins = narrowing
+	s := &search{narrowing: narrowing, elsewhere: fwk.NewStatus(fwk.UnschedulableAndUnresolvable)}
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
-			return nil, nil, status.AsError()
+			return nil, status.AsError()
 		}
-		diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
-		diagnosis.PreFilterMsg = status.Message()
-		diagnosis.AddPluginStatus(status)
-		return nil, diagnosis, nil
+		s.prefilter, s.elsewhere = status, status
+		return s, nil
 	}
+	s.rejected = e.rejected[:0]
 	if name := pod.Status.NominatedNodeName; name != "" {
 		// Upstream tries it alone first; that also skips the narrowing.
 		if node, err := e.snapshot.GetNodeInPlacement(name); err == nil {
-			feasible, err := e.filter(ctx, fw, state, pod, []fwk.NodeInfo{node}, diagnosis)
-			if err != nil {
-				return nil, nil, err
+			if err := e.filter(ctx, fw, state, pod, []fwk.NodeInfo{node}, s); err != nil {
+				return nil, err
 			}
-			if len(feasible) > 0 {
-				return feasible, diagnosis, nil
+			if len(s.feasible) > 0 {
+				return s, nil
 			}
+			s.rejected = s.rejected[:0] // it is looked at again
 		}
 	}
 	nodes := all
@@ -74,63 +106,57 @@ func (e *Engine) findFeasible(ctx context.Context, fw framework.Framework, state
 				nodes = append(nodes, node)
 			}
 		}
-		diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(narrowing))))
+		s.elsewhere = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(narrowing)))
 	}
-	feasible, err := e.filter(ctx, fw, state, pod, nodes, diagnosis)
-	if err != nil {
-		return nil, nil, err
+	if err := e.filter(ctx, fw, state, pod, nodes, s); err != nil {
+		return nil, err
 	}
-	e.nextStart = (e.nextStart + len(feasible) + diagnosis.NodeToStatus.Len()) % len(all)
-	return feasible, diagnosis, nil
+	e.nextStart = (e.nextStart + s.evaluated()) % len(all)
+	e.rejected = s.rejected
+	return s, nil
 }
 
 // filter runs the Filter plugins on the nodes, from where the last search ended,
 // until as many are found as the profile wants to score. It finds what upstream
 // finds with one goroutine, whatever the engine's parallelism.
-func (e *Engine) filter(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, diagnosis *framework.Diagnosis) ([]fwk.NodeInfo, error) {
+func (e *Engine) filter(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, s *search) error {
 	if len(nodes) == 0 {
-		return nil, nil
+		return nil
 	}
 	wanted := e.wanted(fw, len(nodes))
+	s.feasible = make([]fwk.NodeInfo, 0, wanted)
 	if !fw.HasFilterPlugins() {
-		feasible := make([]fwk.NodeInfo, wanted)
-		for i := range feasible {
-			feasible[i] = nodes[(e.nextStart+i)%len(nodes)]
+		for i := range wanted {
+			s.feasible = append(s.feasible, nodes[(e.nextStart+i)%len(nodes)])
 		}
-		return feasible, nil
+		return nil
 	}
 	check := e.checker(ctx, fw, state, pod)
-	e.results = slices.Grow(e.results[:0], len(nodes))[:len(nodes)]
+	e.statuses = slices.Grow(e.statuses[:0], len(nodes))[:len(nodes)]
 	// Part of the nodes is searched for in rounds of as many chunks as there are
 	// goroutines; all nodes are one round.
 	round := len(nodes)
 	if wanted < len(nodes) {
 		round = filterChunk * e.parallelism
 	}
-	feasible := make([]fwk.NodeInfo, 0, wanted)
 	for begin := 0; begin < len(nodes); begin += round {
-		results := e.results[begin:min(begin+round, len(nodes))]
-		e.inParallel(len(results), func(i int) {
-			node := nodes[(e.nextStart+begin+i)%len(nodes)]
-			results[i] = nodeResult{node: node, status: check(node)}
-		})
-		for i := range results {
-			status := results[i].status
+		statuses := e.statuses[begin:min(begin+round, len(nodes))]
+		at := func(i int) fwk.NodeInfo { return nodes[(e.nextStart+begin+i)%len(nodes)] }
+		e.inParallel(len(statuses), func(i int) { statuses[i] = check(at(i)) })
+		for i, status := range statuses {
 			switch {
-			case status.IsSuccess() && len(feasible) == wanted:
-				return feasible, nil // one more than wanted ends upstream's search
+			case status.IsSuccess() && len(s.feasible) == wanted:
+				return nil // one more than wanted ends upstream's search
 			case status.IsSuccess():
-				feasible = append(feasible, results[i].node)
+				s.feasible = append(s.feasible, at(i))
 			case status.IsRejected():
-				diagnosis.NodeToStatus.Set(results[i].node.Node().Name, status)
-				diagnosis.AddPluginStatus(status)
+				s.rejected = append(s.rejected, nodeResult{node: at(i), status: status})
 			default:
-				return nil, fmt.Errorf("node %q: %w", results[i].node.Node().Name, status.AsError())
+				return fmt.Errorf("node %q: %w", at(i).Node().Name, status.AsError())
 			}
 		}
 	}
-	return feasible, nil
+	return nil
 }
 
 // checker returns the function that runs the Filter plugins on one node.

@@ -1,0 +1,213 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// summary is what a cluster holds, by name, in order.
+func summary(c *Cluster) []string {
+	var all []string
+	for _, node := range c.Nodes() {
+		all = append(all, "Node "+node.Name)
+	}
+	for _, pod := range c.Pods() {
+		state := "pending"
+		if pod.Spec.NodeName != "" {
+			state = "on " + pod.Spec.NodeName
+		}
+		all = append(all, "Pod "+pod.Namespace+"/"+pod.Name+" "+state)
+	}
+	for _, obj := range c.Others() {
+		kind, _ := KindOf(obj)
+		all = append(all, kind.Kind)
+	}
+	return all
+}
+
+// TestRead reads what kubectl prints, and what people write.
+func TestRead(t *testing.T) {
+	tests := []struct {
+		name      string
+		files     []string
+		want      []string
+		wantNotes []string
+	}{
+		{
+			name:  "a list of mixed kinds as kubectl prints it",
+			files: []string{"mixed.yaml"},
+			want:  []string{"Node n1", "Node n2", "Pod default/bound on n1", "Pod default/pending pending", "Namespace", "Service"},
+			wantNotes: []string{
+				"testdata/mixed.yaml: 1 object(s) of kind ConfigMap (v1) were left out: no plugin reads them",
+				"testdata/mixed.yaml: 1 object(s) of kind Deployment (apps/v1) were left out: no plugin reads them",
+				"testdata/mixed.yaml: 1 pod(s) were left out: they have terminated",
+			},
+		},
+		{
+			name:      "the same as JSON",
+			files:     []string{"mixed.json"},
+			want:      []string{"Node n1", "Pod default/stray on gone", "Namespace"},
+			wantNotes: []string{`1 pod(s) are bound to nodes that are not in the input and occupy nothing, for example default/stray on "gone"`},
+		},
+		{
+			name:  "documents of single objects, written by hand",
+			files: []string{"documents.yaml"},
+			want:  []string{"Node n1", "Pod default/p pending"},
+		},
+		{
+			name:  "several files",
+			files: []string{"documents.yaml", "nodelist.json"},
+			want:  []string{"Node n1", "Node from-a-node-list", "Pod default/p pending"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var paths []string
+			for _, file := range tt.files {
+				paths = append(paths, filepath.Join("testdata", file))
+			}
+			c, notes, err := ReadFiles(paths...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, summary(c)); diff != "" {
+				t.Errorf("Unexpected objects (-want,+got):\n%s", diff)
+			}
+			var got []string
+			for _, note := range notes {
+				got = append(got, note.String())
+			}
+			if diff := cmp.Diff(tt.wantNotes, got); diff != "" {
+				t.Errorf("Unexpected notes (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReadLayouts reads the same node in every layout in which a list can be
+// written.
+func TestReadLayouts(t *testing.T) {
+	tests := []struct{ name, text string }{
+		{"kubectl's", "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: host\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"},
+		{"indented items", "kind: List\napiVersion: v1\nitems:\n  - apiVersion: v1\n    kind: Node\n    metadata:\n      name: host\n"},
+		{"a dash of its own", "kind: List\napiVersion: v1\nitems:\n-\n  apiVersion: v1\n  kind: Node\n  metadata: {name: host}\n"},
+		{"flow style", "{kind: List, apiVersion: v1, items: [{apiVersion: v1, kind: Node, metadata: {name: host}}]}\n"},
+		{"flow style below a block", "kind: List\napiVersion: v1\nitems: [{apiVersion: v1, kind: Node, metadata: {name: host}}]\n"},
+		{"DOS line ends", "kind: List\r\napiVersion: v1\r\nitems:\r\n- apiVersion: v1\r\n  kind: Node\r\n  metadata:\r\n    name: host\r\n"},
+		{"comments and a byte order mark", "\xef\xbb\xbf# from production\nkind: List\napiVersion: v1\nitems: # all of them\n# the first\n- apiVersion: v1\n  kind: Node\n# still the first\n  metadata:\n    name: host\n"},
+		{"a block scalar that looks like items", "kind: List\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: host\n    annotations:\n      script: |\n        - one\n        items:\n        # three\n\n        ---x\n"},
+		{"after an empty document", "---\n---\napiVersion: v1\nkind: Node\nmetadata:\n  name: host\n...\n"},
+		{"text behind the dashes", "--- {apiVersion: v1, kind: Node, metadata: {name: host}}\n"},
+		{"JSON within YAML", "---\n{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"host\"}}\n"},
+		{"no line end at the end", "apiVersion: v1\nkind: Node\nmetadata:\n  name: host"},
+		{"a typed list", `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"host"}}]}`},
+		{"JSON objects in a row", `{"kind":"Node","apiVersion":"v1","metadata":{"name":"host"}} {"kind":"PodList","apiVersion":"v1","items":null}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := NewReader()
+			if err := r.Read("file", strings.NewReader(tt.text)); err != nil {
+				t.Fatal(err)
+			}
+			c, _ := r.Cluster()
+			if diff := cmp.Diff([]string{"Node host"}, summary(c)); diff != "" {
+				t.Errorf("Unexpected objects (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReadErrors makes sure that each error says where it is and what to do.
+func TestReadErrors(t *testing.T) {
+	node := "apiVersion: v1\nkind: Node\nmetadata:\n  name: host\n"
+	list := "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: host\n"
+	pod := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: default\nspec:\n  containers:\n  - name: main\n"
+	tests := []struct{ name, text, want string }{
+		{"nothing", "", `file: holds no Kubernetes object: want what "kubectl get nodes,pods -A -o yaml" (or json) prints`},
+		{"comments alone", "# nothing\n---\n# at all\n", `file: holds no Kubernetes object: want what "kubectl get nodes,pods -A -o yaml" (or json) prints`},
+		{"a name twice", node + "---\n" + node, `file:6: Node host: metadata.name: there are two nodes "host"`},
+		{"a name twice in a list", list + "- apiVersion: v1\n  kind: Node\n  metadata:\n    name: host\nkind: List\n", `file:7: item 2 (Node host): metadata.name: there are two nodes "host"`},
+		{"a UID twice", "apiVersion: v1\nkind: Node\nmetadata: {name: a, uid: u}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: b, uid: u}\n", `file:5: Node b: metadata.uid: "u" is also that of nodes "a"`},
+		{"no name", "apiVersion: v1\nkind: Node\n", "file:1: Node: metadata.name: Required value: every object has a name"},
+		{"no namespace", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n", "file:1: Pod p: metadata.namespace: Required value: every Pod has one"},
+		{"a namespace too many", "apiVersion: v1\nkind: Node\nmetadata:\n  name: host\n  namespace: default\n", `file:1: Node default/host: metadata.namespace: Invalid value: "default": a Node has none`},
+		{"no kind", "apiVersion: v1\nmetadata:\n  name: host\n", "file:1: kind: required: what the object is"},
+		{"no version", "kind: Node\nmetadata:\n  name: host\n", "file:1: Node: apiVersion: required: what the object is"},
+		{"negative CPU of a node", node + "status:\n  allocatable:\n    cpu: \"-4\"\n", `file:1: Node host: status.allocatable[cpu]: Invalid value: "-4": must not be negative`},
+		{
+			"a negative request", pod + "    resources:\n      requests:\n        memory: -1Gi\n",
+			`file:1: Pod default/p: spec.containers[0].resources.requests[memory]: Invalid value: "-1Gi": must not be negative`,
+		},
+		{"no container", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: default\n", "file:1: Pod default/p: spec.containers: Required value: a pod has at least one container"},
+		{"no quantity", node + "status:\n  allocatable:\n    cpu: many\n", "file:1: Node host: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"},
+		{"a string for a list", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: default\nspec: none\n", "file:1: Pod default/p: json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec"},
+		{"no YAML", node + "---\nkind: [\n", "file:6: yaml: line 6: did not find expected node content"},
+		{"no YAML in an item", list + "- kind: [\n", "file:7: item 2: yaml: line 7: did not find expected node content"},
+		{"items of something else", "apiVersion: v1\nitems:\n- a\n", "file:3: item 1: json: cannot unmarshal string into Go value of type v1.TypeMeta"},
+		{"items without a list", "kind: ConfigMap\napiVersion: v1\nitems: []\n", `file:1: kind: is "ConfigMap", but the document has items: want List`},
+		{"cut off JSON", `{"kind":"List","apiVersion":"v1","items":[{"kind":"Node","apiVer`, "file: byte 42: the file ends within an object: it is cut off"},
+		{"JSON that is none", `{"kind":"Node",}`, "file: byte 15: invalid character '}'"},
+		{"JSON items that are none", `{"kind":"List","items":7}`, "file: byte 24: items: want a list, found 7"},
+		{"a web page", "<!DOCTYPE html>\n<p>Forbidden</p>\n", "file:1: json: cannot unmarshal string into Go value of type v1.TypeMeta"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := NewReader().Read("file", strings.NewReader(tt.text))
+			if err == nil {
+				t.Fatal("It was read")
+			}
+			if got := err.Error(); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("Unexpected error:\n got %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestHas tells a kind that is missing from one of which there is nothing.
+func TestHas(t *testing.T) {
+	r := NewReader()
+	if err := r.Read("file", strings.NewReader(`{"kind":"ServiceList","apiVersion":"v1","items":[]}`)); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := r.Cluster()
+	for resource, want := range map[string]bool{"services": true, "namespaces": false, "pods": false} {
+		if got := c.Has(resource); got != want {
+			t.Errorf("Has(%q) = %t, want %t", resource, got, want)
+		}
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	if _, _, err := ReadFiles(filepath.Join(t.TempDir(), "missing.yaml")); !os.IsNotExist(err) {
+		t.Errorf("Unexpected error %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"mixed.yaml", "mixed.json", "documents.yaml"} {
+		content, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(content))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r := NewReader()
+		if err := r.Read("file", strings.NewReader(text)); err != nil {
+			return
+		}
+		c, _ := r.Cluster()
+		for _, node := range c.Nodes() {
+			if node.Name == "" || node.UID == "" {
+				t.Errorf("A node without a name or UID was let through: %+v", node.ObjectMeta)
+			}
+		}
+	})
+}
