@@ -17,6 +17,7 @@ import (
 
 	_ "github.com/berth-scheduler/berth/pkg/apis/config/scheme" // the plugins' arguments decode
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
@@ -54,6 +55,13 @@ func Plugins() []Plugin {
 			ValidateArgs: typed(validation.ValidateGPUDeviceArgs),
 			checkProfile: checkGPUDevice,
 			prototype:    (*gpudevice.GPUDevice)(nil),
+		},
+		{
+			Name:         colocation.Name,
+			New:          colocation.New,
+			ValidateArgs: typed(validation.ValidateColocationArgs),
+			checkProfile: checkColocation,
+			prototype:    (*colocation.Colocation)(nil),
 		},
 	}
 }

@@ -47,6 +47,8 @@ type Options struct {
 	Pods  []*corev1.Pod
 	// Namespaces are in the client.
 	Namespaces []*corev1.Namespace
+	// Objects of any other kind are in the client too.
+	Objects []runtime.Object
 }
 
 // Profile is a scheduler profile that consists of one plugin under test, the
@@ -91,7 +93,7 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 	for _, namespace := range opts.Namespaces {
 		objects = append(objects, namespace)
 	}
-	client := fake.NewClientset(objects...)
+	client := fake.NewClientset(append(objects, opts.Objects...)...)
 
 	recorder := events.NewFakeRecorder(1000)
 	activator := &activator{names: make(chan string, 1000)}

@@ -18,7 +18,3 @@ const (
 	// namespaces whose pods may ask to be near its pods; * is every namespace.
 	AllowColocationFromAnnotation = prefix + "allow-colocation-from"
 )
-
-// ColocationFragment is the key under which Colocation signs a pod (KEP-5598). It
-// never appears in the API.
-const ColocationFragment = prefix + "colocation"

@@ -69,6 +69,6 @@ func Known() []string {
 		TenantLabel, TenantNodeLabel, LabelPresenceFragment,
 		GPUMilliResource, GPUMemoryResource, GPUModelAnnotation, GPUMinMemoryAnnotation, GPUAssignedAnnotation,
 		GPUDevicesAnnotationPrefix, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
-		ColocateWithAnnotation, ColocatePreferAnnotation, ColocateRequireWithinAnnotation, AllowColocationFromAnnotation, ColocationFragment,
+		ColocateWithAnnotation, ColocatePreferAnnotation, ColocateRequireWithinAnnotation, AllowColocationFromAnnotation,
 	}
 }

@@ -1,0 +1,421 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+func terminating(pod *corev1.Pod) *corev1.Pod {
+	pod.DeletionTimestamp, pod.Finalizers = &metav1.Time{}, []string{"example.com/slow"}
+	return pod
+}
+
+func TestFilter(t *testing.T) {
+	backendInA := []*corev1.Pod{makePod("backend-1", "backend", "a1")}
+	const noPeer = "node(s) had no pod of Service shop/backend in the same topology.kubernetes.io/zone"
+	tests := []struct {
+		name string
+		args *config.ColocationArgs
+		pods []*corev1.Pod
+		// services beside shop/backend.
+		services []runtime.Object
+		// moreNodes beside threeZones.
+		moreNodes []*corev1.Node
+		pod       *corev1.Pod
+		// want are the nodes that pass, and wantReason what every other says.
+		want       []string
+		wantReason string
+	}{
+		{
+			name: "within the zone of the only peer", pods: backendInA,
+			pod: asking(with, "backend", require, zone), want: []string{"a1", "a2"}, wantReason: noPeer,
+		},
+		{
+			name: "on the node of the only peer", pods: backendInA,
+			pod: asking(with, "backend", require, hostname), want: []string{"a1"},
+			wantReason: "node(s) had no pod of Service shop/backend in the same kubernetes.io/hostname",
+		},
+		{
+			name: "a preference refuses nothing", pods: backendInA,
+			pod: asking(with, "backend"), want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "peers in two zones", pods: append(backendInA, makePod("backend-2", "backend", "c2")),
+			pod: asking(with, "backend", require, zone), want: []string{"a1", "a2", "c1", "c2"}, wantReason: noPeer,
+		},
+		{
+			name: "every Service that has a peer binds",
+			pods: append(backendInA, makePod("cache-1", "cache", "a2"), makePod("cache-2", "cache", "b1")), services: objects(makeService("shop", "cache")),
+			pod: asking(with, "backend,cache", require, zone), want: []string{"a1", "a2"},
+		},
+		{
+			name: "a Service without a peer binds nobody",
+			pods: backendInA, services: objects(makeService("shop", "cache")),
+			pod: asking(with, "backend,cache", require, zone), want: []string{"a1", "a2"}, wantReason: noPeer,
+		},
+		{
+			name: "no peer at all", pod: asking(with, "backend", require, zone),
+			want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "a terminating pod attracts nobody", pods: []*corev1.Pod{terminating(makePod("backend-1", "backend", "a1")), makePod("backend-2", "backend", "b1")},
+			pod: asking(with, "backend", require, zone), want: []string{"b1", "b2"}, wantReason: noPeer,
+		},
+		{
+			name: "a node without the label", pods: backendInA, moreNodes: []*corev1.Node{makeNode("nowhere", "")},
+			pod: asking(with, "backend", require, zone), want: []string{"a1", "a2"},
+		},
+		{
+			name: "the first of pods that want to be together", pod: annotated(makePod("pending", "backend", ""), with, "backend", require, zone),
+			want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "the second of them", pods: backendInA, pod: annotated(makePod("pending", "backend", ""), with, "backend", require, zone),
+			want: []string{"a1", "a2"}, wantReason: noPeer,
+		},
+		{
+			name: "the same under Wait, where the first does not wait for itself", args: newArgs(waiting),
+			pod:  annotated(makePod("pending", "backend", ""), with, "backend", require, zone),
+			want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "by a rule", pods: backendInA,
+			args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend"), RequireWithin: zone})),
+			pod:  asking(), want: []string{"a1", "a2"}, wantReason: noPeer,
+		},
+		{
+			name: "a rule for other pods", pods: backendInA,
+			args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("web"), Services: near("backend"), RequireWithin: zone})),
+			pod:  asking(), want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "a rule for this namespace", pods: backendInA,
+			args: newArgs(withRules(config.ColocationRule{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}, Services: near("backend"), RequireWithin: zone,
+			})),
+			pod: asking(), want: []string{"a1", "a2"}, wantReason: noPeer,
+		},
+		{
+			name: "a rule for another namespace", pods: backendInA,
+			args: newArgs(withRules(config.ColocationRule{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "y"}}, Services: near("backend"), RequireWithin: zone,
+			})),
+			pod: asking(), want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "a rule and an annotation, both of which bind",
+			pods: append(backendInA, makePod("cache-1", "cache", "a2")), services: objects(makeService("shop", "cache")),
+			args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend"), RequireWithin: zone})),
+			pod:  asking(with, "cache", require, hostname), want: []string{"a2"},
+		},
+		{
+			name: "at most two a node",
+			pods: []*corev1.Pod{
+				makePod("f1", "frontend", "a1"), makePod("f2", "frontend", "a1"), makePod("f3", "frontend", "a2"),
+				makePod("other-1", "other", "b1"), makePod("other-2", "other", "b1"),
+				makePod("f4", "frontend", "c1"), terminating(makePod("f5", "frontend", "c1")),
+			},
+			args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 2})),
+			pod:  asking(), want: []string{"a2", "b1", "b2", "c1", "c2"},
+			wantReason: "node(s) already had the 2 pod(s) that Colocation rules[0].maxPerNode allows",
+		},
+		{
+			name: "those of another namespace do not count",
+			pods: func() []*corev1.Pod {
+				pod := makePod("f1", "frontend", "a1")
+				pod.Namespace = "elsewhere"
+				return []*corev1.Pod{pod}
+			}(),
+			args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1})),
+			pod:  asking(), want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "near the backend, and not all on one node",
+			pods: append(backendInA, makePod("f1", "frontend", "a1")),
+			args: newArgs(withRules(config.ColocationRule{
+				PodSelector: appSelector("frontend"), Services: near("backend"), RequireWithin: zone, MaxPerNode: 1,
+			})),
+			pod: asking(), want: []string{"a2"},
+		},
+		{
+			name: "another namespace's Service that allows it",
+			pods: func() []*corev1.Pod {
+				pod := makePod("db-1", "db", "b2")
+				pod.Namespace = "data"
+				return []*corev1.Pod{pod}
+			}(),
+			services: objects(annotated(makeService("data", "db"), allow, "other, shop")),
+			pod:      asking(with, "data/db", require, zone), want: []string{"b1", "b2"},
+			wantReason: "node(s) had no pod of Service data/db in the same topology.kubernetes.io/zone",
+		},
+		{
+			name: "another namespace's Service that does not",
+			pods: func() []*corev1.Pod {
+				pod := makePod("db-1", "db", "b2")
+				pod.Namespace = "data"
+				return []*corev1.Pod{pod}
+			}(),
+			services: objects(annotated(makeService("data", "db"), allow, "other")),
+			pod:      asking(with, "data/db", require, zone), want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
+		},
+		{
+			name: "a Service without a selector, by its EndpointSlices",
+			pods: []*corev1.Pod{makePod("vm-1", "vm", "c1")},
+			services: objects(
+				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "legacy", UID: "legacy", ResourceVersion: "1"}},
+				&discoveryv1.EndpointSlice{
+					ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "legacy-1", UID: "slice", ResourceVersion: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "legacy"}},
+					AddressType: discoveryv1.AddressTypeIPv4,
+					Endpoints: []discoveryv1.Endpoint{
+						{Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "vm-1", Namespace: "shop"}},
+						{Addresses: []string{"10.0.0.2"}, NodeName: ptr.To("b2")},
+					},
+				}),
+			pod: asking(with, "legacy", require, hostname), want: []string{"b2", "c1"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.args == nil {
+				tt.args = newArgs()
+			}
+			profile, _ := startProfile(t, tt.args, schedtest.Options{
+				Nodes: append(threeZones(), tt.moreNodes...), Pods: tt.pods,
+				Namespaces: []*corev1.Namespace{makeNamespace("shop", map[string]string{"team": "x"})},
+				Objects:    append(objects(makeService("shop", "backend")), tt.services...),
+			})
+			want := map[string]bool{}
+			for _, name := range tt.want {
+				want[name] = true
+			}
+			if diff := cmp.Diff(want, passing(t, profile, tt.pod)); diff != "" {
+				t.Errorf("nodes that pass (-want,+got):\n%s", diff)
+			}
+			if tt.wantReason == "" {
+				return
+			}
+			verdicts, _ := profile.Filter(t.Context(), t, tt.pod)
+			for node, reason := range verdicts {
+				if !want[node] && reason != tt.wantReason {
+					t.Errorf("node %s: want %q, got %q", node, tt.wantReason, reason)
+				}
+			}
+		})
+	}
+}
+
+func TestNodeWithoutTopologyLabel(t *testing.T) {
+	profile, _ := startProfile(t, newArgs(), schedtest.Options{
+		Nodes: []*corev1.Node{makeNode("a1", "a"), makeNode("nowhere", "")}, Pods: []*corev1.Pod{makePod("backend-1", "backend", "a1")},
+		Objects: objects(makeService("shop", "backend")),
+	})
+	verdicts, _ := profile.Filter(t.Context(), t, asking(with, "backend", require, zone))
+	want := map[string]string{"a1": "", "nowhere": "node(s) had no label topology.kubernetes.io/zone, within which a pod of Service shop/backend is required"}
+	if diff := cmp.Diff(want, verdicts); diff != "" {
+		t.Errorf("verdicts (-want,+got):\n%s", diff)
+	}
+}
+
+// Whether evicting pods could help decides what preemption tries.
+func TestFilterCodes(t *testing.T) {
+	profile, _ := startProfile(t, newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1})), schedtest.Options{
+		Nodes:   threeZones(),
+		Pods:    []*corev1.Pod{makePod("backend-1", "backend", "a1"), makePod("f1", "frontend", "a1")},
+		Objects: objects(makeService("shop", "backend")),
+	})
+	pod := asking(with, "backend", require, zone)
+	state := newCycle(t, profile, pod)
+	for node, want := range map[string]fwk.Code{"a1": fwk.Unschedulable, "a2": fwk.Success, "b1": fwk.UnschedulableAndUnresolvable} {
+		info, err := profile.SnapshotSharedLister().NodeInfos().Get(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := profile.RunFilterPlugins(t.Context(), state, pod, info).Code(); got != want {
+			t.Errorf("node %s: want %v, got %v", node, want, got)
+		}
+	}
+}
+
+func TestPreFilterRefusals(t *testing.T) {
+	const wait = "waiting until a pod of Service %s has a node (firstPodPolicy Wait); if that takes long, check the name, the selector and, of another namespace's Service, annotation berth.dev/allow-colocation-from"
+	waitingFor := func(services string) string { return strings.Replace(wait, "%s", services, 1) }
+	tests := []struct {
+		name string
+		args *config.ColocationArgs
+		pod  *corev1.Pod
+		want string
+	}{
+		{
+			name: "malformed", args: newArgs(), pod: asking(with, "a%d b"),
+			want: `annotation berth.dev/colocate-with: "a\x25d b" names no Service: write name or namespace/name, each a DNS label of lower-case letters, digits and '-', with commas between`,
+		},
+		{
+			name: "a required level that no node has", args: newArgs(), pod: asking(with, "backend", require, "example.com/rack"),
+			want: `no node has the label "example.com/rack" of annotation berth.dev/colocate-require-within, within which a pod of a Service is required: correct the key, or label the nodes`,
+		},
+		{
+			name: "the same by a rule", args: newArgs(withRules(config.ColocationRule{Services: near("backend"), RequireWithin: "example.com/rack"})), pod: asking(),
+			want: `no node has the label "example.com/rack" of Colocation rules[0].requireWithin, within which a pod of a Service is required: correct the key, or label the nodes`,
+		},
+		{name: "waits for a Service that is there", args: newArgs(waiting), pod: asking(with, "cache"), want: waitingFor("shop/cache")},
+		{name: "for one that is not", args: newArgs(waiting), pod: asking(with, "missing"), want: waitingFor("shop/missing")},
+		{name: "for one that does not allow it", args: newArgs(waiting), pod: asking(with, "data/db"), want: waitingFor("data/db")},
+		{name: "for several", args: newArgs(waiting), pod: asking(with, "backend,cache,missing"), want: waitingFor("shop/cache, shop/missing")},
+		{
+			name: "a namespace that has not arrived", pod: asking(),
+			args: newArgs(withRules(config.ColocationRule{Services: near("backend"), NamespaceSelector: appSelector("x")})),
+			want: `namespace "shop" is not known to the scheduler yet, and a namespaceSelector of Colocation needs its labels`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			db := makePod("db-1", "db", "b2")
+			db.Namespace = "data"
+			profile, _ := startProfile(t, tt.args, schedtest.Options{
+				Nodes: threeZones(), Pods: []*corev1.Pod{makePod("backend-1", "backend", "a1"), db},
+				Objects: objects(makeService("shop", "backend"), makeService("shop", "cache"), makeService("data", "db")),
+			})
+			_, _, status := runPreFilter(t, profile, tt.pod)
+			if status.Code() != fwk.UnschedulableAndUnresolvable {
+				t.Errorf("want the pod refused for good, got %v", status)
+			}
+			if got := status.Message(); got != tt.want {
+				t.Errorf("want %q,\ngot  %q", tt.want, got)
+			}
+		})
+	}
+}
+
+// What cannot concern the plugin must cost nothing further.
+func TestSkips(t *testing.T) {
+	opts := schedtest.Options{
+		Nodes: threeZones(), Pods: []*corev1.Pod{makePod("backend-1", "backend", "a1")},
+		Objects: objects(makeService("shop", "backend"), makeService("shop", "cache")),
+	}
+	tests := []struct {
+		name string
+		args *config.ColocationArgs
+		pod  *corev1.Pod
+		// wantFilter and wantScore are whether they are called.
+		wantFilter, wantScore bool
+	}{
+		{name: "a pod that names no Service", args: newArgs(), pod: asking()},
+		{name: "a rule for others", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("x"), MaxPerNode: 1})), pod: asking()},
+		{name: "a Service without a peer", args: newArgs(), pod: asking(with, "cache", require, zone)},
+		{name: "a preference", args: newArgs(), pod: asking(with, "backend"), wantScore: true},
+		{name: "a requirement", args: newArgs(), pod: asking(with, "backend", require, zone), wantFilter: true, wantScore: true},
+		{name: "a limit", args: newArgs(withRules(config.ColocationRule{MaxPerNode: 1})), pod: asking(), wantFilter: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			profile, _ := startProfile(t, tt.args, opts)
+			if got := !profile.Skips(t.Context(), t, tt.pod); got != tt.wantFilter {
+				t.Errorf("Filter is called: %t", got)
+			}
+			if got := len(scores(t, profile, tt.pod)) > 0; got != tt.wantScore {
+				t.Errorf("Score is called: %t", got)
+			}
+		})
+	}
+}
+
+// Preemption must not evict the very peer that the pod needs, and not take a
+// Service that loses its only peer for one that binds nobody.
+func TestSimulations(t *testing.T) {
+	profile, _ := startProfile(t, newArgs(), schedtest.Options{
+		Nodes: threeZones(), Pods: []*corev1.Pod{makePod("backend-1", "backend", "a1"), makePod("other-1", "other", "a1")},
+		Objects: objects(makeService("shop", "backend")),
+	})
+	pod := asking(with, "backend", require, zone)
+	verdict := func(state fwk.CycleState, node fwk.NodeInfo) string {
+		return profile.RunFilterPlugins(t.Context(), state, pod, node).Message()
+	}
+	node := func(name string) fwk.NodeInfo {
+		info, err := profile.SnapshotSharedLister().NodeInfos().Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	const refused = "node(s) had no pod of Service shop/backend in the same topology.kubernetes.io/zone"
+	original := newCycle(t, profile, pod)
+	podInfo := map[string]fwk.PodInfo{}
+	for _, info := range node("a1").GetPods() {
+		podInfo[info.GetPod().Name] = info
+	}
+
+	state := original.Clone()
+	if status := profile.RunPreFilterExtensionRemovePod(t.Context(), state, pod, podInfo["other-1"], node("a1")); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if got := verdict(state, node("a1")); got != "" {
+		t.Errorf("without a pod that is no peer: %q", got)
+	}
+	if status := profile.RunPreFilterExtensionRemovePod(t.Context(), state, pod, podInfo["backend-1"], node("a1")); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	for _, name := range []string{"a1", "a2", "b1"} {
+		if got := verdict(state, node(name)); got != refused {
+			t.Errorf("node %s without the only peer: %q", name, got)
+		}
+	}
+	again := state.Clone()
+	if status := profile.RunPreFilterExtensionAddPod(t.Context(), again, pod, podInfo["backend-1"], node("a1")); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if got := verdict(again, node("a2")); got != "" {
+		t.Errorf("with the peer reprieved: %q", got)
+	}
+	if got := verdict(state, node("a2")); got != refused {
+		t.Errorf("a clone changed what it was made from: %q", got)
+	}
+	if status := profile.RunPreFilterExtensionAddPod(t.Context(), state, pod, podInfo["backend-1"], node("b1")); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if got := verdict(state, node("b2")); got != "" {
+		t.Errorf("with a nominated peer in its zone: %q", got)
+	}
+	if got := verdict(original, node("a2")); got != "" {
+		t.Errorf("a clone changed the state of the cycle: %q", got)
+	}
+}
+
+// Two pods that are scheduled one after the other see each other.
+func TestReserve(t *testing.T) {
+	profile, pl := startProfile(t, newArgs(), schedtest.Options{Nodes: threeZones(), Objects: objects(makeService("shop", "backend"))})
+	first := makePod("backend-1", "backend", "")
+	pod := asking(with, "backend", require, zone)
+	if got := len(passing(t, profile, pod)); got != 6 {
+		t.Fatalf("%d nodes pass before there is a peer", got)
+	}
+	assumed := first.DeepCopy()
+	assumed.Spec.NodeName = "b1"
+	if status := profile.RunReservePluginsReserve(t.Context(), framework.NewCycleState(), assumed, "b1"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if diff := cmp.Diff(map[string]bool{"b1": true, "b2": true}, passing(t, profile, pod)); diff != "" {
+		t.Errorf("after Reserve (-want,+got):\n%s", diff)
+	}
+	for range 2 {
+		profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), assumed, "b1")
+	}
+	if got := len(passing(t, profile, pod)); got != 6 {
+		t.Errorf("%d nodes pass after Unreserve", got)
+	}
+	pl.Unreserve(t.Context(), nil, makePod("never", "x", ""), "b1")
+}

@@ -1,0 +1,207 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+const (
+	hostname = "kubernetes.io/hostname"
+	zone     = "topology.kubernetes.io/zone"
+
+	with    = "berth.dev/colocate-with"
+	prefer  = "berth.dev/colocate-prefer"
+	require = "berth.dev/colocate-require-within"
+	allow   = "berth.dev/allow-colocation-from"
+)
+
+// newArgs are the defaults; change fills in what a test wants.
+func newArgs(change ...func(*config.ColocationArgs)) *config.ColocationArgs {
+	args := &config.ColocationArgs{
+		Prefer: []string{hostname, zone}, FirstPodPolicy: config.FirstPodSchedule, NodeSearch: config.SearchPeersFirst,
+	}
+	for _, c := range change {
+		c(args)
+	}
+	return args
+}
+
+func waiting(args *config.ColocationArgs) { args.FirstPodPolicy = config.FirstPodWait }
+
+func withRules(rules ...config.ColocationRule) func(*config.ColocationArgs) {
+	return func(args *config.ColocationArgs) {
+		for i := range rules {
+			if rules[i].Weight == 0 {
+				rules[i].Weight = 1
+			}
+		}
+		args.Rules = rules
+	}
+}
+
+// near is a rule's list of Services, of weight 1.
+func near(services ...string) []config.ColocationService {
+	var list []config.ColocationService
+	for _, name := range services {
+		list = append(list, config.ColocationService{Name: name, Weight: 1})
+	}
+	return list
+}
+
+func appSelector(app string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+}
+
+// newProfile builds a profile with the plugin. Its informers do not run yet.
+func newProfile(tb testing.TB, args *config.ColocationArgs, opts schedtest.Options) (*schedtest.Profile, *Colocation) {
+	tb.Helper()
+	profile, err := schedtest.NewProfile(tb.Context(), tb, Name, New, args, opts)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	return profile, profile.Plugin.(*Colocation)
+}
+
+// startProfile builds a profile with the plugin, runs its informers, and returns
+// when the index has seen everything.
+func startProfile(tb testing.TB, args *config.ColocationArgs, opts schedtest.Options) (*schedtest.Profile, *Colocation) {
+	tb.Helper()
+	profile, pl := newProfile(tb, args, opts)
+	profile.Start(tb.Context(), tb)
+	if err := pl.instance.waitForSync(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return profile, pl
+}
+
+// makeNode is a node in a zone; none if the zone is empty.
+func makeNode(name, inZone string) *corev1.Node {
+	node := st.MakeNode().Name(name).Label(hostname, name).Capacity(map[corev1.ResourceName]string{"cpu": "8", "memory": "32Gi", "pods": "110"}).Obj()
+	if inZone != "" {
+		node.Labels[zone] = inZone
+	}
+	return node
+}
+
+// threeZones are nodes a1, a2, b1, b2, c1, c2 in zones a, b and c.
+func threeZones() []*corev1.Node {
+	var nodes []*corev1.Node
+	for _, name := range []string{"a1", "a2", "b1", "b2", "c1", "c2"} {
+		nodes = append(nodes, makeNode(name, name[:1]))
+	}
+	return nodes
+}
+
+// makePod is a pod of the namespace shop with the label app. on is its node, empty
+// for a pending one.
+func makePod(name, app, on string) *corev1.Pod {
+	pod := st.MakePod().Namespace("shop").Name(name).UID(name).Label("app", app).SchedulerName("berth-scheduler").Node(on).Obj()
+	pod.ResourceVersion = "1"
+	return pod
+}
+
+// asking is a pending pod of app frontend with the annotations, key and value in
+// turn.
+func asking(annotations ...string) *corev1.Pod {
+	return annotated(makePod("pending", "frontend", ""), annotations...)
+}
+
+// annotated returns the object with more annotations, key and value in turn.
+func annotated[T metav1.Object](object T, annotations ...string) T {
+	all := maps.Clone(object.GetAnnotations())
+	if all == nil {
+		all = map[string]string{}
+	}
+	for i := 0; i < len(annotations); i += 2 {
+		all[annotations[i]] = annotations[i+1]
+	}
+	object.SetAnnotations(all)
+	return object
+}
+
+// makeService selects the pods with the label app of its own name.
+func makeService(namespace, name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("service-" + namespace + "-" + name), ResourceVersion: "1"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}},
+	}
+}
+
+func makeNamespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("namespace-" + name), ResourceVersion: "1", Labels: labels}}
+}
+
+func objects(all ...runtime.Object) []runtime.Object { return all }
+
+// runPreFilter runs PreFilter and returns what it left, its result and its status.
+func runPreFilter(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) (fwk.CycleState, *fwk.PreFilterResult, *fwk.Status) {
+	tb.Helper()
+	state := framework.NewCycleState()
+	result, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod)
+	return state, result, status
+}
+
+// newCycle starts a scheduling cycle of a pod that PreFilter does not refuse.
+func newCycle(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
+	tb.Helper()
+	state, _, status := runPreFilter(tb, profile, pod)
+	if !status.IsSuccess() {
+		tb.Fatalf("PreFilter: %v", status)
+	}
+	return state
+}
+
+// scores returns the score of each node by its name; empty if PreScore skips.
+func scores(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) map[string]int64 {
+	tb.Helper()
+	state := newCycle(tb, profile, pod)
+	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if status := profile.RunPreScorePlugins(tb.Context(), state, pod, nodes); !status.IsSuccess() {
+		tb.Fatalf("PreScore: %v", status)
+	}
+	got := map[string]int64{}
+	if state.GetSkipScorePlugins().Has(Name) {
+		return got
+	}
+	scored, status := profile.RunScorePlugins(tb.Context(), state, pod, nodes)
+	if !status.IsSuccess() {
+		tb.Fatalf("Score: %v", status)
+	}
+	for _, node := range scored {
+		got[node.Name] = node.TotalScore
+	}
+	return got
+}
+
+// passing returns the names of the nodes that pass Filter.
+func passing(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) map[string]bool {
+	tb.Helper()
+	verdicts, status := profile.Filter(tb.Context(), tb, pod)
+	if status != nil {
+		tb.Fatalf("PreFilter: %v", status)
+	}
+	pass := map[string]bool{}
+	for node, reason := range verdicts {
+		if reason == "" {
+			pass[node] = true
+		}
+	}
+	return pass
+}

@@ -1,0 +1,166 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
+)
+
+// instanceState is what all profiles of one scheduler instance share, because they
+// share pods and nodes.
+type instanceState struct {
+	index      *peers.Index
+	waiters    waiters
+	warnings   warnings
+	namespaces corelisters.NamespaceLister
+	// synced are done when the handlers have seen every object of the first lists.
+	synced []cache.DoneChecker
+
+	mu sync.Mutex
+	// profiles are the handles of the profiles, by their name.
+	profiles map[string]fwk.Handle
+}
+
+// instanceOf returns the state of the handle's informer factory, and makes it if
+// it is the first to ask.
+func instanceOf(ctx context.Context, handle fwk.Handle) (*instanceState, error) {
+	factory := handle.SharedInformerFactory()
+	return instance.Shared(factory.Core().V1().Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
+		s := &instanceState{
+			index:      peers.New(),
+			namespaces: factory.Core().V1().Namespaces().Lister(),
+			profiles:   map[string]fwk.Handle{},
+		}
+		return s, s.watch(ctx, factory)
+	})
+}
+
+// join adds a profile to those that share the state.
+func (s *instanceState) join(handle fwk.Handle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.profiles[handle.ProfileName()] = handle
+}
+
+// profile returns the handle of a profile, or nil.
+func (s *instanceState) profile(name string) fwk.Handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.profiles[name]
+}
+
+// watch adds the handlers to the informers. Before the informers start, nothing
+// happens.
+func (s *instanceState) watch(ctx context.Context, factory informers.SharedInformerFactory) error {
+	logger := klog.FromContext(ctx)
+	core := factory.Core().V1()
+	for _, source := range []struct {
+		what     string
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{"pods", core.Pods().Informer(), changes(s.podChanged)},
+		{"nodes", core.Nodes().Informer(), changes(s.index.ApplyNode)},
+		{"services", core.Services().Informer(), changes(func(old, updated *corev1.Service) { s.serviceChanged(logger, old, updated) })},
+		{"endpointslices", endpointSlices(factory), changes(func(old, updated *discoveryv1.EndpointSlice) { s.endpointsChanged(logger, old, updated) })},
+		{"namespaces", core.Namespaces().Informer(), changes(func(old, updated *corev1.Namespace) { s.namespaceChanged(logger, old, updated) })},
+	} {
+		registration, err := source.informer.AddEventHandlerWithOptions(source.handler, cache.HandlerOptions{Logger: &logger})
+		if err != nil {
+			return fmt.Errorf("%s: %w", source.what, err)
+		}
+		s.synced = append(s.synced, registration.HasSyncedChecker())
+	}
+	return nil
+}
+
+// endpointSlices returns an informer of the EndpointSlices that somebody else than
+// the controller of Services with selectors has made. The pods behind those are
+// found by the selector, and their slices, one for each hundred pods, change all
+// the time.
+func endpointSlices(factory informers.SharedInformerFactory) cache.SharedIndexInformer {
+	return factory.InformerFor(&discoveryv1.EndpointSlice{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return discoveryinformers.NewFilteredEndpointSliceInformer(client, metav1.NamespaceAll, resync, cache.Indexers{},
+			func(options *metav1.ListOptions) {
+				options.LabelSelector = discoveryv1.LabelManagedBy + "!=endpointslice-controller.k8s.io"
+			})
+	})
+}
+
+// changes is a handler that tells apply of every change of an object from one
+// version to the next, either nil. An informer that missed a deletion delivers the
+// next object of the name as an update of the last; who applies it has to compare
+// the UIDs.
+func changes[T any](apply func(old, updated *T)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if object, ok := obj.(*T); ok {
+				apply(nil, object)
+			}
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			old, okOld := oldObj.(*T)
+			updated, okNew := newObj.(*T)
+			if okOld && okNew {
+				apply(old, updated)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			if object, ok := obj.(*T); ok {
+				apply(object, nil)
+			}
+		},
+	}
+}
+
+// waitForSync returns when everything that existed at the start is in the index,
+// or with an error when ctx ends. The scheduler waits for its own handlers before
+// the first cycle, but not for those of plugins; these lag by what it takes to run
+// through the lists, and only once.
+func (s *instanceState) waitForSync(ctx context.Context) error {
+	for _, synced := range s.synced {
+		select {
+		case <-synced.Done():
+			continue
+		default:
+		}
+		select {
+		case <-synced.Done():
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the first list of what is behind Services: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// namespaceLabels returns the labels of a namespace, and whether it is known. The
+// lister is never behind what wakes a pod: the informer changes its store before
+// it calls the handler that does.
+func (s *instanceState) namespaceLabels(name string) (map[string]string, bool) {
+	namespace, err := s.namespaces.Get(name)
+	if err != nil {
+		return nil, false // the lister's only error is that it is not there
+	}
+	return namespace.Labels, true
+}

@@ -1,0 +1,159 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+)
+
+// Bounds of what a pod may ask for; those of the arguments are the same.
+const (
+	minWeight   = 1
+	maxWeight   = 100
+	maxServices = 32
+	maxLevels   = 8
+)
+
+const (
+	// maxProblems is how many problems of one pod are told at once.
+	maxProblems = 4
+	// maxQuoted is how much of a wrong value is repeated, in bytes.
+	maxQuoted = 80
+)
+
+// problems gathers what is wrong with the annotations of a pod.
+type problems struct {
+	texts []string
+}
+
+func (p *problems) add(format string, args ...any) {
+	p.texts = append(p.texts, fmt.Sprintf(format, args...))
+}
+
+// error returns what was added as one error, or nil. The order is that of the
+// texts, so that the same pod gets the same text in every attempt.
+func (p *problems) error() error {
+	if len(p.texts) == 0 {
+		return nil
+	}
+	slices.Sort(p.texts)
+	texts := slices.Compact(p.texts)
+	if more := len(texts) - maxProblems; more > 0 {
+		texts = append(texts[:maxProblems:maxProblems], fmt.Sprintf("and %d more", more))
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// quote repeats a wrong value, or as much of it as a message has room for.
+func quote(value string) string {
+	if len(value) <= maxQuoted {
+		return strconv.Quote(value)
+	}
+	return strconv.Quote(strings.ToValidUTF8(value[:maxQuoted], "")) + "..."
+}
+
+// parseServices reads "backend=3,cache,other/db=10". Spaces around what the
+// commas and the = separate are ignored.
+func parseServices(list string, problems *problems) []serviceRef {
+	const key = names.ColocateWithAnnotation
+	if strings.TrimSpace(list) == "" {
+		problems.add("annotation %s names no Service: write it like backend=3,cache, or remove it", key)
+		return nil
+	}
+	if n := strings.Count(list, ",") + 1; n > maxServices {
+		problems.add("annotation %s names %d Services: it may name %d", key, n, maxServices)
+		return nil
+	}
+	var services []serviceRef
+	for item := range strings.SplitSeq(list, ",") {
+		service, ok := parseService(strings.TrimSpace(item), problems)
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(services, func(s serviceRef) bool { return s.namespace == service.namespace && s.name == service.name }) {
+			problems.add("annotation %s names Service %s twice: add up the weights", key, quote(strings.TrimSpace(item)))
+			continue
+		}
+		services = append(services, service)
+	}
+	return services
+}
+
+// parseService reads "name", "namespace/name" or either with =weight behind it.
+func parseService(item string, problems *problems) (serviceRef, bool) {
+	const key = names.ColocateWithAnnotation
+	reference, weight, hasWeight := strings.Cut(item, "=")
+	service := serviceRef{weight: minWeight}
+	ok := true
+	if hasWeight {
+		n, err := strconv.ParseInt(strings.TrimSpace(weight), 10, 64)
+		if err != nil || n < minWeight || n > maxWeight {
+			problems.add("annotation %s: the weight in %s must be a whole number from %d to %d", key, quote(item), minWeight, maxWeight)
+			ok = false
+		}
+		service.weight = n
+	}
+	service.namespace, service.name = splitServiceName(strings.TrimSpace(reference))
+	if !validServiceName(strings.TrimSpace(reference)) {
+		problems.add("annotation %s: %s names no Service: write name or namespace/name, each a DNS label of lower-case letters, digits and '-', with commas between", key, quote(item))
+		ok = false
+	}
+	return service, ok
+}
+
+// splitServiceName splits "namespace/name"; the namespace of "name" is empty.
+func splitServiceName(reference string) (namespace, name string) {
+	if namespace, name, found := strings.Cut(reference, "/"); found {
+		return namespace, name
+	}
+	return "", reference
+}
+
+func validServiceName(reference string) bool {
+	namespace, name, qualified := strings.Cut(reference, "/")
+	if !qualified {
+		return isLabel(reference)
+	}
+	return isLabel(namespace) && isLabel(name)
+}
+
+func isLabel(name string) bool {
+	return len(utilvalidation.IsDNS1123Label(name)) == 0
+}
+
+// parseLevels reads "kubernetes.io/hostname,topology.kubernetes.io/zone".
+func parseLevels(list string, problems *problems) []string {
+	const key = names.ColocatePreferAnnotation
+	if n := strings.Count(list, ",") + 1; n > maxLevels {
+		problems.add("annotation %s names %d topology keys: it may name %d", key, n, maxLevels)
+		return nil
+	}
+	var levels []string
+	for item := range strings.SplitSeq(list, ",") {
+		level := parseLevel(item, key, problems)
+		if slices.Contains(levels, level) {
+			problems.add("annotation %s names %s twice: the first is the nearer level, remove the other", key, quote(level))
+			continue
+		}
+		levels = append(levels, level)
+	}
+	return levels
+}
+
+// parseLevel reads one topology key.
+func parseLevel(item, key string, problems *problems) string {
+	level := strings.TrimSpace(item)
+	if len(utilvalidation.IsQualifiedName(level)) > 0 {
+		problems.add("annotation %s: %s is no topology key: name a label key of nodes, such as topology.kubernetes.io/zone", key, quote(level))
+	}
+	return level
+}

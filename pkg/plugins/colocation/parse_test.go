@@ -1,0 +1,190 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+)
+
+func TestWishOf(t *testing.T) {
+	byDefault := []string{hostname, zone}
+	tests := []struct {
+		name        string
+		annotations []string
+		want        wish
+		wantNone    bool
+	}{
+		{name: "no annotation", wantNone: true},
+		{name: "one of somebody else", annotations: []string{"example.com/colocate-with", "x"}, wantNone: true},
+		{
+			name: "one Service", annotations: []string{with, "backend"},
+			want: wish{source: byAnnotations, services: []serviceRef{{name: "backend", weight: 1}}, prefer: byDefault, weight: 1},
+		},
+		{
+			name: "weights, namespaces and spaces", annotations: []string{with, " backend = 3 , other/db=100,cache=1 "},
+			want: wish{
+				source: byAnnotations, prefer: byDefault, weight: 1,
+				services: []serviceRef{{name: "backend", weight: 3}, {namespace: "other", name: "db", weight: 100}, {name: "cache", weight: 1}},
+			},
+		},
+		{
+			name: "levels", annotations: []string{with, "a", prefer, "example.com/rack, " + zone, require, " topology.kubernetes.io/region "},
+			want: wish{
+				source: byAnnotations, services: []serviceRef{{name: "a", weight: 1}}, weight: 1,
+				prefer: []string{"example.com/rack", zone}, requireWithin: "topology.kubernetes.io/region",
+			},
+		},
+		{
+			name: "the same name in two namespaces", annotations: []string{with, "a,other/a"},
+			want: wish{source: byAnnotations, services: []serviceRef{{name: "a", weight: 1}, {namespace: "other", name: "a", weight: 1}}, prefer: byDefault, weight: 1},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, wanted, err := wishOf(asking(tt.annotations...), byDefault)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wanted == tt.wantNone {
+				t.Fatalf("wants something: %t", wanted)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(wish{}, wishSource{}, serviceRef{})); diff != "" {
+				t.Errorf("wish (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMalformedAnnotations(t *testing.T) {
+	long := strings.Repeat("x", 500)
+	tests := []struct {
+		name        string
+		annotations []string
+		// want are parts of the text: the annotation, and the way out.
+		want []string
+	}{
+		{name: "empty list", annotations: []string{with, " "}, want: []string{with, "names no Service", "remove it"}},
+		{name: "empty item", annotations: []string{with, "a,,b"}, want: []string{with, `"" names no Service`}},
+		{name: "a name that no Service can have", annotations: []string{with, "Back_end"}, want: []string{with, `"Back_end" names no Service`, "DNS label"}},
+		{name: "too many slashes", annotations: []string{with, "a/b/c"}, want: []string{`"a/b/c" names no Service`}},
+		{name: "no namespace", annotations: []string{with, "/b"}, want: []string{`"/b" names no Service`}},
+		{name: "a name that is too long", annotations: []string{with, long}, want: []string{"names no Service", "xxx\"..."}},
+		{name: "weight 0", annotations: []string{with, "a=0"}, want: []string{with, `the weight in "a=0"`, "from 1 to 100"}},
+		{name: "weight 101", annotations: []string{with, "a=101"}, want: []string{`the weight in "a=101"`}},
+		{name: "weight that is no number", annotations: []string{with, "a=high"}, want: []string{`the weight in "a=high"`}},
+		{name: "fraction", annotations: []string{with, "a=1.5"}, want: []string{`the weight in "a=1.5"`}},
+		{name: "empty weight", annotations: []string{with, "a="}, want: []string{`the weight in "a="`}},
+		{name: "two weights", annotations: []string{with, "a=1=2"}, want: []string{`the weight in "a=1=2"`}},
+		{name: "semicolons", annotations: []string{with, "a;b"}, want: []string{`"a;b" names no Service`, "commas"}},
+		{name: "twice", annotations: []string{with, "a,a=3"}, want: []string{with, `names Service "a=3" twice`, "add up"}},
+		{name: "too many Services", annotations: []string{with, strings.Repeat("a,", 32) + "b"}, want: []string{with, "33 Services", "32"}},
+		{name: "levels without a Service", annotations: []string{prefer, zone}, want: []string{prefer, with, "missing"}},
+		{name: "a requirement without a Service", annotations: []string{require, zone}, want: []string{require, with, "missing"}},
+		{name: "no level", annotations: []string{with, "a", prefer, ""}, want: []string{prefer, `"" is no topology key`}},
+		{name: "a level that no label can have", annotations: []string{with, "a", prefer, "a b"}, want: []string{prefer, `"a b" is no topology key`}},
+		{name: "a level twice", annotations: []string{with, "a", prefer, zone + "," + zone}, want: []string{prefer, "twice"}},
+		{name: "too many levels", annotations: []string{with, "a", prefer, "a,b,c,d,e,f,g,h,i"}, want: []string{prefer, "9 topology keys", "8"}},
+		{name: "a list as requirement", annotations: []string{with, "a", require, zone + "," + hostname}, want: []string{require, "is no topology key"}},
+		{name: "empty requirement", annotations: []string{with, "a", require, ""}, want: []string{require, `"" is no topology key`}},
+		{
+			name: "several at once", annotations: []string{with, "A=0,B=0,C=0", require, ""},
+			want: []string{`"A=0" names no Service`, `"" is no topology key`, "and 3 more"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, wanted, err := wishOf(asking(tt.annotations...), []string{zone})
+			if !wanted || err == nil {
+				t.Fatalf("want an error, got %v", err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("want %q in %q", want, err)
+				}
+			}
+			if len(err.Error()) > 900 {
+				t.Errorf("the text has %d bytes, too long for an event", len(err.Error()))
+			}
+		})
+	}
+}
+
+// A pod may ask for what a rule may, and for no more.
+func TestBoundsOfTheArguments(t *testing.T) {
+	valid := func(change func(*config.ColocationRule)) bool {
+		rule := config.ColocationRule{Services: near("a"), Weight: 1}
+		change(&rule)
+		return validation.ValidateColocationArgs(field.NewPath("x"), newArgs(withRules(rule))) == nil
+	}
+	understood := func(annotations ...string) bool {
+		_, _, err := wishOf(asking(annotations...), []string{zone})
+		return err == nil
+	}
+	for _, name := range []string{"a", "a/b", "A", "a.b", "a/b/c", "/", "", "-a", strings.Repeat("a", 63), strings.Repeat("a", 64)} {
+		byRule := valid(func(r *config.ColocationRule) { r.Services[0].Name = name })
+		if byAnnotation := understood(with, name); byRule != byAnnotation {
+			t.Errorf("Service %q: valid in a rule: %t, in an annotation: %t", name, byRule, byAnnotation)
+		}
+	}
+	for weight, text := range map[int32]string{0: "a=0", 1: "a=1", 100: "a=100", 101: "a=101"} {
+		byRule := valid(func(r *config.ColocationRule) { r.Services[0].Weight = weight })
+		if byAnnotation := understood(with, text); byRule != byAnnotation {
+			t.Errorf("weight %d: valid in a rule: %t, in an annotation: %t", weight, byRule, byAnnotation)
+		}
+	}
+	names := func(n int) []string {
+		var list []string
+		for i := range n {
+			list = append(list, strings.Repeat("a", i+1))
+		}
+		return list
+	}
+	for _, n := range []int{maxServices, maxServices + 1} {
+		byRule := valid(func(r *config.ColocationRule) { r.Services = near(names(n)...) })
+		if byAnnotation := understood(with, strings.Join(names(n), ",")); byRule != byAnnotation || byRule != (n == maxServices) {
+			t.Errorf("%d Services: valid in a rule: %t, in an annotation: %t", n, byRule, byAnnotation)
+		}
+	}
+	for _, n := range []int{maxLevels, maxLevels + 1} {
+		byRule := valid(func(r *config.ColocationRule) { r.Prefer = names(n) })
+		if byAnnotation := understood(with, "a", prefer, strings.Join(names(n), ",")); byRule != byAnnotation || byRule != (n == maxLevels) {
+			t.Errorf("%d levels: valid in a rule: %t, in an annotation: %t", n, byRule, byAnnotation)
+		}
+	}
+}
+
+// Whatever an annotation holds, it is understood or refused, and what is refused
+// has a text that a scheduler can use as a format string.
+func FuzzWishOf(f *testing.F) {
+	f.Add("backend=3,cache", hostname+","+zone, zone)
+	f.Add("a/b/c=%d", "%", "é")
+	f.Add(strings.Repeat("é", 60), "", "")
+	f.Fuzz(func(t *testing.T, services, levels, within string) {
+		w, wanted, err := wishOf(asking(with, services, prefer, levels, require, within), []string{zone})
+		if !wanted {
+			t.Fatal("the annotations were not seen")
+		}
+		if err != nil {
+			if text := escape(err.Error()); strings.Contains(text, "%") || len(text) > 2000 {
+				t.Errorf("unusable text %q", text)
+			}
+			return
+		}
+		if len(w.services) == 0 || len(w.prefer) == 0 || w.requireWithin == "" {
+			t.Errorf("nothing was understood, and nothing refused: %+v", w)
+		}
+		for _, s := range w.services {
+			if s.weight < minWeight || s.weight > maxWeight || !isLabel(s.name) || s.namespace != "" && !isLabel(s.namespace) {
+				t.Errorf("impossible Service %+v", s)
+			}
+		}
+	})
+}

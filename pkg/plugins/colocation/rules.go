@@ -1,0 +1,151 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+)
+
+// policy is the arguments, compiled. It does not change.
+type policy struct {
+	prefer         []string
+	waits          bool
+	peersFirst     bool
+	rules          []rule
+	usesPodLabels  bool
+	usesNamespaces bool
+}
+
+// rule is one of args.rules, compiled.
+type rule struct {
+	// podSelector and namespaceSelector are nil if they match everything.
+	podSelector       labels.Selector
+	namespaceSelector labels.Selector
+	// wish has no services if the rule only limits.
+	wish  wish
+	limit limit
+}
+
+// limit is how many pods that a rule selects a node may have, counted within one
+// namespace: two applications that one rule covers do not crowd each other out.
+type limit struct {
+	rule int
+	// selector is the rule's podSelector, nil for all pods.
+	selector labels.Selector
+	// pods is at least 1; 0 is no limit.
+	pods int
+}
+
+// newPolicy compiles valid arguments.
+func newPolicy(args *config.ColocationArgs) (*policy, error) {
+	p := &policy{
+		prefer:     slices.Clone(args.Prefer),
+		waits:      args.FirstPodPolicy == config.FirstPodWait,
+		peersFirst: args.NodeSearch == config.SearchPeersFirst,
+	}
+	for i := range args.Rules {
+		from := &args.Rules[i]
+		podSelector, err := compileSelector(from.PodSelector)
+		if err != nil {
+			return nil, fmt.Errorf("parsing rules[%d].podSelector: %w", i, err)
+		}
+		namespaceSelector, err := compileSelector(from.NamespaceSelector)
+		if err != nil {
+			return nil, fmt.Errorf("parsing rules[%d].namespaceSelector: %w", i, err)
+		}
+		r := rule{
+			podSelector: podSelector, namespaceSelector: namespaceSelector,
+			wish: wish{
+				source: wishSource{rule: i}, prefer: p.prefer,
+				requireWithin: from.RequireWithin, weight: int64(from.Weight),
+			},
+			limit: limit{rule: i, selector: podSelector, pods: int(from.MaxPerNode)},
+		}
+		if len(from.Prefer) > 0 {
+			r.wish.prefer = slices.Clone(from.Prefer)
+		}
+		for _, service := range from.Services {
+			namespace, name := splitServiceName(service.Name)
+			r.wish.services = append(r.wish.services, serviceRef{namespace: namespace, name: name, weight: int64(service.Weight)})
+		}
+		p.usesPodLabels = p.usesPodLabels || podSelector != nil
+		p.usesNamespaces = p.usesNamespaces || namespaceSelector != nil
+		p.rules = append(p.rules, r)
+	}
+	return p, nil
+}
+
+// compileSelector returns nil for a selector that matches everything. (In the
+// API's own conversion an absent selector matches nothing.)
+func compileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
+	if selector == nil {
+		return nil, nil
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, err
+	}
+	if compiled.Empty() {
+		return nil, nil
+	}
+	return compiled, nil
+}
+
+// selects reports whether the selector, nil for all, matches the labels.
+func selects(selector labels.Selector, of map[string]string) bool {
+	return selector == nil || selector.Matches(labels.Set(of))
+}
+
+// namespaceLabels returns the labels of a namespace, and whether it is known.
+type namespaceLabels func(namespace string) (map[string]string, bool)
+
+// errUnknownNamespace is that a rule has to know the labels of the pod's
+// namespace, and they have not arrived.
+type errUnknownNamespace struct{ namespace string }
+
+func (e errUnknownNamespace) Error() string {
+	return fmt.Sprintf("namespace %q is not known to the scheduler yet, and a namespaceSelector of %s needs its labels", e.namespace, Name)
+}
+
+// requestOf returns what the pod asks for. The error is an errUnknownNamespace, or
+// says what is wrong with the pod's annotations.
+func (p *policy) requestOf(pod *corev1.Pod, namespaces namespaceLabels) (request, error) {
+	var r request
+	own, wanted, err := wishOf(pod, p.prefer)
+	if err != nil {
+		return request{}, err
+	}
+	if wanted {
+		r.wishes = append(r.wishes, own)
+	}
+	for i := range p.rules {
+		rule := &p.rules[i]
+		if !selects(rule.podSelector, pod.Labels) {
+			continue
+		}
+		if rule.namespaceSelector != nil {
+			of, known := namespaces(pod.Namespace)
+			if !known {
+				return request{}, errUnknownNamespace{pod.Namespace}
+			}
+			if !selects(rule.namespaceSelector, of) {
+				continue
+			}
+		}
+		if len(rule.wish.services) > 0 {
+			r.wishes = append(r.wishes, rule.wish)
+		}
+		if rule.limit.pods > 0 {
+			r.limits = append(r.limits, rule.limit)
+		}
+	}
+	return r, nil
+}

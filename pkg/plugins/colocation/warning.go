@@ -1,0 +1,99 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/eventnote"
+)
+
+const (
+	// ReasonIgnored is the reason of the Warning event on a pod that asks for
+	// something that has no effect: a Service or a level that holds nobody.
+	ReasonIgnored = "ColocationIgnored"
+	actionIgnored = "Scheduling"
+)
+
+// warnings remembers what each pending pod was told, so that an attempt that
+// changes nothing does not say it again. The zero value remembers nothing.
+type warnings struct {
+	mu   sync.Mutex
+	told map[types.UID]string
+	// unoffered are the pods for which the search was mistaken.
+	unoffered map[types.UID]struct{}
+}
+
+// tell takes note of what a pod is told, and reports whether it is news.
+func (w *warnings) tell(uid types.UID, note string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.told[uid] == note {
+		return false
+	}
+	if w.told == nil {
+		w.told = map[types.UID]string{}
+	}
+	if note == "" {
+		delete(w.told, uid)
+		return false
+	}
+	w.told[uid] = note
+	return true
+}
+
+// doubt takes note that the search was mistaken for the pod.
+func (w *warnings) doubt(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unoffered == nil {
+		w.unoffered = map[types.UID]struct{}{}
+	}
+	w.unoffered[uid] = struct{}{}
+}
+
+// doubted reports whether it was.
+func (w *warnings) doubted(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, doubted := w.unoffered[uid]
+	return doubted
+}
+
+// remove forgets a pod.
+func (w *warnings) remove(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.told, uid)
+	delete(w.unoffered, uid)
+}
+
+// warn tells the author of the pod what of the request has no effect. One event
+// says all of it: events that differ in their text alone are taken for one.
+func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) {
+	var parts []string
+	if len(found.unknown) > 0 {
+		parts = append(parts, fmt.Sprintf("Service %s attracts nobody: no Service of that name lets pods of namespace %s near it (check the name and, of another namespace's Service, its annotation %s)",
+			list(found.unknown), pod.Namespace, names.AllowColocationFromAnnotation))
+	}
+	if len(found.emptyLevels) > 0 {
+		parts = append(parts, fmt.Sprintf("no node has the label %s: correct the key, or label the nodes", list(found.emptyLevels)))
+	}
+	note := strings.Join(parts, "; ")
+	if !pl.instance.warnings.tell(pod.UID, note) {
+		return
+	}
+	klog.FromContext(ctx).V(4).Info("What the pod wants to be near has no effect", "note", note)
+	if recorder := pl.handle.EventRecorder(); recorder != nil { // nil in a simulation
+		recorder.Eventf(pod, nil, corev1.EventTypeWarning, ReasonIgnored, actionIgnored, "%s", eventnote.Cut(note))
+	}
+}
