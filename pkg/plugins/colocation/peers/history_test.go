@@ -101,7 +101,7 @@ const (
 	podNames     = 12
 	nodeNames    = 5
 	serviceNames = 4
-	sliceNames   = 3
+	sliceNames   = 4
 )
 
 var (
@@ -138,15 +138,15 @@ func (h *history) step() {
 		h.mutate("node", "", h.name("n", nodeNames))
 	case n < 6:
 		h.mutate("service", h.pick(namespaces), h.name("s", serviceNames))
-	case n < 7:
+	case n < 8:
 		h.mutate("slice", h.pick(namespaces), h.name("e", sliceNames))
-	case n < 9:
-		h.schedule()
 	case n < 10:
+		h.schedule()
+	case n < 11:
 		h.unreserve()
-	case n < 15:
+	case n < 16:
 		h.tellNext()
-	case n < 18:
+	case n < 19:
 		h.tellAny()
 	default:
 		h.tellBroken()
@@ -241,8 +241,9 @@ func (h *history) newSlice(meta metav1.ObjectMeta) *discoveryv1.EndpointSlice {
 		ObjectMeta:  meta,
 		AddressType: []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}[h.rand.IntN(2)],
 	}
+	// Few Services, so that one has several: of both families, or one too many.
 	if !h.oneOf(10) {
-		slice.Labels = map[string]string{discoveryv1.LabelServiceName: h.name("s", serviceNames)}
+		slice.Labels = map[string]string{discoveryv1.LabelServiceName: h.name("s", serviceNames/2)}
 	}
 	for range h.rand.IntN(6) {
 		e := discoveryv1.Endpoint{}

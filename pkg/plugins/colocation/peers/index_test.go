@@ -542,9 +542,12 @@ func TestObjectsWithoutVersions(t *testing.T) {
 	x.ApplyPod(nil, unversioned(""))
 	x.Reserve(unversioned(""), "n0")
 	x.ApplyPod(unversioned(""), unversioned("n0"))
-	x.Unreserve("p-uid-1")
 	view, _ := x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone)
 	if got := view.Within(corev1.LabelTopologyZone, "b"); got != 1 {
 		t.Errorf("want 1 peer in zone b, got %d", got)
+	}
+	x.ApplyPod(unversioned("n0"), unversioned(""))
+	if view, _ = x.Lookup("shop", "shop", "backend"); view.Total() != 0 {
+		t.Errorf("a pod that lost its node still has its promise")
 	}
 }

@@ -96,10 +96,6 @@ func (t *tombstones) bury(object metav1.Object, known *version) bool {
 	if !gone.ends(*known) {
 		return false
 	}
-	if !gone.replaces(*known) {
-		// The end was missed, and all that is told is an older version.
-		gone = *known
-	}
 	t.put(nameOf(object), gone)
 	return true
 }
