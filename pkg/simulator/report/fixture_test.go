@@ -4,6 +4,7 @@
 package report
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,9 +58,7 @@ func bound(t *testing.T, row trace.Pod, node *corev1.Node, devices ...int) *core
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	for key, value := range assignment.Annotations(request, parsed) {
-		pod.Annotations[key] = value
-	}
+	maps.Copy(pod.Annotations, assignment.Annotations(request, parsed))
 	return pod
 }
 

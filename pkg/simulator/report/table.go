@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -146,7 +147,7 @@ func joined(seeds []int64) string {
 	}
 	parts := make([]string, len(seeds))
 	for i, seed := range seeds {
-		parts[i] = fmt.Sprint(seed)
+		parts[i] = strconv.FormatInt(seed, 10)
 	}
 	return strings.Join(parts, ",")
 }

@@ -1,0 +1,75 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-scheduler/berth/pkg/version"
+)
+
+// program is the name of the binary, and invocation how users know it.
+const (
+	program    = "kubectl-berth"
+	invocation = "kubectl berth"
+)
+
+// run executes a command line and returns its exit code. Errors go where the
+// command's errors go.
+func run(ctx context.Context, cmd *cobra.Command, args []string) int {
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	code, show := exitCode(err)
+	if show {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", program, err)
+	}
+	return code
+}
+
+// newCommand returns the whole command line.
+func newCommand() *cobra.Command {
+	var showVersion bool
+	cmd := &cobra.Command{
+		Use:   program,
+		Short: "Ask what Berth would do",
+		// kubectl finds the binary by its name, and users type a space.
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: invocation},
+		SilenceUsage:  true,
+		SilenceErrors: true, // run prints the error, once
+		Args:          noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	// A flag of our own, not cobra's: packages that are linked in register a global
+	// --version, which cobra would find in place of the one that it adds.
+	cmd.PersistentFlags().BoolVar(&showVersion, "version", false, "print Berth's version and that of the Kubernetes compiled in, and exit")
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w: see %s --help", err, cmd.CommandPath())
+	})
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(newSimulateCommand())
+	for _, c := range append(cmd.Commands(), cmd) {
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if showVersion {
+				version.Print(c.OutOrStdout(), program)
+				return nil
+			}
+			return run(c, args)
+		}
+	}
+	return cmd
+}
+
+// noArguments refuses arguments that are no flags.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q: see %s --help", args[0], cmd.CommandPath())
+	}
+	return nil
+}

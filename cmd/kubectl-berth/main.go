@@ -1,0 +1,61 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command kubectl-berth is a kubectl plugin: with it in PATH, `kubectl berth`
+// answers questions about what Berth would do.
+//
+//	kubectl berth simulate -f FILE… --config PROFILE.yaml
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, newCommand(), os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// Exit codes, as --help explains them.
+const (
+	exitOK        = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	exitNotPlaced = 3
+)
+
+// usageError marks an error of the command line.
+type usageError struct{ error }
+
+// Unwrap returns the cause.
+func (e usageError) Unwrap() error { return e.error }
+
+// errNotPlaced is no failure: the simulation went to its end, and has told which
+// pods were not placed.
+var errNotPlaced = errors.New("not all pods were placed")
+
+// exitCode returns the exit code for what a command returned, and whether the
+// error has still to be shown.
+func exitCode(err error) (code int, show bool) {
+	switch {
+	case err == nil:
+		return exitOK, false
+	case errors.Is(err, errNotPlaced):
+		return exitNotPlaced, false
+	case errors.As(err, &usageError{}):
+		return exitUsage, true
+	}
+	return exitFailed, true
+}
+
+// usagef is a usage error with a text.
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}

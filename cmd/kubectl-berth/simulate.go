@@ -1,0 +1,194 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-scheduler/berth/pkg/simulator/trace"
+)
+
+// simulateOptions are the flags of simulate.
+type simulateOptions struct {
+	files            []string
+	kubeconfig       string
+	configs          []string
+	schedulerName    string
+	seedList         string
+	targetLoad       float64
+	expectedWorkload string
+	preemption       bool
+	parallel         int
+	outDir           string
+	output           string
+
+	// seeds is what seedList says.
+	seeds []int64
+	// targetLoadSet is whether --target-load was given.
+	targetLoadSet bool
+}
+
+// What --output and --expected-workload take.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+	outputCSV   = "csv"
+
+	workloadProfile = "profile"
+	workloadOracle  = "oracle"
+	workloadBoth    = "both"
+)
+
+// defaultTargetLoad is the paper's.
+const defaultTargetLoad = 1.3
+
+func newSimulateCommand() *cobra.Command {
+	o := &simulateOptions{}
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE… --config PROFILE.yaml",
+		Short: "Let a profile place the pods of a trace, or the pending pods of a cluster, in memory",
+		Long: `Let the plugins of a KubeSchedulerConfiguration place pods on nodes in memory: what
+berth-scheduler would do with the same file, without an API server. Nothing is
+written to any cluster.
+
+The input is one of, or a mixture of:
+
+  * openb CSV files, the trace of the fragmentation paper (FGD, USENIX ATC'23): one
+    of nodes (columns sn, cpu_milli, memory_mib, gpu, model) and one of pods (name,
+    cpu_milli, memory_mib, num_gpu, gpu_milli, …). The pods arrive one by one in
+    the random order of a seed, brought to --target-load; one that is not placed is
+    gone. This is the paper's experiment.
+  * Kubernetes objects, as "kubectl get nodes,pods,namespaces,services,… -A -o yaml"
+    prints them, or straight from a cluster with --kubeconfig. Bound pods occupy
+    their nodes. Pending pods are placed in the order of the scheduling queue: will
+    they fit?
+
+With several --config the profiles are compared. A profile that is given with one
+name for all pods schedules all of them, whatever their schedulerName is.
+
+A pod that no node can hold is no error: it fails, and the report says why. A model
+that a pod accepts and no node has is noted.
+
+Exit codes: 0 every pod was placed; 1 the simulation failed; 2 the command line is
+wrong; 3 the simulation went to its end, and not every pod was placed in every run
+(always so if the pods ask for more than there is).`,
+		Example: `  # Will these pods fit?
+  kubectl get nodes,pods,namespaces -A -o yaml | kubectl berth simulate -f - --config config/berth-scheduler/gpu.yaml
+
+  # The paper's experiment, with two profiles and ten seeds
+  kubectl berth simulate -f openb_node_list_gpu_node.csv -f openb_pod_list_default.csv \
+    --config config/simulator/fgd.yaml --config config/simulator/bestfit.yaml --seeds 42..51 --out report`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.targetLoadSet = cmd.Flags().Changed("target-load")
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return simulate(withErrorsOnly(cmd.Context()), o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON; - is the standard input; give it once for each file")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes, pods and what plugins need from this cluster; only list requests are made")
+	flags.StringArrayVar(&o.configs, "config", nil, "a KubeSchedulerConfiguration file; give it once for each profile to compare")
+	flags.StringVar(&o.schedulerName, "scheduler-name", "", "the profile of each --config to use, by its schedulerName; needed if a file has several and the pods do not name them")
+	flags.StringVar(&o.seedList, "seeds", "42", "seeds, one run each: a list such as 1,2,5 or a range such as 42..51")
+	flags.Float64Var(&o.targetLoad, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, reached by repeating or leaving out pods at random; 0 takes the list as it is")
+	flags.StringVar(&o.expectedWorkload, "expected-workload", workloadProfile, "what GPUDevice's strategy FragmentationGradient expects: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods that will arrive, as in the paper; or \"both\", beside each other")
+	flags.BoolVar(&o.preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
+	flags.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "runs at a time; the results do not depend on it")
+	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json, or csv, a row for each run")
+	return cmd
+}
+
+// complete checks the flags and fills in what follows from them.
+func (o *simulateOptions) complete() error {
+	if len(o.files) == 0 && o.kubeconfig == "" {
+		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig")
+	}
+	if len(o.configs) == 0 {
+		return usagef("--config: required: the path of a KubeSchedulerConfiguration")
+	}
+	if i := duplicate(o.files); i >= 0 {
+		return usagef("-f: %s stands twice", o.files[i])
+	}
+	if i := duplicate(o.configs); i >= 0 {
+		return usagef("--config: %s stands twice", o.configs[i])
+	}
+	if !slices.Contains([]string{outputTable, outputJSON, outputCSV}, o.output) {
+		return usagef("-o: %q is none of table, json, csv", o.output)
+	}
+	if !slices.Contains([]string{workloadProfile, workloadOracle, workloadBoth}, o.expectedWorkload) {
+		return usagef("--expected-workload: %q is none of profile, oracle, both", o.expectedWorkload)
+	}
+	if o.parallel < 1 {
+		return usagef("--parallel: %d must be at least 1", o.parallel)
+	}
+	if math.IsNaN(o.targetLoad) || o.targetLoad < 0 || o.targetLoad > trace.MaxTargetLoad {
+		return usagef("--target-load: %v must be 0, for the list as it is, or up to %d", o.targetLoad, trace.MaxTargetLoad)
+	}
+	var err error
+	if o.seeds, err = parseSeeds(o.seedList); err != nil {
+		return usagef("--seeds: %w", err)
+	}
+	return nil
+}
+
+// duplicate returns the index of a value that stands before it too, or -1.
+func duplicate(values []string) int {
+	for i, value := range values {
+		if slices.Contains(values[:i], value) {
+			return i
+		}
+	}
+	return -1
+}
+
+// simulate does it all. What is asked for is written to out, and what happens
+// meanwhile to status.
+func simulate(ctx context.Context, o *simulateOptions, in io.Reader, out, status io.Writer) error {
+	if err := o.prepareOutDir(); err != nil {
+		return err
+	}
+	contenders, err := loadContenders(o)
+	if err != nil {
+		return err
+	}
+	input, err := readInput(ctx, o, in)
+	if err != nil {
+		return err
+	}
+	experiment, err := newExperiment(o, input, contenders)
+	if err != nil {
+		return err
+	}
+	for _, note := range experiment.report.Notes {
+		fmt.Fprintf(status, "%s: note: %s\n", program, note)
+	}
+	progress := newProgress(status, experiment.total())
+	err = experiment.run(ctx, progress)
+	progress.end()
+	if err != nil {
+		return err
+	}
+	if err := o.write(&experiment.report, out); err != nil {
+		return err
+	}
+	if !experiment.report.AllPlaced() {
+		return errNotPlaced
+	}
+	return nil
+}
+
+// commaSeparated joins values for a message.
+func commaSeparated(values []string) string { return strings.Join(values, ", ") }
