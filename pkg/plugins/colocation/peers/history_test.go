@@ -198,15 +198,16 @@ func (h *history) newPod(meta metav1.ObjectMeta, before *corev1.Pod) *corev1.Pod
 	} else if h.oneOf(3) {
 		pod.Spec.NodeName = h.name("n", nodeNames) // bound by somebody else
 	}
+	what := h.rand.IntN(12)
 	switch {
-	case before == nil || h.oneOf(3):
+	case before == nil || what < 4:
 		pod.Labels = map[string]string{"app": h.name("a", 3)}
 		if h.oneOf(2) {
 			pod.Labels["tier"] = h.name("t", 2)
 		}
-	case h.oneOf(4):
+	case what < 6:
 		pod.DeletionTimestamp = &metav1.Time{}
-	case h.oneOf(4):
+	case what < 8:
 		pod.Status.Phase = []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodRunning}[h.rand.IntN(3)]
 	}
 	return pod

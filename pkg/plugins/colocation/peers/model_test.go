@@ -11,6 +11,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
 // news is what was told of an object: that it was as object is, or that it is gone
@@ -113,7 +115,7 @@ func (m *model) lookup(requester, namespace, name string, keys []string) *answer
 	service := object.(*corev1.Service)
 	if requester != namespace {
 		allowed := false
-		for _, entry := range strings.Split(service.Annotations["berth.dev/allow-colocation-from"], ",") {
+		for entry := range strings.SplitSeq(service.Annotations[names.AllowColocationFromAnnotation], ",") {
 			entry = strings.Trim(entry, " ")
 			allowed = allowed || entry == requester || entry == "*"
 		}
