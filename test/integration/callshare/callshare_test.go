@@ -1,0 +1,122 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package callshare
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// orders is in how many orders the pods of an application are created.
+const orders = 4
+
+// boutiqueManifest is where Online Boutique's release manifests are, if they are.
+var boutiqueManifest = filepath.Join(framework.Root(), "..", "shared", "data", "online-boutique", "kubernetes-manifests.yaml")
+
+// sampleManifest is the shop that the demo brings along.
+var sampleManifest = filepath.Join(framework.Root(), "hack", "demo", "sample", "shop.yaml")
+
+func TestCallShare(t *testing.T) {
+	c := start(t)
+	startSchedulers(t, c)
+	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("Online Boutique", func(t *testing.T) {
+		if _, err := os.Stat(boutiqueManifest); err != nil {
+			t.Skipf("Online Boutique's manifests are not at hand: %v", err)
+		}
+		boutique := readApplication(t, "boutique", boutiqueManifest, 3)
+		requireScarce(t, boutique, large)
+		measured, best := compete(t, c, boutique, large, nodes.Items)
+		check(t, measured, best)
+	})
+	t.Run("the sample shop", func(t *testing.T) {
+		measured, best := compete(t, c, readApplication(t, "shop", sampleManifest, 3), large, nodes.Items)
+		check(t, measured, best)
+	})
+	t.Run("six services", func(t *testing.T) {
+		six := readApplication(t, "six", filepath.Join("testdata", "small.yaml"), 2)
+		measured, best := compete(t, c, six, small, nodes.Items)
+		check(t, measured, best)
+		// The zones can be solved one by one: it is the same as both at once.
+		if both := solve(t, six.problem(t, small.problemNodes("a", "b"), 2), callgraph.PreferSameNode); math.Abs(both-best) > 1e-9 {
+			t.Errorf("the best of both zones is %v, and of one after the other %v", both, best)
+		}
+		if got := measured.mean(berth, nodePrefer); got < 0.95*best {
+			t.Errorf("%s of Berth: %.3f of the calls stay near, and could %.3f", nodePrefer.title, got, best)
+		}
+	})
+}
+
+// requireScarce fails unless the pool is as full as it is to be, and none of its
+// zones has room for the whole application.
+func requireScarce(t *testing.T, a application, p pool) {
+	t.Helper()
+	wanted := int64(0)
+	for i := range a.deployments {
+		wanted += int64(a.replicas) * milliCPU(&a.deployments[i])
+	}
+	byZone, free := p.total()
+	if capacity := nodeMilliCPU * int64(len(p.nodes())); free*100 != capacity*(100-takenPercent) {
+		t.Errorf("%d of %d thousandths of a CPU are free, want %d %%", free, capacity, 100-takenPercent)
+	}
+	for zone, free := range byZone {
+		if free >= wanted {
+			t.Errorf("zone %s has room for the whole of %s: %d free, %d wanted", zone, a.name, free, wanted)
+		}
+	}
+}
+
+// compete has every contender place the application in every order, and returns
+// what came of it, and the best share within a node that is possible.
+func compete(t *testing.T, c *framework.Cluster, a application, p pool, nodes []corev1.Node) (measured results, best float64) {
+	t.Helper()
+	var scenes []*scene
+	for _, who := range contenders {
+		scenes = append(scenes, newScene(t, c, a, p, who))
+	}
+	measured = results{}
+	for order := range orders {
+		for _, s := range scenes {
+			pods := s.place(t, c, order)
+			measured[s.contender.name] = append(measured[s.contender.name], s.measure(t, nodes, pods))
+			if order == 0 && s.contender.name == stock {
+				s.compareWithHints(t, c, nodes, pods)
+			}
+			s.clear(t, c)
+		}
+	}
+	best = a.optimum(t, p)
+	t.Log(measured.table(a.name, best))
+	return measured, best
+}
+
+// check holds Berth to what Colocation is for.
+func check(t *testing.T, measured results, best float64) {
+	t.Helper()
+	if got := measured.mean(berth, zonePrefer); got < 0.95 {
+		t.Errorf("%s of Berth: %.3f of the calls stay near, want 0.95", zonePrefer.title, got)
+	}
+	if got, want := measured.mean(berth, nodePrefer), measured.mean(stockAffinity, nodePrefer); got < want {
+		t.Errorf("%s of Berth: %.3f of the calls stay near, of stock with affinity %.3f", nodePrefer.title, got, want)
+	}
+	for name := range measured {
+		for _, s := range measured[name] {
+			if got := nodePrefer.of(s); name != random && got > best+1e-9 {
+				t.Errorf("%s of %s: %.3f of the calls stay near, more than the best of all, %.3f", nodePrefer.title, name, got, best)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package callshare shows how many of an application's calls stay within a node
+// and a zone, depending on who placed its pods: stock kube-scheduler, the same with
+// the affinities that a careful user writes, the random binder, and Berth with the
+// shipped profile of Colocation. All place the same pods in the same order on the
+// same nodes, one after the other.
+package callshare
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+const (
+	// nodeMilliCPU is what a node has, in thousandths of a CPU.
+	nodeMilliCPU = 1500
+	// takenPercent is how much of it is taken by pods of others, of all nodes.
+	takenPercent = 70
+	// poolLabel keeps the pods of a test on its own nodes.
+	poolLabel = "pool"
+	// othersNamespace has the pods that were there before.
+	othersNamespace = "others"
+)
+
+// pool is a group of nodes that one test has for itself.
+type pool struct {
+	name string
+	// free is what the others leave free on each node, by zone.
+	free map[string][]int64
+}
+
+// large is 30 nodes in 3 zones with 70 % of the CPU taken, unevenly: some nodes
+// have room for half of an application, others for one small pod or two.
+var large = pool{name: "large", free: map[string][]int64{
+	"a": {200, 1000, 350, 700, 150, 500, 800, 250, 400, 300},
+	"b": {550, 100, 900, 300, 450, 250, 750, 200, 650, 350},
+	"c": {150, 500, 250, 700, 450, 850, 200, 600, 300, 350},
+}}
+
+// small is few enough nodes that the best placement of all can be computed.
+var small = pool{name: "small", free: map[string][]int64{
+	"a": {700, 500},
+	"b": {600, 600},
+}}
+
+// nodes returns the pool's nodes.
+func (p pool) nodes() []corev1.Node {
+	var nodes []corev1.Node
+	for zone, free := range p.free {
+		for i := range free {
+			node := controlplane.FakeNodes(1)[0]
+			node.Name = p.node(zone, i)
+			node.Labels[corev1.LabelHostname] = node.Name
+			node.Labels[corev1.LabelTopologyZone] = zone
+			node.Labels[poolLabel] = p.name
+			node.Status.Capacity[corev1.ResourceCPU] = milli(nodeMilliCPU)
+			node.Status.Allocatable = node.Status.Capacity.DeepCopy()
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+func (p pool) node(zone string, i int) string { return fmt.Sprintf("%s-%s%d", p.name, zone, i) }
+
+// fill creates the pods of others, each on its node from the start.
+func (p pool) fill(t *testing.T, c *framework.Cluster) {
+	t.Helper()
+	for zone, free := range p.free {
+		for i, left := range free {
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: othersNamespace, Name: p.node(zone, i)},
+				Spec:       corev1.PodSpec{NodeName: p.node(zone, i), Containers: []corev1.Container{container(nodeMilliCPU - left)}},
+			}
+			create(t, c, pod)
+		}
+	}
+}
+
+// problemNodes returns the nodes of zones with what is free on them.
+func (p pool) problemNodes(zones ...string) []callgraph.ProblemNode {
+	var nodes []callgraph.ProblemNode
+	for _, zone := range zones {
+		for i, left := range p.free[zone] {
+			nodes = append(nodes, callgraph.ProblemNode{Name: p.node(zone, i), Zone: zone, MilliCPU: left})
+		}
+	}
+	return nodes
+}
+
+// total is what is free in each zone, and on all nodes.
+func (p pool) total() (byZone map[string]int64, all int64) {
+	byZone = map[string]int64{}
+	for zone, free := range p.free {
+		for _, left := range free {
+			byZone[zone] += left
+			all += left
+		}
+	}
+	return byZone, all
+}
+
+// start starts a control plane with both pools.
+func start(t *testing.T) *framework.Cluster {
+	t.Helper()
+	c := framework.Start(t, framework.Options{Nodes: append(large.nodes(), small.nodes()...)})
+	c.ApplyManifests(t, "manifests/overlays/colocation", "manifests/random-scheduler")
+	createNamespace(t, c, othersNamespace)
+	large.fill(t, c)
+	small.fill(t, c)
+	return c
+}
+
+// createNamespace creates a namespace and waits for what a pod in it needs.
+func createNamespace(t *testing.T, c *framework.Cluster, name string) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitForCondition(t, framework.WaitTimeout, "the ServiceAccount of namespace "+name, func() (bool, error) {
+		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil, err
+	})
+}
+
+func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
+	t.Helper()
+	if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func container(milliCPU int64) corev1.Container {
+	return corev1.Container{
+		Name: "main", Image: "registry.example.com/app",
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: milli(milliCPU)}},
+	}
+}
+
+func milli(n int64) resource.Quantity { return *resource.NewMilliQuantity(n, resource.DecimalSI) }
