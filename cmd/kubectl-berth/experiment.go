@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +31,9 @@ type experiment struct {
 	contenders []prepared
 	// capacity is that of all devices, in thousandths.
 	capacity int64
-	report   report.Report
+	// perRun is how many pods arrive in a run, or about as many.
+	perRun int
+	report report.Report
 }
 
 // prepared is a contender with what depends on the input.
@@ -64,11 +67,14 @@ func newExperiment(o *simulateOptions, in *input, contenders []contender) (*expe
 	// The cluster is described as the first profile sees it.
 	e.report.Cluster = report.ClusterOf(in.cluster.Nodes(), in.cluster.Bound(), e.contenders[0].nodeKeys)
 	e.capacity = e.report.Cluster.Devices * device.MilliPerDevice
+	e.perRun = in.arriving()
 	if in.fromTrace() {
 		// What is wrong with the load is so for every seed.
-		if _, err := trace.Arrivals(in.trace.Pods, e.capacity, e.targetLoad(), o.seeds[0]); err != nil {
+		order, err := trace.Arrivals(in.trace.Pods, e.capacity, e.targetLoad(), o.seeds[0])
+		if err != nil {
 			return nil, usagef("--target-load: %w", err)
 		}
+		e.perRun = len(order)
 	}
 	return e, nil
 }
@@ -90,7 +96,7 @@ func (e *experiment) prepare(c contender) (prepared, error) {
 		return p, err
 	}
 	var err error
-	if p.measure, err = report.Typical(e.podsToCome(), p.nodeKeys); err != nil {
+	if p.measure, err = e.typical(p.nodeKeys); err != nil {
 		return p, err
 	}
 	if c.oracle && p.measure != nil {
@@ -121,6 +127,16 @@ func (e *experiment) checkNames(c *contender) error {
 	return nil
 }
 
+// typical is the workload of the pods to come, as profiles with these keys see them.
+func (e *experiment) typical(keys *device.NodeKeys) (*device.Workload, error) {
+	for i := range e.contenders {
+		if reflect.DeepEqual(e.contenders[i].nodeKeys, keys) {
+			return e.contenders[i].measure, nil
+		}
+	}
+	return report.Typical(e.podsToCome(), keys)
+}
+
 // podsToCome are the pods of the input that are to be scheduled, each once.
 func (e *experiment) podsToCome() iter.Seq[*corev1.Pod] {
 	if !e.input.fromTrace() {
@@ -137,13 +153,7 @@ func (e *experiment) podsToCome() iter.Seq[*corev1.Pod] {
 
 // total is about how many pods will arrive in all runs.
 func (e *experiment) total() int {
-	pods := e.input.arriving()
-	if e.targetLoad() > 0 {
-		if order, err := trace.Arrivals(e.input.trace.Pods, e.capacity, e.targetLoad(), e.options.seeds[0]); err == nil {
-			pods = len(order)
-		}
-	}
-	return pods * len(e.contenders) * len(e.options.seeds)
+	return e.perRun * len(e.contenders) * len(e.options.seeds)
 }
 
 // run does all runs, some at a time, and fills the report. The first error ends

@@ -22,7 +22,8 @@ const maxArrivals = 5_000_000
 // Arrivals returns the pods in the order in which they arrive in the experiment of
 // the fragmentation paper (FGD, USENIX ATC'23), which a seed determines: a random
 // permutation of the list, brought to a target load. The same seed gives the order
-// in which the simulator published with the paper schedules them.
+// in which the simulator published with the paper schedules them; only which pods
+// leave a list that asks for too much are others, as many.
 //
 // targetLoad is what the pods are to ask for in all, as a multiple of capacityMilli,
 // the devices of the cluster in thousandths; 0 leaves the list as it is. If the
@@ -58,14 +59,27 @@ func Arrivals(pods []Pod, capacityMilli int64, targetLoad float64, seed int64) (
 	return inflated(order, sorted, total, target, random)
 }
 
-// thinned removes pods at random until the rest asks for no more than target.
+// thinned removes pods at random until the rest, which keeps its order, asks for no
+// more than target.
 func thinned(order []Pod, total, target int64, random *rand.Rand) []Pod {
-	for total > target {
-		i := random.Intn(len(order))
-		total -= order[i].DeviceMilli()
-		order = slices.Delete(order, i, i+1)
+	left := make([]int, len(order))
+	for i := range left {
+		left[i] = i
 	}
-	return order
+	removed := make([]bool, len(order))
+	for total > target {
+		i, last := random.Intn(len(left)), len(left)-1
+		removed[left[i]] = true
+		total -= order[left[i]].DeviceMilli()
+		left[i], left = left[last], left[:last]
+	}
+	kept := order[:0]
+	for i := range order {
+		if !removed[i] {
+			kept = append(kept, order[i])
+		}
+	}
+	return kept
 }
 
 // inflated appends copies of pods until the next one would exceed target.

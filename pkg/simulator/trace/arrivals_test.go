@@ -214,3 +214,19 @@ func demand(pods []Pod) int64 {
 	}
 	return sum
 }
+
+// TestThinningIsLinear: a list of a million pods for a small cluster is thinned in
+// a moment; quadratic, it would take a day.
+func TestThinningIsLinear(t *testing.T) {
+	pods := make([]Pod, 1_000_000)
+	for i := range pods {
+		pods[i] = Pod{Name: fmt.Sprintf("p%07d", i), Devices: 1, Milli: 1000}
+	}
+	arrivals, err := Arrivals(pods, 10_000, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(arrivals) != 10 {
+		t.Errorf("%d pods, want 10", len(arrivals))
+	}
+}

@@ -31,6 +31,6 @@
 // stands twice, a row with too many or too few fields, and a last line without a
 // line feed, by which a file that was cut off is known, are errors. Each is an
 // *[Error] with file, line and column. Files are read row by row: a row costs some
-// 200 bytes of memory however large the file is, and a line of more than 64 KiB
+// 400 bytes of memory however large the file is, and a line of more than 64 KiB
 // ends the reading.
 package trace
