@@ -5,6 +5,7 @@ package gpudevice
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,7 @@ func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s seen) {
 	for _, rival := range s.rivals {
 		rivals = append(rivals, klog.KObj(rival).String())
 	}
+	slices.Sort(rivals)
 	logger.Info("More is held of a device than it has", "node", klog.KRef("", pod.Spec.NodeName), "devices", devices, "pods", rivals)
 	conflicts.Inc()
 	for _, rival := range s.rivals {

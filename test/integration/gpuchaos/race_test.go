@@ -131,8 +131,8 @@ func TestRaceOfTwo(t *testing.T) {
 }
 
 // requireTold waits until each pod on an overcommitted device has an event that
-// names the device, and one of the events names all of the pods. (Of several
-// events of one reason on one pod, the API keeps the first one's text.)
+// names the device, and one of the events names all of the pods: the one on the
+// pod that was seen last.
 func requireTold(t *testing.T, c *framework.Cluster, problem checker.Problem) {
 	t.Helper()
 	node, index, _ := strings.Cut(problem.Object, "/")
