@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
 const (
@@ -120,7 +121,17 @@ func TestGangOfWholeDevices(t *testing.T) {
 	}
 	remove(t, c, append(late, node)...)
 
-	// Everything is free again, and a gang that is complete gets all of it.
+	// Everything is free again, and a gang that is complete gets all of it: first the
+	// one of the samples, then one whose pods are bare.
+	c.Kubectl(t, "apply", "--validate=strict", "-f", install.Path("manifests/samples/gang.yaml"))
+	devices := map[string]bool{}
+	for _, pod := range jobPods(t, c, "gang", gangSize) {
+		devices[placement(c.WaitForPodScheduled(t, pod.Namespace, pod.Name))] = true
+	}
+	if len(devices) != gangSize {
+		t.Errorf("%d members of the sample share %d devices", gangSize, len(devices))
+	}
+	c.Kubectl(t, "delete", "--wait", "--cascade=foreground", "-f", install.Path("manifests/samples/gang.yaml"))
 	whole := gang(t, c, "whole")
 	create(t, c, whole...)
 	want := map[string][]use{}
@@ -133,6 +144,21 @@ func TestGangOfWholeDevices(t *testing.T) {
 	if diff := cmp.Diff(want, held(t, c), cmp.AllowUnexported(use{})); diff != "" {
 		t.Errorf("What the containers read and what is recorded differ (-read,+recorded):\n%s", diff)
 	}
+}
+
+// jobPods waits until a Job has made n pods, and returns them.
+func jobPods(t *testing.T, c *framework.Cluster, job string, n int) []corev1.Pod {
+	t.Helper()
+	var pods []corev1.Pod
+	framework.WaitForCondition(t, framework.WaitTimeout, "the pods of job "+job, func() (bool, error) {
+		list, err := c.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{LabelSelector: "job-name=" + job})
+		if err != nil {
+			return false, err
+		}
+		pods = list.Items
+		return len(pods) == n, fmt.Errorf("there are %d of %d", len(pods), n)
+	})
+	return pods
 }
 
 // expectWaiting waits until every one of the pods has a node reserved and waits

@@ -120,7 +120,7 @@ func TestNamespaceRefusesOtherPods(t *testing.T) {
 
 // TestDeployment holds the pod to what the README promises beyond pod security.
 func TestDeployment(t *testing.T) {
-	for _, dir := range []string{"base", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu"} {
+	for _, dir := range []string{"base", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu", "overlays/colocation"} {
 		t.Run(dir, func(t *testing.T) {
 			spec := find[appsv1.Deployment](t, build(t, install.Path("manifests", dir)), "Deployment", names.Scheduler).Spec.Template.Spec
 			container := spec.Containers[0]
@@ -149,6 +149,9 @@ func TestDeployment(t *testing.T) {
 // TestSamplesApply applies every sample as its comment says.
 func TestSamplesApply(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 1})
+	// What the sample of a gang is made of.
+	c.ApplyManifests(t, "manifests/components/gang/podgroups.yaml")
+	c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.x-k8s.io")
 	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
