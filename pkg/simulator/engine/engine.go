@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -78,6 +79,8 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 	if err != nil {
 		return nil, err
 	}
+	// The cache and the frameworks record from the start, without asking.
+	metrics.Register()
 	ctx, cancel := context.WithCancel(ctx)
 	e := &Engine{
 		cache:       schedcache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)),

@@ -22,7 +22,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
@@ -33,7 +32,6 @@ import (
 // and with the same handles, and holds them to the checks that berth-scheduler
 // makes at its start.
 func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration) (profile.Map, error) {
-	metrics.Register() // the framework records without asking whether they are
 	plugins, err := newRegistry()
 	if err != nil {
 		return nil, err
