@@ -132,8 +132,9 @@ func run(ctx context.Context, opts *options.Options) error {
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := checkRights(ctx, config.Client, opts, append(
-		neededRights(&config.ComponentConfig, utilfeature.DefaultFeatureGate.Enabled), customRights(custom)...)); err != nil {
+	rights := neededRights(&config.ComponentConfig, utilfeature.DefaultFeatureGate.Enabled)
+	rights = append(rights, pluginRights(effective)...)
+	if err := checkRights(ctx, config.Client, opts, append(rights, customRights(custom)...)); err != nil {
 		return err
 	}
 	if err := checkLeaseNamespace(ctx, config.Client, config.ComponentConfig.LeaderElection); err != nil {

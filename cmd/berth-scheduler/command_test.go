@@ -143,3 +143,20 @@ func unreachable(t *testing.T) string {
 	}
 	return path
 }
+
+func TestPluginRightsFollowTheProfiles(t *testing.T) {
+	running := &schedconfig.Plugins{}
+	if got := pluginRights(map[string]*schedconfig.Plugins{"a": running}); len(got) != 0 {
+		t.Errorf("a profile without Colocation needs %v", got)
+	}
+	running.Filter.Enabled = []schedconfig.Plugin{{Name: "Colocation"}}
+	got := pluginRights(map[string]*schedconfig.Plugins{"a": {}, "b": running})
+	if len(got) != 2 {
+		t.Errorf("want the right to list and to watch, got %v", got)
+	}
+	for _, right := range got {
+		if right.Group != "discovery.k8s.io" || right.Resource != "endpointslices" || right.Why == "" {
+			t.Errorf("unexpected right %+v", right)
+		}
+	}
+}

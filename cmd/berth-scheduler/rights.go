@@ -8,11 +8,25 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
 // read is what an informer needs.
 var read = []string{"list", "watch"}
+
+// pluginRights are the rights that the plugins of Berth need beyond what
+// kube-scheduler itself does. effective is what each profile runs.
+func pluginRights(effective map[string]*schedconfig.Plugins) []preflight.Right {
+	if !registry.Runs(effective, colocation.Name) {
+		return nil
+	}
+	return preflight.Expand(preflight.Right{
+		Group: "discovery.k8s.io", Resource: "endpointslices",
+		Why: colocation.Name + " finds by them what is behind a Service without a selector (manifests/components/colocation)",
+	}, read...)
+}
 
 // neededRights lists what kube-scheduler 1.36 does with the API under this
 // configuration. The sources are its informers (pkg/scheduler/eventhandlers.go,

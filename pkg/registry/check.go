@@ -126,6 +126,17 @@ func checkEnabled(path *field.Path, profile *schedconfig.KubeSchedulerProfile, r
 	return nil
 }
 
+// Runs reports whether any profile runs the plugin anywhere. effective is what
+// [CheckConfiguration] gets.
+func Runs(effective map[string]*schedconfig.Plugins, name string) bool {
+	for _, running := range effective {
+		if runs(running, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // runs reports whether a profile runs the plugin anywhere.
 func runs(running *schedconfig.Plugins, name string) bool {
 	return slices.ContainsFunc(extensionPoints, func(point extensionPoint) bool {

@@ -35,8 +35,6 @@
 // The search (search.go) makes the default sampling of nodes harmless: PreFilter
 // offers the framework the nodes nearest to the peers alone, but only after one
 // of them has passed the filters of every plugin, so that the pod is sure to fit.
-// It needs the other plugins' PreFilter to have run, so the plugin must be the
-// last at PreFilter; package registry checks it.
 //
 // # Who wakes a pod
 //

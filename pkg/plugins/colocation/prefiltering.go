@@ -21,6 +21,9 @@ import (
 // Its refusals are unresolvable: evicting pods neither corrects an annotation nor
 // makes a peer.
 func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if t, ok := state.(*trialState); ok {
+		return nil, t.enter()
+	}
 	r, err := pl.noteDown(pod)
 	if err != nil {
 		return nil, pl.refuseRequest(err)
@@ -52,6 +55,16 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 	}
 	s.offered = offer != nil
 	return offer, nil
+}
+
+// enter is this plugin's PreFilter within its own: what there is to be found out
+// is known.
+func (s *trialState) enter() *fwk.Status {
+	if !s.cycle.filters {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	s.Write(cycleStateKey, s.cycle)
+	return nil
 }
 
 // PreFilterExtensions returns the plugin: whether a requirement is met depends on

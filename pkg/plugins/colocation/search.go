@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -59,7 +60,10 @@ func (pl *Colocation) search(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil
 	}
 	pl.offset++
-	t := &trial{pl: pl, pod: pod, cycle: s, state: &trialState{CycleState: state, skip: sets.New[string]()}, tried: sets.New[string]()}
+	t := pl.newTrial(ctx, state, pod, s)
+	if t == nil {
+		return nil
+	}
 	result := searchBeside
 	offer := t.offer(ctx, pl.beside(s))
 	if offer == nil {
@@ -196,13 +200,43 @@ func rotate(found []candidate, n int) {
 	slices.Reverse(found)
 }
 
+// preFilterRunner is the part of the framework that a plugin's handle has beside
+// what fwk.Handle tells of.
+type preFilterRunner interface {
+	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+}
+
 // trial tries nodes before the framework does.
 type trial struct {
 	pl    *Colocation
 	pod   *corev1.Pod
 	cycle *cycleState
 	state *trialState
-	tried sets.Set[string]
+	// allowed are the nodes that other plugins' PreFilter leaves; nil for all.
+	allowed sets.Set[string]
+	tried   sets.Set[string]
+}
+
+// newTrial prepares the plugins for a trial, and returns nil if that cannot be.
+//
+// What a Filter needs, PreFilter has prepared, and which plugins have no Filter to
+// run for this pod, the framework tells none of them before all of PreFilter is
+// done. So PreFilter of all plugins runs once more, in a state of its own, within
+// this one's; it stops here.
+func (pl *Colocation) newTrial(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, s *cycleState) *trial {
+	runner, ok := pl.handle.(preFilterRunner)
+	if !ok {
+		return nil
+	}
+	t := &trial{pl: pl, pod: pod, cycle: s, state: &trialState{CycleState: state, cycle: s}, tried: sets.New[string]()}
+	result, status, _ := runner.RunPreFilterPlugins(ctx, t.state, pod)
+	if !status.IsSuccess() {
+		return nil // the attempt is going to fail
+	}
+	if !result.AllNodes() {
+		t.allowed = result.NodeNames
+	}
+	return t
 }
 
 // offer returns the names of the candidates from the first one that passes all
@@ -211,6 +245,9 @@ func (t *trial) offer(ctx context.Context, candidates []candidate) sets.Set[stri
 	left := maxTried
 	for i := range candidates {
 		node := candidates[i].node
+		if t.allowed != nil && !t.allowed.Has(node.Node().Name) {
+			continue
+		}
 		if why, _ := t.cycle.check(node); why != nodeFits {
 			continue
 		}
@@ -218,7 +255,7 @@ func (t *trial) offer(ctx context.Context, candidates []candidate) sets.Set[stri
 			return nil
 		}
 		t.tried.Insert(node.Node().Name)
-		if !t.passes(ctx, node) {
+		if !t.pl.handle.RunFilterPluginsWithNominatedPods(ctx, t.state, t.pod, node).IsSuccess() {
 			continue
 		}
 		names := sets.New[string]()
@@ -230,46 +267,53 @@ func (t *trial) offer(ctx context.Context, candidates []candidate) sets.Set[stri
 	return nil
 }
 
-// passes reports whether the filters of all plugins let the node pass.
-//
-// The framework knows which plugins' PreFilter said Skip, and tells Filter, but
-// not before all of PreFilter is done. A plugin that skipped has left no state, so
-// that its Filter fails with an error; then it is left out, and the rest asked
-// again. A plugin that fails for another reason would end the attempt in Filter
-// too. A node that passes here and is refused by the framework makes the pod fail
-// once: see PostFilter.
-func (t *trial) passes(ctx context.Context, node fwk.NodeInfo) bool {
-	for {
-		status := t.pl.handle.RunFilterPluginsWithNominatedPods(ctx, t.state, t.pod, node)
-		if status.Code() != fwk.Error {
-			return status.IsSuccess()
-		}
-		plugin := status.Plugin()
-		if plugin == "" || plugin == Name || t.state.skip.Has(plugin) {
-			return false
-		}
-		t.state.skip.Insert(plugin)
-	}
-}
-
-// trialState is the state of the cycle with the plugins that skip it as far as the
-// trial has found out.
+// trialState is the state of a cycle in which nodes are tried. It has the
+// plugins' data of its own, and lends the rest from the cycle that it is within.
 type trialState struct {
 	fwk.CycleState
-	skip sets.Set[string]
+	// cycle is what this plugin's PreFilter found out in that cycle.
+	cycle *cycleState
+	data  sync.Map
+	skip  sets.Set[string]
 }
 
-// GetSkipFilterPlugins returns the plugins that are left out.
-func (s *trialState) GetSkipFilterPlugins() sets.Set[string] { return s.skip }
+// Read returns what a plugin wrote, or fwk.ErrNotFound.
+func (s *trialState) Read(key fwk.StateKey) (fwk.StateData, error) {
+	if value, ok := s.data.Load(key); ok {
+		if data, ok := value.(fwk.StateData); ok {
+			return data, nil
+		}
+	}
+	return nil, fwk.ErrNotFound
+}
 
-// ShouldRecordPluginMetrics returns false: the metrics are about the framework's
-// own calls.
-func (s *trialState) ShouldRecordPluginMetrics() bool { return false }
+// Write keeps what a plugin writes.
+func (s *trialState) Write(key fwk.StateKey, data fwk.StateData) { s.data.Store(key, data) }
+
+// Delete drops it.
+func (s *trialState) Delete(key fwk.StateKey) { s.data.Delete(key) }
 
 // Clone returns a copy for the simulation of nominated pods.
 func (s *trialState) Clone() fwk.CycleState {
-	return &trialState{CycleState: s.CycleState.Clone(), skip: s.skip}
+	clone := &trialState{CycleState: s.CycleState, cycle: s.cycle, skip: s.skip}
+	s.data.Range(func(key, value any) bool {
+		if data, ok := value.(fwk.StateData); ok {
+			clone.data.Store(key, data.Clone())
+		}
+		return true
+	})
+	return clone
 }
+
+// GetSkipFilterPlugins returns the plugins whose Filter does not run.
+func (s *trialState) GetSkipFilterPlugins() sets.Set[string] { return s.skip }
+
+// SetSkipFilterPlugins is told of them when all of PreFilter is done.
+func (s *trialState) SetSkipFilterPlugins(plugins sets.Set[string]) { s.skip = plugins }
+
+// ShouldRecordPluginMetrics returns false: the metrics of plugins are about the
+// framework's own calls.
+func (s *trialState) ShouldRecordPluginMetrics() bool { return false }
 
 // retryUnoffered sends the pod back to the active queue, without a search the next
 // time.
