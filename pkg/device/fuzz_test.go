@@ -5,6 +5,8 @@ package device
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,6 +145,18 @@ func checkParsedPod(t *testing.T, pod *corev1.Pod) {
 	if r.Form != FormShares {
 		return
 	}
+	// All containers ask for the same, so each ask must be exactly that.
+	limits := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)[0].Resources.Limits
+	milli, hasMilli := limits[names.GPUMilliResource]
+	memory, hasMemory := limits[names.GPUMemoryResource]
+	for _, a := range r.Asks {
+		if hasMilli != (a.Milli != 0) || hasMilli && milli.CmpInt64(int64(a.Devices)*a.Milli) != 0 {
+			t.Errorf("%s %s became %+v", names.GPUMilliResource, milli.String(), a)
+		}
+		if hasMemory != (a.MemoryMiB != 0) || hasMemory && (memory.CmpInt64(a.MemoryMiB*bytesPerMiB) > 0 || memory.CmpInt64((a.MemoryMiB-1)*bytesPerMiB) <= 0) {
+			t.Errorf("%s %s became %+v", names.GPUMemoryResource, memory.String(), a)
+		}
+	}
 	n := &Node{Kind: NodeShared, Devices: 4, MemoryMiB: 81920, Model: "nvidia-a100"}
 	s := n.State()
 	fits := s.Fits(r)
@@ -177,6 +191,9 @@ func FuzzParseNode(f *testing.F) {
 		case NodeShared:
 			if sharing != "true" || n.Devices < 1 || n.Devices > MaxDevices || n.MemoryMiB < 1 || n.MemoryMiB > MaxMemoryMiB {
 				t.Errorf("accepted %+v", n)
+			}
+			if strconv.Itoa(n.Devices) != count || strconv.FormatInt(n.MemoryMiB, 10) != mebibytes {
+				t.Errorf("%q devices of %q MiB became %+v", count, mebibytes, n)
 			}
 			if n.Cordoned >= 1<<n.Devices {
 				t.Errorf("cordoned %b of %d devices", n.Cordoned, n.Devices)
