@@ -4,7 +4,6 @@
 package engine
 
 import (
-	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,8 +68,7 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 			return true, &corev1.Pod{}, nil
 		}
 	}
-	return true, nil, apierrors.NewMethodNotSupported(action.GetResource().GroupResource(),
-		fmt.Sprintf("%s (the simulator has no API server)", verb))
+	return true, nil, apierrors.NewMethodNotSupported(action.GetResource().GroupResource(), verb+" (the simulator has no API server)")
 }
 
 // takeBindings returns the Bindings that were sent since the last call.

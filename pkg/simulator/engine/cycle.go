@@ -38,14 +38,8 @@ func (e *Engine) Schedule(ctx context.Context, pod *corev1.Pod) (Result, error) 
 	if pod, err = e.arrive(ctx, pod); err != nil {
 		return Result{}, err
 	}
-	for _, plugin := range fw.PreEnqueuePlugins() {
-		switch status := plugin.PreEnqueue(ctx, pod); {
-		case status.IsSuccess() || status.IsSkip():
-		case status.IsRejected():
-			return Result{Pod: pod, Outcome: Gated, Plugin: plugin.Name(), Message: status.Message()}, nil
-		default:
-			return Result{}, fmt.Errorf("pod %s: running PreEnqueue plugin %q: %w", klog.KObj(pod), plugin.Name(), status.AsError())
-		}
+	if result, err := gate(ctx, fw, pod); err != nil || result.Outcome == Gated {
+		return result, err
 	}
 	var victims []*corev1.Pod
 	for {
@@ -70,6 +64,20 @@ func (e *Engine) Schedule(ctx context.Context, pod *corev1.Pod) (Result, error) 
 		}
 		pod = e.Pod(pod.Namespace, pod.Name) // it is nominated now
 	}
+}
+
+// gate asks the PreEnqueue plugins whether the pod may enter the queue.
+func gate(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (Result, error) {
+	for _, plugin := range fw.PreEnqueuePlugins() {
+		switch status := plugin.PreEnqueue(ctx, pod); {
+		case status.IsSuccess() || status.IsSkip():
+		case status.IsRejected():
+			return Result{Pod: pod, Outcome: Gated, Plugin: plugin.Name(), Message: status.Message()}, nil
+		default:
+			return Result{}, fmt.Errorf("pod %s: running PreEnqueue plugin %q: %w", klog.KObj(pod), plugin.Name(), status.AsError())
+		}
+	}
+	return Result{}, nil
 }
 
 // arrive returns the pod as it is known, and makes it known if it is not.

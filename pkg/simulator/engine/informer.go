@@ -110,7 +110,7 @@ func (i *informer) add(obj runtime.Object, initial bool) error {
 	if old, ok, err := i.Get(obj); err != nil || ok {
 		return fmt.Errorf("adding to %s: %w", i.resource, errors.Join(err, alreadyThere(old)))
 	}
-	if err := i.Indexer.Add(obj); err != nil {
+	if err := i.Add(obj); err != nil {
 		return fmt.Errorf("adding to %s: %w", i.resource, err)
 	}
 	for _, r := range i.registered() {
@@ -139,7 +139,7 @@ func (i *informer) update(obj runtime.Object) error {
 	if !ok {
 		return i.create(obj)
 	}
-	if err := i.Indexer.Update(obj); err != nil {
+	if err := i.Update(obj); err != nil {
 		return fmt.Errorf("updating in %s: %w", i.resource, err)
 	}
 	for _, r := range i.registered() {
@@ -154,7 +154,7 @@ func (i *informer) remove(obj runtime.Object) error {
 	if err != nil || !ok {
 		return err
 	}
-	if err := i.Indexer.Delete(old); err != nil {
+	if err := i.Delete(old); err != nil {
 		return fmt.Errorf("deleting from %s: %w", i.resource, err)
 	}
 	for _, r := range i.registered() {

@@ -235,13 +235,13 @@ func TestPreemption(t *testing.T) {
 
 // TestInQueueOrder orders as the scheduling queue does.
 func TestInQueueOrder(t *testing.T) {
-	make := func(name string, priority int32, minute int) *corev1.Pod {
+	pending := func(name string, priority int32, minute int) *corev1.Pod {
 		pod := makePod(name)
 		pod.Spec.Priority = &priority
 		pod.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC))
 		return pod
 	}
-	pods := []*corev1.Pod{make("late", 0, 5), make("early", 0, 1), make("important", 10, 9), make("late-too", 0, 5)}
+	pods := []*corev1.Pod{pending("late", 0, 5), pending("early", 0, 1), pending("important", 10, 9), pending("late-too", 0, 5)}
 	e := newEngine(t, Options{Config: loadProfile(t, stockProfile)}, &cluster.Cluster{})
 	sorted, err := e.InQueueOrder(pods)
 	if err != nil {
