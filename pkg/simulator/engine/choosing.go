@@ -4,7 +4,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -20,8 +23,11 @@ type choice struct {
 
 // choose scores the feasible nodes, of which there is at least one, and draws one
 // of the best. A single one is not scored, and without score plugins all are
-// alike; so it is upstream.
-func (e *Engine) choose(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo) (choice, error) {
+// alike; so it is upstream. given is chosen instead unless it is empty.
+func (e *Engine) choose(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo, given string) (choice, error) {
+	if given != "" && !slices.ContainsFunc(feasible, func(node fwk.NodeInfo) bool { return node.Node().Name == given }) {
+		return choice{}, fmt.Errorf("node %q is not among the %d feasible ones", given, len(feasible))
+	}
 	c := choice{ties: 1}
 	if e.explains {
 		c.decision = &Decision{Scores: map[string]map[string]int64{}, Totals: map[string]int64{}}
@@ -30,7 +36,7 @@ func (e *Engine) choose(ctx context.Context, fw framework.Framework, state fwk.C
 		}
 	}
 	if len(feasible) == 1 || !fw.HasScorePlugins() {
-		c.node = feasible[0].Node().Name
+		c.node = cmp.Or(given, feasible[0].Node().Name)
 		return c, nil
 	}
 	if status := fw.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
@@ -42,6 +48,7 @@ func (e *Engine) choose(ctx context.Context, fw framework.Framework, state fwk.C
 	}
 	c.decision.record(scores)
 	c.node, c.ties = e.draw(scores)
+	c.node = cmp.Or(given, c.node)
 	return c, nil
 }
 

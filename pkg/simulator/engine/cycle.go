@@ -25,6 +25,21 @@ import (
 // That a pod fits nowhere is a Result. An error is what ends a simulation: a
 // plugin that failed, a pod that has a node already or is no profile's, or ctx.
 func (e *Engine) Schedule(ctx context.Context, pod *corev1.Pod) (Result, error) {
+	return e.schedule(ctx, pod, "")
+}
+
+// ScheduleOn is Schedule with the choice made: among the feasible nodes the pod
+// gets the one of that name. Everything else is as for Schedule, filters and
+// scores included, so that decisions which a scheduler took elsewhere can be
+// followed one by one and compared. It is an error if the node is not feasible.
+func (e *Engine) ScheduleOn(ctx context.Context, pod *corev1.Pod, node string) (Result, error) {
+	if node == "" {
+		return Result{}, fmt.Errorf("pod %s: no node is given", klog.KObj(pod))
+	}
+	return e.schedule(ctx, pod, node)
+}
+
+func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
@@ -43,9 +58,12 @@ func (e *Engine) Schedule(ctx context.Context, pod *corev1.Pod) (Result, error) 
 	}
 	var victims []*corev1.Pod
 	for {
-		result, failure, err := e.cycle(ctx, fw, pod)
+		result, failure, err := e.cycle(ctx, fw, pod, given)
 		if err != nil {
 			return Result{}, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
+		}
+		if failure != nil && given != "" {
+			return Result{}, fmt.Errorf("pod %s: node %q is not feasible: %s", klog.KObj(pod), given, result.Message)
 		}
 		if failure == nil || !e.preempts || !fw.HasPostFilterPlugins() {
 			result.Victims = victims
@@ -110,8 +128,9 @@ type failure struct {
 }
 
 // cycle runs one scheduling cycle and, if it found a node, the binding cycle. The
-// failure is nil if the pod was bound, or if no eviction could be of use.
-func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (Result, *failure, error) {
+// failure is nil if the pod was bound, or if no eviction could be of use. given is
+// the node that is to be chosen, or empty.
+func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.Pod, given string) (Result, *failure, error) {
 	result := Result{Pod: pod}
 	logger := klog.FromContext(ctx)
 	if err := e.cache.UpdateSnapshot(logger, e.snapshot); err != nil {
@@ -134,7 +153,7 @@ func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.
 		result.refuse(fit)
 		return result, &failure{fit: fit, state: state}, nil
 	}
-	choice, err := e.choose(ctx, fw, state, pod, found.feasible)
+	choice, err := e.choose(ctx, fw, state, pod, found.feasible, given)
 	if err != nil {
 		return result, nil, err
 	}

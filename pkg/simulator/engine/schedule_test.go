@@ -291,3 +291,55 @@ func TestNode(t *testing.T) {
 		t.Errorf("Unexpected warnings %+v and %d more", warnings, more)
 	}
 }
+
+// TestScheduleOn follows a choice that was made elsewhere, if it is possible.
+func TestScheduleOn(t *testing.T) {
+	e := newEngine(t, Options{Config: loadProfile(t, gpuProfile), Explain: true},
+		makeCluster(t, makeSharedNode("a", 8, 1, "T4"), makeSharedNode("b", 8, 1, "T4"), makeNode("c", 8)))
+	pod := makePod("p", names.GPUMilliResource, "500")
+	for _, node := range []string{"c", "missing", ""} {
+		if _, err := e.ScheduleOn(t.Context(), pod, node); err == nil {
+			t.Errorf("It was placed on node %q", node)
+		}
+	}
+	r, err := e.ScheduleOn(t.Context(), pod, "b")
+	if err != nil || r.Node != "b" || r.Assigned != "main=0:500m:8192Mi" {
+		t.Fatalf("Unexpected result %+v (%v)", r, err)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, r.Decision.Feasible); diff != "" {
+		t.Errorf("Unexpected feasible nodes (-want,+got):\n%s", diff)
+	}
+	if len(r.Decision.Scores["a"]) == 0 || r.Decision.Totals["a"] != r.Decision.Totals["b"] {
+		t.Errorf("Unexpected scores %+v", r.Decision)
+	}
+	if _, err := e.ScheduleOn(t.Context(), makePod("whole", names.GPUMilliResource, "2000"), "a"); err == nil {
+		t.Error("A pod that fits nowhere was placed")
+	}
+}
+
+// TestColocation lets a plugin whose index is fed by events follow what the engine
+// places.
+func TestColocation(t *testing.T) {
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "backend"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "backend"}},
+	}
+	objects := []runtime.Object{service}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		objects = append(objects, makeNode(name, 4))
+	}
+	c := loadProfile(t, "config/berth-scheduler/colocation.yaml")
+	e := newEngine(t, Options{Config: c}, makeCluster(t, objects...))
+	backend := makePod("backend", "cpu", "1")
+	node := schedule(t, e, backend).Node
+	for _, name := range []string{"web-1", "web-2"} {
+		pod := makePod(name, "cpu", "1")
+		pod.Annotations = map[string]string{
+			names.ColocateWithAnnotation:          "backend",
+			names.ColocateRequireWithinAnnotation: corev1.LabelHostname,
+		}
+		if r := schedule(t, e, pod); r.Node != node {
+			t.Errorf("%s is on %q, its backend on %q: %s", name, r.Node, node, r.Message)
+		}
+	}
+}
