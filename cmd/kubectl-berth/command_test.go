@@ -24,7 +24,7 @@ const (
 
 	gpuProfile   = "../../config/berth-scheduler/gpu.yaml"
 	gangProfile  = "../../config/berth-scheduler/gpu-gang.yaml"
-	plainProfile = "../../config/berth-scheduler/labelpresence.yaml"
+	stockProfile = "../../config/simulator/default-scheduler.yaml"
 )
 
 // execute runs a command line in this process.
@@ -172,7 +172,7 @@ profiles:
 func TestSameBytes(t *testing.T) {
 	output := func(parallel string) map[string]string {
 		dir := t.TempDir()
-		code, stdout, stderr := execute(t, "", "simulate", "-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile, "--config", plainProfile,
+		code, stdout, stderr := execute(t, "", "simulate", "-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile, "--config", stockProfile,
 			"--seeds", "1..5", "--target-load", "2", "--expected-workload", "both", "--out", dir, "--parallel", parallel, "-o", "json")
 		if code != exitNotPlaced {
 			t.Fatalf("exit code %d: %s", code, stderr)
@@ -359,4 +359,59 @@ func TestOpenb(t *testing.T) {
 		t.Errorf("%.2f %% allocated at 100 %% load with %v pods, want 92.4 to 93.3 with 10866", allocated, got["pods"])
 	}
 	t.Logf("%v", got)
+}
+
+// TestREADME: every metric is explained there.
+func TestREADME(t *testing.T) {
+	readme := read(t, "README.md")
+	for _, metric := range report.Metrics() {
+		if !strings.Contains(readme, "`"+metric.Key+"`") {
+			t.Errorf("README.md does not explain the metric %s", metric.Key)
+		}
+	}
+}
+
+// TestPreemption evicts only where it is asked for.
+func TestPreemption(t *testing.T) {
+	const full = `
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: node-0}
+  status: {allocatable: {cpu: "2", memory: 1Gi, pods: "10"}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: low, namespace: default}
+  spec: {nodeName: node-0, priority: 1, containers: [{name: main, image: i, resources: {requests: {cpu: "2"}}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: high, namespace: default}
+  spec: {priority: 9, containers: [{name: main, image: i, resources: {requests: {cpu: "2"}}}]}
+`
+	tests := []struct {
+		name       string
+		args       []string
+		wantPlaced float64
+	}{
+		{name: "off", wantPlaced: 0},
+		{name: "on", args: []string{"--preemption"}, wantPlaced: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := execute(t, full, append([]string{"simulate", "-f", "-", "--config", stockProfile, "-o", "json"}, tt.args...)...)
+			if code != exitNotPlaced {
+				t.Fatalf("exit code %d, want %d: %s", code, exitNotPlaced, stderr)
+			}
+			var r report.Report
+			if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+				t.Fatal(err)
+			}
+			metrics := r.Profiles[0].Runs[0].Metrics
+			if metrics["podsPlaced"] != tt.wantPlaced || metrics["podsEvicted"] != tt.wantPlaced || metrics["cpuPercent"] != 100 {
+				t.Errorf("metrics %v, want %v pods placed and evicted", metrics, tt.wantPlaced)
+			}
+		})
+	}
 }
