@@ -117,28 +117,45 @@ func (g *Graph) read(deployment *appsv1.Deployment) (Workload, error) {
 	return workload, nil
 }
 
+// Neighbour is a Service that the pods of a Deployment talk to.
+type Neighbour struct {
+	Service types.NamespacedName
+	// Calls is how many calls go to or come from there for each call that the caller
+	// makes in all: 1/n for a caller of n Services, up to 2 where both call each other.
+	Calls float64
+}
+
 // Neighbours returns the Services that the pods of a Deployment talk to: those that
 // they call, and those that their callers are behind, the first by name of each
 // caller. Sorted, each once. It fails on a Deployment that was not read.
-func (g *Graph) Neighbours(deployment types.NamespacedName) ([]types.NamespacedName, error) {
+func (g *Graph) Neighbours(deployment types.NamespacedName) ([]Neighbour, error) {
 	index := slices.IndexFunc(g.Workloads, func(w Workload) bool { return w.Deployment == deployment })
 	if index < 0 {
 		return nil, fmt.Errorf("deployment %s is not part of the graph", deployment)
 	}
 	own := &g.Workloads[index]
-	neighbours := slices.Clone(own.Calls)
+	var neighbours []Neighbour
+	// A second Service in front of the same pods would count them twice.
+	find := func(services []types.NamespacedName) *Neighbour {
+		for i := range neighbours {
+			if slices.Contains(services, neighbours[i].Service) {
+				return &neighbours[i]
+			}
+		}
+		neighbours = append(neighbours, Neighbour{Service: services[0]})
+		return &neighbours[len(neighbours)-1]
+	}
+	for i := range own.Calls {
+		find(own.Calls[i : i+1]).Calls = 1 / float64(len(own.Calls))
+	}
 	for i := range g.Workloads {
 		caller := &g.Workloads[i]
-		// A second Service in front of the same pods would count them twice.
-		if len(caller.Behind) > 0 && overlap(caller.Calls, own.Behind) && !overlap(caller.Behind, neighbours) {
-			neighbours = append(neighbours, caller.Behind[0])
+		if len(caller.Behind) > 0 && slices.ContainsFunc(caller.Calls, func(called types.NamespacedName) bool { return slices.Contains(own.Behind, called) }) {
+			find(caller.Behind).Calls += 1 / float64(len(caller.Calls))
 		}
 	}
-	return sorted(neighbours), nil
-}
-
-func overlap(a, b []types.NamespacedName) bool {
-	return slices.ContainsFunc(a, func(key types.NamespacedName) bool { return slices.Contains(b, key) })
+	slices.SortFunc(neighbours, func(a, b Neighbour) int { return compare(a.Service, b.Service) })
+	return neighbours, nil
 }
 
 // serviceSelector is what a Service selects: nothing if it has no selector, since
@@ -156,8 +173,10 @@ func keyOf(object metav1.Object) types.NamespacedName {
 
 // sorted sorts names and drops those that are there twice.
 func sorted(keys []types.NamespacedName) []types.NamespacedName {
-	slices.SortFunc(keys, func(a, b types.NamespacedName) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(keys, compare)
 	return slices.Compact(keys)
+}
+
+func compare(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }

@@ -4,6 +4,7 @@
 package callgraph
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,10 +101,10 @@ func TestRead(t *testing.T) {
 	}
 	type row struct{ Calls, Behind, Neighbours string }
 	want := map[string]row{
-		"shop/front":    {"marketing/ads shop/cart shop/db", "shop/front shop/front-external", "marketing/ads shop/cart shop/db"},
-		"shop/cart":     {"shop/db", "shop/cart", "shop/db shop/front"},
-		"shop/db":       {"", "shop/db", "shop/cart shop/front"},
-		"marketing/ads": {"shop/front", "marketing/ads", "shop/front"},
+		"shop/front":    {"marketing/ads shop/cart shop/db", "shop/front shop/front-external", "marketing/ads=1.33 shop/cart=0.33 shop/db=0.33"},
+		"shop/cart":     {"shop/db", "shop/cart", "shop/db=1.00 shop/front=0.33"},
+		"shop/db":       {"", "shop/db", "shop/cart=1.00 shop/front=0.33"},
+		"marketing/ads": {"shop/front", "marketing/ads", "shop/front=1.33"},
 	}
 	got := map[string]row{}
 	for _, workload := range graph.Workloads {
@@ -111,7 +112,11 @@ func TestRead(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		got[workload.Deployment.String()] = row{names(workload.Calls), names(workload.Behind), names(neighbours)}
+		var near []string
+		for _, n := range neighbours {
+			near = append(near, fmt.Sprintf("%s=%.2f", n.Service, n.Calls))
+		}
+		got[workload.Deployment.String()] = row{names(workload.Calls), names(workload.Behind), strings.Join(near, " ")}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want,+got):\n%s", diff)

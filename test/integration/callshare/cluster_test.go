@@ -10,6 +10,7 @@ package callshare
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,8 +48,15 @@ var large = pool{name: "large", free: map[string][]int64{
 	"c": {150, 500, 250, 700, 450, 850, 200, 600, 300, 350},
 }}
 
-// small is few enough nodes that the best placement of all can be computed.
+// small is few enough nodes that the best placement of all can be computed: one in
+// each zone has room for one pod of each of six Services.
 var small = pool{name: "small", free: map[string][]int64{
+	"a": {500, 800},
+	"b": {600, 900},
+}}
+
+// tight is the same with barely room for them, and in zone b not on one node.
+var tight = pool{name: "tight", free: map[string][]int64{
 	"a": {700, 500},
 	"b": {600, 600},
 }}
@@ -110,14 +118,15 @@ func (p pool) total() (byZone map[string]int64, all int64) {
 	return byZone, all
 }
 
-// start starts a control plane with both pools.
+// start starts a control plane with all pools.
 func start(t *testing.T) *framework.Cluster {
 	t.Helper()
-	c := framework.Start(t, framework.Options{Nodes: append(large.nodes(), small.nodes()...)})
+	c := framework.Start(t, framework.Options{Nodes: slices.Concat(large.nodes(), small.nodes(), tight.nodes())})
 	c.ApplyManifests(t, "manifests/overlays/colocation", "manifests/random-scheduler")
 	createNamespace(t, c, othersNamespace)
-	large.fill(t, c)
-	small.fill(t, c)
+	for _, p := range []pool{large, small, tight} {
+		p.fill(t, c)
+	}
 	return c
 }
 

@@ -4,6 +4,9 @@
 package callshare
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,10 +30,12 @@ type contender struct {
 	prepare func(pod *corev1.Pod, neighbours []target)
 }
 
-// target is a Service to be near, and what it selects.
+// target is a Service to be near.
 type target struct {
 	name     string
 	selector map[string]string
+	// weight is the part of the caller's calls that goes there, in hundredths.
+	weight int32
 }
 
 const (
@@ -40,11 +45,19 @@ const (
 	berth         = "Berth"
 )
 
+// contenders know of each other's pods what their users have written: who talks to
+// whom, and the same of both.
 var contenders = []contender{
 	{stock, corev1.DefaultSchedulerName, func(*corev1.Pod, []target) {}},
-	{stockAffinity, corev1.DefaultSchedulerName, preferAffinity},
+	{stockAffinity, corev1.DefaultSchedulerName, alike(preferAffinity)},
 	{random, names.RandomScheduler, func(*corev1.Pod, []target) {}},
-	{berth, names.Scheduler, colocate},
+	{berth, names.Scheduler, alike(colocate)},
+}
+
+// weighted are those who can be told how much each of the Services counts.
+var weighted = []contender{
+	{stockAffinity + ", weights", corev1.DefaultSchedulerName, preferAffinity},
+	{berth + ", weights", names.Scheduler, colocate},
 }
 
 // startSchedulers starts all of them, with the credentials that they are installed
@@ -59,18 +72,29 @@ func startSchedulers(t *testing.T, c *framework.Cluster) {
 	).WaitForOutput(t, framework.WaitTimeout, "Started binding")
 }
 
+// alike has all Services count the same.
+func alike(prepare func(*corev1.Pod, []target)) func(*corev1.Pod, []target) {
+	return func(pod *corev1.Pod, targets []target) {
+		targets = slices.Clone(targets)
+		for i := range targets {
+			targets[i].weight = 100
+		}
+		prepare(pod, targets)
+	}
+}
+
 // preferAffinity is the best practice on stock: a preference for the node and the
 // zone of a pod of each Service that the pod talks to, the node counting more.
-func preferAffinity(pod *corev1.Pod, neighbours []target) {
-	if len(neighbours) == 0 {
+func preferAffinity(pod *corev1.Pod, targets []target) {
+	if len(targets) == 0 {
 		return
 	}
 	affinity := &corev1.PodAffinity{}
-	for _, neighbour := range neighbours {
-		for key, weight := range map[string]int32{corev1.LabelHostname: 100, corev1.LabelTopologyZone: 50} {
+	for _, target := range targets {
+		for key, weight := range map[string]int32{corev1.LabelHostname: target.weight, corev1.LabelTopologyZone: max(1, target.weight/2)} {
 			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution, corev1.WeightedPodAffinityTerm{
 				Weight:          weight,
-				PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: neighbour.selector}},
+				PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: target.selector}},
 			})
 		}
 	}
@@ -78,13 +102,13 @@ func preferAffinity(pod *corev1.Pod, neighbours []target) {
 }
 
 // colocate names the same Services, and the same levels.
-func colocate(pod *corev1.Pod, neighbours []target) {
-	if len(neighbours) == 0 {
+func colocate(pod *corev1.Pod, targets []target) {
+	if len(targets) == 0 {
 		return
 	}
 	var services []string
-	for _, neighbour := range neighbours {
-		services = append(services, neighbour.name)
+	for _, target := range targets {
+		services = append(services, fmt.Sprintf("%s=%d", target.name, target.weight))
 	}
 	pod.Annotations = map[string]string{
 		names.ColocateWithAnnotation:   strings.Join(services, ","),
@@ -100,10 +124,11 @@ func targets(t *testing.T, a application, graph *callgraph.Graph, deployment typ
 		t.Fatal(err)
 	}
 	var found []target
-	for _, key := range neighbours {
+	for _, neighbour := range neighbours {
 		for i := range a.services {
-			if a.services[i].Name == key.Name {
-				found = append(found, target{key.Name, a.services[i].Spec.Selector})
+			if a.services[i].Name == neighbour.Service.Name {
+				weight := min(100, int32(math.Round(100*neighbour.Calls)))
+				found = append(found, target{neighbour.Service.Name, a.services[i].Spec.Selector, weight})
 			}
 		}
 	}

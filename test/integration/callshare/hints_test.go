@@ -106,8 +106,12 @@ func chosen(endpoints []discoveryv1.Endpoint, node, zone string) []discoveryv1.E
 			return endpoint.Hints == nil || !wanted(endpoint.Hints)
 		})
 	}
-	onNode := hinted(func(h *discoveryv1.EndpointHints) bool { return slices.Contains(h.ForNodes, discoveryv1.ForNode{Name: node}) })
-	inZone := hinted(func(h *discoveryv1.EndpointHints) bool { return slices.Contains(h.ForZones, discoveryv1.ForZone{Name: zone}) })
+	onNode := hinted(func(h *discoveryv1.EndpointHints) bool {
+		return slices.Contains(h.ForNodes, discoveryv1.ForNode{Name: node})
+	})
+	inZone := hinted(func(h *discoveryv1.EndpointHints) bool {
+		return slices.Contains(h.ForZones, discoveryv1.ForZone{Name: zone})
+	})
 	switch {
 	case len(onNode) > 0:
 		return onNode

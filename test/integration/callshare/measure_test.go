@@ -32,7 +32,7 @@ type scene struct {
 // newScene creates the namespace and the Services.
 func newScene(t *testing.T, c *framework.Cluster, a application, p pool, who contender) *scene {
 	t.Helper()
-	s := &scene{contender: who, pool: p, namespace: strings.NewReplacer(" ", "", ",", "-").Replace(strings.ToLower(a.name + "-" + who.name))}
+	s := &scene{contender: who, pool: p, namespace: strings.NewReplacer(" ", "", ",", "-").Replace(strings.ToLower(a.name + "-" + p.name + "-" + who.name))}
 	s.application, s.graph = a.in(t, s.namespace)
 	createNamespace(t, c, s.namespace)
 	for i := range s.services {
@@ -138,26 +138,23 @@ func (r results) mean(contender string, c column) float64 {
 
 // table prints the mean of every number, and the least and the greatest where they
 // differ.
-func (r results) table(title string, best float64) string {
+func (r results) table(title string, who []contender, best float64) string {
 	columns := []column{zoneUniform, zonePrefer, nodeUniform, nodePrefer}
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n%s: share of calls that stay within\n%-16s", title, "")
 	for _, c := range columns {
 		fmt.Fprintf(&out, " %22s", c.title)
 	}
-	for _, who := range contenders {
-		if len(r[who.name]) == 0 {
-			continue
-		}
-		fmt.Fprintf(&out, "\n%-16s", who.name)
+	for _, contender := range who {
+		fmt.Fprintf(&out, "\n%-24s", contender.name)
 		for _, c := range columns {
 			least, most := 1.0, 0.0
-			for _, s := range r[who.name] {
+			for _, s := range r[contender.name] {
 				least, most = min(least, c.of(s)), max(most, c.of(s))
 			}
-			fmt.Fprintf(&out, " %6.3f (%.3f to %.3f)", r.mean(who.name, c), least, most)
+			fmt.Fprintf(&out, " %6.3f (%.3f to %.3f)", r.mean(contender.name, c), least, most)
 		}
 	}
-	fmt.Fprintf(&out, "\n%-16s %91s\n", "the best of all", fmt.Sprintf("%6.3f                 ", best))
+	fmt.Fprintf(&out, "\n%-24s %91s\n", "the best of all", fmt.Sprintf("%6.3f                 ", best))
 	return out.String()
 }
