@@ -4,7 +4,6 @@
 package colocation
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -27,7 +26,7 @@ const (
 	maxTried = 64
 	// maxVisited is of how many nodes with a peer of one Service the search takes
 	// note. Where there are more, a sample of all nodes has some of them.
-	maxVisited = 512
+	maxVisited = 256
 )
 
 // search returns the nodes nearest to the pod's peers if the pod fits on one of
@@ -68,14 +67,14 @@ func (pl *Colocation) search(ctx context.Context, state fwk.CycleState, pod *cor
 	offer := t.offer(ctx, pl.beside(s))
 	if offer == nil {
 		result = searchNear
-		offer = t.offer(ctx, pl.near(s, nodes, t.tried))
+		offer = t.offer(ctx, pl.near(s, nodes))
 	}
 	if offer == nil {
 		pl.counters.searches[searchNone].Inc()
 		return nil
 	}
 	pl.counters.searches[result].Inc()
-	klog.FromContext(ctx).V(4).Info("Found nodes near the pod's peers", "result", result.String(), "nodes", len(offer), "tried", t.tried.Len())
+	klog.FromContext(ctx).V(4).Info("Found nodes near the pod's peers", "result", result.String(), "nodes", len(offer))
 	return &fwk.PreFilterResult{NodeNames: offer}
 }
 
@@ -84,83 +83,78 @@ func (s *cycleState) requiresNode() bool {
 	return slices.ContainsFunc(s.terms, func(t term) bool { return t.required.key == corev1.LabelHostname })
 }
 
-// candidate is a node that may be offered, and its score.
-type candidate struct {
-	node  fwk.NodeInfo
-	score int64
-}
-
 // beside returns the nodes that have a peer of a term to which the node itself is
 // a level, the nearest first. Equally near ones begin at another one each time.
 func (pl *Colocation) beside(s *cycleState) []candidate {
-	lister := pl.handle.SnapshotSharedLister().NodeInfos()
-	seen := sets.New[string]()
-	var found []candidate
+	var names []string
 	for i := range s.terms {
 		t := &s.terms[i]
-		if t.required.key != corev1.LabelHostname && !slices.ContainsFunc(t.prefer, func(l levelView) bool { return l.key == corev1.LabelHostname }) {
+		if !t.hasNodeLevel() {
 			continue
 		}
-		visited := 0
+		first, visited := len(names), 0
+		names = slices.Grow(names, min(maxVisited, t.view.NodeCount()))
 		t.view.Nodes(func(name string, _ int) bool {
-			if visited++; visited > maxVisited {
-				return false
+			// The few nodes that are there already are looked for in the part that
+			// earlier terms have left.
+			if visited++; !slices.Contains(names[:first], name) {
+				names = append(names, name)
 			}
-			if seen.Has(name) {
-				return true
-			}
-			seen.Insert(name)
-			if node, err := lister.Get(name); err == nil {
-				found = append(found, candidate{node, s.rawScore(node.Node().Labels)})
-			}
-			return true
+			return visited < maxVisited
 		})
 	}
-	rotate(found, pl.offset)
-	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
-	return found
+	lister := pl.handle.SnapshotSharedLister().NodeInfos()
+	best := newRanking(s.highestScore())
+	for i := range names {
+		node, err := lister.Get(names[(pl.offset*maxOffered+i)%len(names)])
+		if err != nil {
+			continue // the index knows a node that this cycle does not
+		}
+		if best.add(candidate{node, s.rawScore(node.Node().Labels)}) {
+			break
+		}
+	}
+	return best.sorted()
 }
 
-// near returns the nodes that score best among those not in except, the best
-// first, and none that scores nothing.
-func (pl *Colocation) near(s *cycleState, nodes []fwk.NodeInfo, except sets.Set[string]) []candidate {
-	best := make([]candidate, 0, maxOffered)
-	lowest := 0
-	bound := s.bestArea()
-	reached := 0
+// besidePeer reports whether the node has a peer of a term to which the node itself
+// is a level.
+func (s *cycleState) besidePeer(node string) bool {
+	for i := range s.terms {
+		if t := &s.terms[i]; t.hasNodeLevel() && t.view.OnNode(node) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hasNodeLevel reports whether the node itself is a level of the term.
+func (t *term) hasNodeLevel() bool {
+	return t.required.key == corev1.LabelHostname ||
+		slices.ContainsFunc(t.prefer, func(l levelView) bool { return l.key == corev1.LabelHostname })
+}
+
+// near returns the nodes that score best among those that beside does not return,
+// the best first, and none that scores nothing. Where the best nodes with peers
+// have no room, the others with peers are left out too: as a rule they have none
+// either, and there may be more of them than are tried.
+func (pl *Colocation) near(s *cycleState, nodes []fwk.NodeInfo) []candidate {
+	best := newRanking(s.highestScore())
 	for i := range nodes {
 		node := nodes[(pl.offset*maxOffered+i)%len(nodes)]
 		score := s.rawScore(node.Node().Labels)
-		switch {
-		case score == 0 || except.Has(node.Node().Name):
-			continue
-		case len(best) < maxOffered:
-			best = append(best, candidate{node, score})
-		case score > best[lowest].score:
-			best[lowest] = candidate{node, score}
-		default:
+		if score == 0 || !best.takes(score) || s.besidePeer(node.Node().Name) {
 			continue
 		}
-		if score >= bound {
-			if reached++; reached == maxOffered {
-				break // no other node is better
-			}
-		}
-		if len(best) == maxOffered {
-			lowest = 0
-			for k := range best {
-				if best[k].score < best[lowest].score {
-					lowest = k
-				}
-			}
+		if best.add(candidate{node, score}) {
+			break
 		}
 	}
-	slices.SortStableFunc(best, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
-	return best
+	return best.sorted()
 }
 
-// bestArea returns a score that no node can exceed.
-func (s *cycleState) bestArea() int64 {
+// highestScore returns a raw score that no node exceeds.
+func (s *cycleState) highestScore() int64 {
 	var sum int64
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -189,17 +183,6 @@ func (s *cycleState) bestArea() int64 {
 	return sum
 }
 
-// rotate moves the first n candidates, by the length of the list, to its end.
-func rotate(found []candidate, n int) {
-	if len(found) == 0 {
-		return
-	}
-	n %= len(found)
-	slices.Reverse(found[:n])
-	slices.Reverse(found[n:])
-	slices.Reverse(found)
-}
-
 // preFilterRunner is the part of the framework that a plugin's handle has beside
 // what fwk.Handle tells of.
 type preFilterRunner interface {
@@ -214,7 +197,6 @@ type trial struct {
 	state *trialState
 	// allowed are the nodes that other plugins' PreFilter leaves; nil for all.
 	allowed sets.Set[string]
-	tried   sets.Set[string]
 }
 
 // newTrial prepares the plugins for a trial, and returns nil if that cannot be.
@@ -228,7 +210,7 @@ func (pl *Colocation) newTrial(ctx context.Context, state fwk.CycleState, pod *c
 	if !ok {
 		return nil
 	}
-	t := &trial{pl: pl, pod: pod, cycle: s, state: &trialState{CycleState: state, cycle: s}, tried: sets.New[string]()}
+	t := &trial{pl: pl, pod: pod, cycle: s, state: &trialState{CycleState: state, cycle: s}}
 	result, status, _ := runner.RunPreFilterPlugins(ctx, t.state, pod)
 	if !status.IsSuccess() {
 		return nil // the attempt is going to fail
@@ -254,7 +236,6 @@ func (t *trial) offer(ctx context.Context, candidates []candidate) sets.Set[stri
 		if left--; left < 0 {
 			return nil
 		}
-		t.tried.Insert(node.Node().Name)
 		if !t.pl.handle.RunFilterPluginsWithNominatedPods(ctx, t.state, t.pod, node).IsSuccess() {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -385,20 +384,42 @@ func TestMistakenSearch(t *testing.T) {
 	}
 }
 
-func TestRotate(t *testing.T) {
-	names := func(found []candidate) string {
-		var b strings.Builder
-		for _, c := range found {
-			fmt.Fprintf(&b, "%d", c.score)
-		}
-		return b.String()
-	}
-	for n, want := range map[int]string{0: "0123", 1: "1230", 3: "3012", 4: "0123", 6: "2301"} {
-		found := []candidate{{score: 0}, {score: 1}, {score: 2}, {score: 3}}
-		rotate(found, n)
-		if got := names(found); got != want {
-			t.Errorf("by %d: %s, want %s", n, got, want)
+func TestRanking(t *testing.T) {
+	r := newRanking(1000)
+	node := framework.NewNodeInfo()
+	for score := range int64(500) {
+		if r.add(candidate{node, score}) {
+			t.Fatal("better ones may come")
 		}
 	}
-	rotate(nil, 3)
+	for range maxOffered / 2 {
+		r.add(candidate{node, 700})
+	}
+	if r.takes(467) || !r.takes(469) {
+		t.Errorf("takes 467: %t, 469: %t", r.takes(467), r.takes(469))
+	}
+	var got []int64
+	for _, c := range r.sorted() {
+		got = append(got, c.score)
+	}
+	var want []int64
+	for range maxOffered / 2 {
+		want = append(want, 700)
+	}
+	for i := range int64(maxOffered / 2) {
+		want = append(want, 499-i)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kept (-want,+got):\n%s", diff)
+	}
+	done := 0
+	for range 2 * maxOffered {
+		if r.add(candidate{node, 1000}) {
+			break
+		}
+		done++
+	}
+	if done != maxOffered-1 {
+		t.Errorf("stopped after %d of the best possible, want after %d", done+1, maxOffered)
+	}
 }

@@ -1,0 +1,198 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+func TestNewRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		args runtime.Object
+		want []string
+	}{
+		{name: "no args", want: []string{"want args of type *config.ColocationArgs, got <nil>"}},
+		{name: "args of another plugin", args: &schedconfig.NodeAffinityArgs{}, want: []string{"got *config.NodeAffinityArgs"}},
+		{
+			name: "several errors at once, each with its field",
+			args: &config.ColocationArgs{FirstPodPolicy: "Never", Rules: []config.ColocationRule{{Weight: 1}}},
+			want: []string{"ColocationArgs.prefer: Required value", `ColocationArgs.firstPodPolicy: Unsupported value: "Never"`, "ColocationArgs.rules[0].services: Required value"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := schedtest.NewProfile(t.Context(), t, Name, New, tt.args, schedtest.Options{})
+			if err == nil {
+				t.Fatal("want an error, got none")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("want %q in the error, got: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestNewNeedsInformers(t *testing.T) {
+	plugins := &schedconfig.Plugins{}
+	for _, set := range []*schedconfig.PluginSet{&plugins.QueueSort, &plugins.Bind, &plugins.MultiPoint} {
+		set.Enabled = []schedconfig.Plugin{{Name: Name}}
+	}
+	_, err := frameworkruntime.NewFramework(t.Context(), frameworkruntime.Registry{Name: New}, &schedconfig.KubeSchedulerProfile{
+		Plugins: plugins, PluginConfig: []schedconfig.PluginConfig{{Name: Name, Args: newArgs()}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "needs a framework with an informer factory") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The profiles of one scheduler instance see each other's promises; those of
+// another one in the same process do not.
+func TestProfilesShareTheIndex(t *testing.T) {
+	build := func(factory informers.SharedInformerFactory, profile string) *Colocation {
+		t.Helper()
+		var built fwk.Plugin
+		_, err := frameworkruntime.NewFramework(t.Context(), frameworkruntime.Registry{
+			queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New,
+			Name: func(ctx context.Context, args runtime.Object, handle fwk.Handle) (_ fwk.Plugin, err error) {
+				built, err = New(ctx, args, handle)
+				return built, err
+			},
+		}, &schedconfig.KubeSchedulerProfile{
+			SchedulerName: profile,
+			Plugins: &schedconfig.Plugins{
+				QueueSort:  schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
+				Bind:       schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
+				MultiPoint: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: Name, Weight: 1}}},
+			},
+			PluginConfig: []schedconfig.PluginConfig{{Name: Name, Args: newArgs()}},
+		}, frameworkruntime.WithInformerFactory(factory))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return built.(*Colocation)
+	}
+	factory := func() informers.SharedInformerFactory { return informers.NewSharedInformerFactory(fake.NewClientset(), 0) }
+	one := factory()
+	first, second, other := build(one, "first"), build(one, "second"), build(factory(), "first")
+	if first.instance != second.instance {
+		t.Error("two profiles of one instance have an index each")
+	}
+	if first.instance == other.instance {
+		t.Error("two instances share an index")
+	}
+	if first.instance.profile("second") == nil || first.instance.profile("third") != nil {
+		t.Error("the instance does not know its profiles")
+	}
+}
+
+// New must not change what the configuration says, nor depend on it afterwards.
+func TestNewLeavesArgsAlone(t *testing.T) {
+	args := realisticArgs()
+	before := args.DeepCopy()
+	_, pl := newProfile(t, args, schedtest.Options{})
+	if diff := cmp.Diff(before, args); diff != "" {
+		t.Errorf("args (-before,+after):\n%s", diff)
+	}
+	args.Prefer[0] = "changed"
+	if pl.policy.prefer[0] != hostname {
+		t.Error("the plugin shares memory with the configuration")
+	}
+}
+
+func TestSignPod(t *testing.T) {
+	tests := []struct {
+		name string
+		args *config.ColocationArgs
+		pod  *corev1.Pod
+		want fwk.Code
+	}{
+		{name: "asks for nothing", args: newArgs(), pod: asking()},
+		{name: "names a Service", args: newArgs(), pod: asking(with, "backend"), want: fwk.Unschedulable},
+		{name: "names one that does not exist", args: newArgs(), pod: asking(with, "missing"), want: fwk.Unschedulable},
+		{name: "malformed", args: newArgs(), pod: asking(with, ""), want: fwk.Unschedulable},
+		{name: "by a rule", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend")})), pod: asking(), want: fwk.Unschedulable},
+		{name: "limited by a rule", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1})), pod: asking(), want: fwk.Unschedulable},
+		{name: "a rule for others", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("x"), MaxPerNode: 1})), pod: asking()},
+		{name: "an unknown namespace", args: newArgs(withRules(config.ColocationRule{NamespaceSelector: appSelector("x"), MaxPerNode: 1})), pod: asking(), want: fwk.Unschedulable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, pl := newProfile(t, tt.args, schedtest.Options{})
+			fragments, status := pl.SignPod(t.Context(), tt.pod)
+			if status.Code() != tt.want {
+				t.Errorf("want %v, got %v", tt.want, status)
+			}
+			if len(fragments) > 0 {
+				t.Errorf("pods that ask for nothing are told apart by %v", fragments)
+			}
+		})
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	profile, _ := startProfile(t, newArgs(waiting, withRules(config.ColocationRule{PodSelector: appSelector("limited"), MaxPerNode: 1})), schedtest.Options{
+		Name: t.Name(), Nodes: append(threeZones(), makeNode("nowhere", "")), Pods: []*corev1.Pod{makePod("b1", "backend", "a1"), makePod("l1", "limited", "a1")},
+		Objects: objects(makeService("shop", "backend")),
+	})
+	filter := func(pod *corev1.Pod) { profile.Filter(t.Context(), t, pod) }
+	filter(asking(with, "backend", require, zone))
+	filter(makePod("l2", "limited", ""))
+	filter(asking(with, "?"))
+	filter(asking(with, "missing"))
+	filter(asking(with, "missing"))
+	filter(asking(with, "backend", require, "no-such"))
+	got := map[string]float64{}
+	for _, reason := range []string{"NoPeer", "NoTopologyLabel", "MaxPerNode"} {
+		v, err := testutil.GetCounterMetricValue(nodeRejections.WithLabelValues(t.Name(), reason))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[reason] = v
+	}
+	for _, reason := range []string{"Malformed", "WaitingForPeer", "NoTopologyKey", "UnknownNamespace"} {
+		v, err := testutil.GetCounterMetricValue(podRefusals.WithLabelValues(t.Name(), reason))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[reason] = v
+	}
+	want := map[string]float64{"NoPeer": 4, "NoTopologyLabel": 1, "MaxPerNode": 1, "Malformed": 1, "WaitingForPeer": 2, "NoTopologyKey": 1, "UnknownNamespace": 0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counts (-want,+got):\n%s", diff)
+	}
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := map[string]bool{}
+	for _, family := range families {
+		served[family.GetName()] = true
+	}
+	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total", "berth_colocation_searches_total"} {
+		if !served[name] {
+			t.Errorf("%s is not served", name)
+		}
+	}
+}
