@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -57,30 +59,29 @@ func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (R
 		return result, err
 	}
 	var victims []*corev1.Pod
-	for {
+	for attempt := 1; ; attempt++ {
 		result, failure, err := e.cycle(ctx, fw, pod, given)
 		if err != nil {
 			return Result{}, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
 		}
-		if failure != nil && given != "" {
+		if failure == nil {
+			result.Victims = victims
+			return result, nil
+		}
+		if given != "" {
 			return Result{}, fmt.Errorf("pod %s: node %q is not feasible: %s", klog.KObj(pod), given, result.Message)
 		}
-		if failure == nil || !e.preempts || !fw.HasPostFilterPlugins() {
-			result.Victims = victims
-			return result, nil
-		}
-		evicted, err := e.preempt(ctx, fw, pod, failure)
+		evicted, again, err := e.postFilter(ctx, fw, pod, failure)
 		if err != nil {
-			return Result{}, fmt.Errorf("pod %s: preemption: %w", klog.KObj(pod), err)
+			return Result{}, fmt.Errorf("pod %s: running PostFilter plugins: %w", klog.KObj(pod), err)
 		}
 		victims = append(victims, evicted...)
-		if len(evicted) == 0 {
-			// The message now has what preemption found, too.
-			result.Message = failure.fit.Error()
-			result.Victims = victims
+		if !again || attempt == maxAttempts {
+			// The message now has what they found, too.
+			result.Message, result.Victims = failure.fit.Error(), victims
 			return result, nil
 		}
-		pod = e.Pod(pod.Namespace, pod.Name) // it is nominated now
+		pod = e.Pod(pod.Namespace, pod.Name) // it may be nominated now
 	}
 }
 
@@ -120,6 +121,9 @@ func (e *Engine) arrive(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	}
 	return pod, nil
 }
+
+// maxAttempts bounds how often a pod is tried because plugins want it to be.
+const maxAttempts = 16
 
 // failure is a cycle in which no node was found.
 type failure struct {
@@ -182,7 +186,10 @@ func (e *Engine) place(ctx context.Context, fw framework.Framework, state fwk.Cy
 
 	status := fw.RunReservePluginsReserve(ctx, state, assumed, node)
 	if status.IsSuccess() {
-		_, status = fw.RunPermitPlugins(ctx, state, assumed, node)
+		var waits map[string]time.Duration
+		if waits, status = fw.RunPermitPlugins(ctx, state, assumed, node); status.IsWait() {
+			status = fwk.AsStatus(fmt.Errorf("plugin(s) %v let pods wait in Permit for each other, which cannot be simulated", slices.Sorted(maps.Keys(waits))))
+		}
 	}
 	if status.IsSuccess() {
 		status = fw.RunBindPlugins(ctx, state, assumed, node)
@@ -222,8 +229,6 @@ func (e *Engine) place(ctx context.Context, fw framework.Framework, state fwk.Cy
 func (e *Engine) boundPod(pending *corev1.Pod, node string, status *fwk.Status) (*corev1.Pod, error) {
 	bindings := e.api.takeBindings()
 	switch {
-	case status.IsWait():
-		return nil, fmt.Errorf("plugin %q lets pods wait in Permit for each other, which cannot be simulated", status.Plugin())
 	case status.IsRejected():
 		return nil, nil
 	case !status.IsSuccess():
@@ -244,37 +249,44 @@ func (e *Engine) boundPod(pending *corev1.Pod, node string, status *fwk.Status) 
 	return bound, nil
 }
 
-// preempt runs the PostFilter plugins, carries out what they evict, and nominates
-// the pod.
-func (e *Engine) preempt(ctx context.Context, fw framework.Framework, pod *corev1.Pod, failed *failure) ([]*corev1.Pod, error) {
+// postFilter runs the PostFilter plugins, carries out what they evict, and
+// nominates the pod. The pod is to be tried again if that changed anything, or if
+// a plugin has sent it back to the queue.
+func (e *Engine) postFilter(ctx context.Context, fw framework.Framework, pod *corev1.Pod, failed *failure) (victims []*corev1.Pod, again bool, err error) {
+	if !fw.HasPostFilterPlugins() {
+		return nil, false, nil
+	}
+	e.activated.forget()
 	nominated, status := fw.RunPostFilterPlugins(ctx, failed.state, pod, failed.fit.Diagnosis.NodeToStatus)
-	failed.fit.Diagnosis.PostFilterMsg = status.Message()
+	if e.preempts { // otherwise it only says that nothing was tried
+		failed.fit.Diagnosis.PostFilterMsg = status.Message()
+	}
 	if status.Code() == fwk.Error {
-		return nil, status.AsError()
+		return nil, false, status.AsError()
 	}
 	keys := e.api.takeEvicted()
 	slices.SortFunc(keys, func(a, b podKey) int { // they came in parallel
 		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)
 	})
-	var victims []*corev1.Pod
 	for _, key := range keys {
 		victim := e.Pod(key.namespace, key.name)
 		if victim == nil {
 			continue
 		}
 		if err := e.Delete(ctx, key.namespace, key.name); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		victims = append(victims, victim)
 	}
-	if nominated == nil || nominated.NominatingInfo == nil || nominated.Mode() == fwk.ModeNoop {
-		return victims, nil
+	again = len(victims) > 0 || e.activated.has(pod)
+	if nominated == nil || nominated.NominatingInfo == nil || nominated.Mode() == fwk.ModeNoop || nominated.NominatedNodeName == pod.Status.NominatedNodeName {
+		return victims, again, nil
 	}
 	updated := pod.DeepCopy()
 	updated.Status.NominatedNodeName = nominated.NominatedNodeName
 	if err := e.informers.byResource["pods"].update(updated); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	e.nominator.DeleteNominatedPodIfExists(pod)
-	return victims, e.observe(klog.FromContext(ctx), updated)
+	return victims, again, e.observe(klog.FromContext(ctx), updated)
 }

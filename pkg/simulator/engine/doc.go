@@ -28,10 +28,12 @@
 //     nodes from racing goroutines and takes whichever of the best comes to the
 //     top of a heap. The same seed gives the same placements at any parallelism.
 //   - One cycle runs at a time, and its binding is over before the next begins.
-//   - Preemption happens only if asked for ([Options.Preemption]).
-//   - A pod that is not placed is not tried again by itself: there is no queue. The
-//     caller decides in which order pods come ([Engine.InQueueOrder] gives that of
-//     the profile) and whether they come again.
+//   - Preemption happens only if asked for ([Options.Preemption]). Other PostFilter
+//     plugins always run.
+//   - A pod that is not placed is not tried again by itself, unless a plugin sends
+//     it back within its own cycle: there is no queue. The caller decides in which
+//     order pods come ([Engine.InQueueOrder] gives that of the profile) and whether
+//     they come again.
 //   - PreBind does not run. What PreBind plugins do is write to the API what
 //     Reserve has decided, and wait for controllers that are not here. So the
 //     volumes and claims that Reserve assumed stay assumed; a second pod of a

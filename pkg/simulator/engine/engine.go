@@ -39,6 +39,7 @@ type Engine struct {
 	informers *informerSet
 	api       *api
 	nominator *nominator
+	activated *activator
 	events    *recorder
 
 	rand        *rand.Rand
@@ -87,6 +88,7 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 		snapshot:    schedcache.NewEmptySnapshot(),
 		api:         newAPI(),
 		nominator:   newNominator(),
+		activated:   &activator{},
 		events:      &recorder{},
 		rand:        rand.New(rand.NewPCG(opts.Seed, 0)), //nolint:gosec // reproducible on purpose
 		parallelism: max(1, opts.Parallelism),
@@ -102,7 +104,7 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 		e.percentage = *config.PercentageOfNodesToScore
 	}
 	e.informers = newInformerSet(e.api)
-	if e.profiles, err = e.newFrameworks(ctx, config); err == nil {
+	if e.profiles, err = e.newFrameworks(ctx, config, opts); err == nil {
 		err = e.load(ctx, objects)
 	}
 	if err == nil {

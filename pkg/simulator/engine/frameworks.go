@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -31,9 +32,12 @@ import (
 // newFrameworks builds the profiles as scheduler.New does, from the same registry
 // and with the same handles, and holds them to the checks that berth-scheduler
 // makes at its start.
-func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration) (profile.Map, error) {
-	plugins, err := newRegistry()
+func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration, opts Options) (profile.Map, error) {
+	plugins, err := newRegistry(opts.Preemption)
 	if err != nil {
+		return nil, err
+	}
+	if err := plugins.Merge(opts.extra); err != nil {
 		return nil, err
 	}
 	draManager, err := e.newDRAManager(ctx)
@@ -59,7 +63,7 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 	effective := make(map[string]*schedconfig.Plugins, len(profiles))
 	for name, fw := range profiles {
 		fw.SetPodNominator(e.nominator)
-		fw.SetPodActivator(noQueue{})
+		fw.SetPodActivator(e.activated)
 		effective[name] = fw.ListPlugins()
 	}
 	if err := registry.CheckConfiguration(config, effective); err != nil {
@@ -70,12 +74,15 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 
 // newRegistry returns the plugins that are compiled into berth-scheduler, but for
 // two things: those of other projects cannot be built, and preemption evicts
-// before it returns instead of in a goroutine.
-func newRegistry() (frameworkruntime.Registry, error) {
+// before it returns instead of in a goroutine, or nothing at all.
+func newRegistry(preemption bool) (frameworkruntime.Registry, error) {
 	r := plugins.NewInTreeRegistry()
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	gates.EnableAsyncPreemption = false
 	r[defaultpreemption.Name] = frameworkruntime.FactoryAdapter(gates, defaultpreemption.New)
+	if !preemption {
+		r[defaultpreemption.Name] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return noPreemption{}, nil }
+	}
 
 	ours := sets.New[string]()
 	for _, plugin := range registry.Plugins() {
@@ -88,6 +95,26 @@ func newRegistry() (frameworkruntime.Registry, error) {
 		}
 	}
 	return r, r.Merge(outOfTree)
+}
+
+// noPreemption stands in for DefaultPreemption where nothing is to be evicted. Other
+// PostFilter plugins run as ever.
+type noPreemption struct{}
+
+var (
+	_ fwk.PreEnqueuePlugin = noPreemption{}
+	_ fwk.PostFilterPlugin = noPreemption{}
+)
+
+// Name returns the name of the plugin that it stands in for.
+func (noPreemption) Name() string { return defaultpreemption.Name }
+
+// PreEnqueue lets every pod in: no eviction is under way.
+func (noPreemption) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status { return nil }
+
+// PostFilter finds nothing, and says nothing.
+func (noPreemption) PostFilter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
 // notSimulated is the factory of a plugin that needs a cluster of its own.

@@ -71,12 +71,40 @@ func (n *nominator) NominatedPodsForNode(node string) []fwk.PodInfo { return n.b
 // empty reports whether no pod is nominated anywhere.
 func (n *nominator) empty() bool { return len(n.nodes) == 0 }
 
-// noQueue is the PodActivator of an engine: there is no queue in which a pod could
-// be moved.
-type noQueue struct{}
+// activator is the PodActivator of an engine. There is no queue in which a pod
+// could be moved; but a pod that a plugin activates in its own cycle is tried
+// again.
+type activator struct {
+	mu   sync.Mutex
+	uids map[types.UID]struct{}
+}
 
-// Activate does nothing.
-func (noQueue) Activate(klog.Logger, map[string]*corev1.Pod) {}
+// Activate takes note of the pods.
+func (a *activator) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.uids == nil {
+		a.uids = map[types.UID]struct{}{}
+	}
+	for _, pod := range pods {
+		a.uids[pod.UID] = struct{}{}
+	}
+}
+
+// has reports whether the pod was activated since forget was called.
+func (a *activator) has(pod *corev1.Pod) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.uids[pod.UID]
+	return ok
+}
+
+// forget drops what was noted before a pod's turn, of whatever pod.
+func (a *activator) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.uids)
+}
 
 // Warning is an event of type Warning that a plugin recorded, for example that a
 // node takes no new shares because of a pod without a record.

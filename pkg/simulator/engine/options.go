@@ -6,6 +6,7 @@ package engine
 import (
 	corev1 "k8s.io/api/core/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
 // Options is what an Engine is built from.
@@ -29,6 +30,9 @@ type Options struct {
 	Preemption bool
 	// Explain fills Result.Decision. It costs time and memory.
 	Explain bool
+
+	// extra are plugins of a test.
+	extra frameworkruntime.Registry
 }
 
 // Outcome says what became of a pod.
