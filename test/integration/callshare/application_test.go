@@ -39,7 +39,9 @@ func readApplication(t *testing.T, name, path string, replicas int) application 
 	return application{name, replicas, deployments, services}
 }
 
-// in returns the application in a namespace, and who calls whom.
+// in returns the application in a namespace, and who calls whom. A Deployment that
+// is behind no Service, since nobody calls it, is given a headless one: who calls
+// can be named then, as who is called can.
 func (a application) in(t *testing.T, namespace string) (application, *callgraph.Graph) {
 	t.Helper()
 	a.deployments, a.services = slices.Clone(a.deployments), slices.Clone(a.services)
@@ -49,11 +51,34 @@ func (a application) in(t *testing.T, namespace string) (application, *callgraph
 	for i := range a.services {
 		a.services[i].Namespace = namespace
 	}
+	for _, workload := range a.graph(t).Workloads {
+		if len(workload.Behind) == 0 {
+			a.services = append(a.services, corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: workload.Deployment.Name},
+				Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: a.deployment(t, workload.Deployment.Name).Spec.Selector.MatchLabels},
+			})
+		}
+	}
+	return a, a.graph(t)
+}
+
+// graph reads who calls whom.
+func (a application) graph(t *testing.T) *callgraph.Graph {
+	t.Helper()
 	graph, err := callgraph.Read(a.deployments, a.services)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, graph
+	return graph
+}
+
+func (a application) deployment(t *testing.T, name string) *appsv1.Deployment {
+	t.Helper()
+	i := slices.IndexFunc(a.deployments, func(d appsv1.Deployment) bool { return d.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no Deployment %s", name)
+	}
+	return &a.deployments[i]
 }
 
 // inOrder returns the application with its Deployments in another order: that of

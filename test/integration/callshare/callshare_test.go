@@ -64,7 +64,7 @@ func TestCallShare(t *testing.T) {
 	// Where no node has room for all, who places one pod after the other cannot know
 	// for whom to keep it. What that costs is in the table.
 	t.Run("six services, no node with room for all", func(t *testing.T) {
-		measured, best := compete(t, c, six, tight, nodes.Items, contenders, 4)
+		measured, best := compete(t, c, six, tight, nodes.Items, contenders, 3)
 		check(t, measured, best)
 	})
 }
