@@ -64,17 +64,32 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	if !placedDiffers(old, updated) {
 		return fwk.QueueSkip, nil
 	}
-	r, err := pl.policy.requestOf(pod, pl.instance.namespaceLabels)
-	if err != nil {
+	r := pl.understood(pod)
+	if r == nil {
 		logger.V(5).Info("Another pod changed, but what the pod asks for is not understood", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}
-	if pl.peerMatters(pod, &r, old, updated) || leavesRoom(pod, &r, old, updated) {
+	if pl.peerMatters(pod, r, old, updated) || leavesRoom(pod, r, old, updated) {
 		logger.V(5).Info("Another pod changed, and the pod may fit now", "pod", klog.KObj(pod))
 		return fwk.Queue, nil
 	}
 	logger.V(5).Info("Another pod changed, but that does not help the pod", "pod", klog.KObj(pod))
 	return fwk.QueueSkip, nil
+}
+
+// understood returns what the pod asks for, or nil if that is not known: neither
+// another pod nor a node can help it then.
+func (pl *Colocation) understood(pod *corev1.Pod) *request {
+	r, err := pl.policy.requestOf(pod, pl.instance.namespaceLabels)
+	if err != nil {
+		return nil
+	}
+	return &r
+}
+
+// binds reports whether a wish can be what the pod was refused for.
+func (pl *Colocation) binds(w *wish) bool {
+	return w.requireWithin != "" || pl.policy.waits
 }
 
 // asksOtherwise reports whether two versions of a pending pod differ in what the
@@ -121,7 +136,7 @@ func placeOf(pod *corev1.Pod) string {
 func (pl *Colocation) peerMatters(pod *corev1.Pod, r *request, old, updated *corev1.Pod) bool {
 	for i := range r.wishes {
 		w := &r.wishes[i]
-		if w.requireWithin == "" && !pl.policy.waits {
+		if !pl.binds(w) {
 			continue
 		}
 		for _, s := range w.services {
@@ -166,12 +181,12 @@ func (pl *Colocation) isSchedulableAfterNodeChange(logger klog.Logger, pod *core
 		logger.V(5).Info("Node was updated, but not its labels", "pod", klog.KObj(pod), "node", klog.KObj(updated))
 		return fwk.QueueSkip, nil
 	}
-	r, err := pl.policy.requestOf(pod, pl.instance.namespaceLabels)
-	if err != nil {
+	r := pl.understood(pod)
+	if r == nil {
 		logger.V(5).Info("Node changed, but what the pod asks for is not understood", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}
-	if !pl.nodeMatters(pod, &r, old, updated) {
+	if !pl.nodeMatters(pod, r, old, updated) {
 		logger.V(5).Info("Node changed, but that does not help the pod", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}
@@ -187,32 +202,41 @@ func (pl *Colocation) nodeMatters(pod *corev1.Pod, r *request, old, updated *cor
 	}
 	for i := range r.wishes {
 		w := &r.wishes[i]
-		if w.requireWithin == "" && !pl.policy.waits {
+		if !pl.binds(w) {
 			continue
 		}
 		before, had := labelOf(old, w.requireWithin)
 		after, has := labelOf(updated, w.requireWithin)
 		moved := had != has || before != after
-		if w.requireWithin != "" && has && moved {
+		if has && moved {
 			return true
 		}
-		for _, s := range w.services {
-			view, ok := pl.instance.index.Lookup(pod.Namespace, s.in(pod.Namespace), s.name)
-			switch {
-			case !ok:
-			case updated == nil:
-				// Its pods are no peers any more; without any, the Service binds nobody.
-				if view.Total() == 0 && !pl.policy.waits {
-					return true
-				}
-			case view.OnNode(updated.Name) > 0 && (moved || old == nil):
-				return true
-			}
+		if (moved || old == nil || updated == nil) && pl.peersMoved(pod, w, updated) {
+			return true
 		}
 	}
 	return false
 }
 
+// peersMoved reports whether the node, nil if it is gone, takes peers of the wish
+// with it such that it matters.
+func (pl *Colocation) peersMoved(pod *corev1.Pod, w *wish, updated *corev1.Node) bool {
+	for _, s := range w.services {
+		view, ok := pl.instance.index.Lookup(pod.Namespace, s.in(pod.Namespace), s.name)
+		switch {
+		case !ok:
+		case updated != nil && view.OnNode(updated.Name) > 0:
+			return true
+		case updated == nil && view.Total() == 0 && !pl.policy.waits:
+			// The pods of a node that is gone are no peers any more; without any, the
+			// Service binds nobody.
+			return true
+		}
+	}
+	return false
+}
+
+// labelOf returns a label of the node, which may be nil; an empty key is none.
 func labelOf(node *corev1.Node, key string) (string, bool) {
 	if node == nil {
 		return "", false

@@ -93,7 +93,9 @@ func TestProfilesShareTheIndex(t *testing.T) {
 		}
 		return built.(*Colocation)
 	}
-	factory := func() informers.SharedInformerFactory { return informers.NewSharedInformerFactory(fake.NewClientset(), 0) }
+	factory := func() informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	}
 	one := factory()
 	first, second, other := build(one, "first"), build(one, "second"), build(factory(), "first")
 	if first.instance != second.instance {

@@ -109,7 +109,7 @@ func (pl *Colocation) noteDown(pod *corev1.Pod) (request, error) {
 		keys = nil
 	}
 	for i := range r.wishes {
-		if !pl.policy.waits && r.wishes[i].requireWithin == "" {
+		if !pl.binds(&r.wishes[i]) {
 			continue
 		}
 		for _, s := range r.wishes[i].services {

@@ -102,8 +102,15 @@ func TestValidateColocationArgs(t *testing.T) {
 		{
 			name: "names of Services",
 			change: withRules(config.ColocationRule{Weight: 1, Services: []config.ColocationService{
-				{Name: "", Weight: 1}, {Name: "Backend", Weight: 1}, {Name: "a/b/c", Weight: 1}, {Name: "/b", Weight: 1},
-				{Name: "a/", Weight: 1}, {Name: "b.c", Weight: 1}, {Name: strings.Repeat("b", 64), Weight: 1}, {Name: "b", Weight: 1}, {Name: "b", Weight: 1},
+				{Name: "", Weight: 1},
+				{Name: "Backend", Weight: 1},
+				{Name: "a/b/c", Weight: 1},
+				{Name: "/b", Weight: 1},
+				{Name: "a/", Weight: 1},
+				{Name: "b.c", Weight: 1},
+				{Name: strings.Repeat("b", 64), Weight: 1},
+				{Name: "b", Weight: 1},
+				{Name: "b", Weight: 1},
 			}}),
 			want: []reported{
 				{field.ErrorTypeRequired, "args.rules[0].services[0].name"},
