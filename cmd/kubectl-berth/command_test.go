@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"math"
@@ -417,6 +418,20 @@ func publishedCurve(t *testing.T, path string) []float64 {
 	}
 	t.Fatalf("no such run in %s", path)
 	return nil
+}
+
+// TestInterrupted ends without a report.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	cmd := newCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	code := run(ctx, cmd, []string{"simulate", "-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile})
+	if code != exitFailed || out.Len() > 0 || errs.String() != "kubectl-berth: interrupted\n" {
+		t.Errorf("exit code %d, output %q and errors %q", code, out.String(), errs.String())
+	}
 }
 
 // TestREADME: every metric is explained there.

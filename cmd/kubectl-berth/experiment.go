@@ -249,8 +249,13 @@ func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, progr
 	if err != nil {
 		return run, nil, err
 	}
+	// Interrupted between two pods, and not within a scheduling cycle.
+	cycle := context.WithoutCancel(ctx)
 	for pod := range pods {
-		result, err := sim.Schedule(ctx, pod)
+		if err := ctx.Err(); err != nil {
+			return run, nil, err
+		}
+		result, err := sim.Schedule(cycle, pod)
 		if err != nil {
 			return run, nil, err
 		}
@@ -260,7 +265,7 @@ func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, progr
 			return run, nil, err
 		}
 		if result.Outcome != engine.Bound && e.input.fromTrace() {
-			if err := sim.Delete(ctx, pod.Namespace, pod.Name); err != nil {
+			if err := sim.Delete(cycle, pod.Namespace, pod.Name); err != nil {
 				return run, nil, err
 			}
 		}
