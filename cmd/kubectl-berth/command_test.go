@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 )
 
@@ -281,6 +283,29 @@ func TestOracleIsTold(t *testing.T) {
 	}
 	if len(contenders[1].gpuDeviceArgs(contenders[1].config)[0].ExpectedWorkload) != 0 {
 		t.Error("the configuration that both share was changed")
+	}
+}
+
+// TestWorkloadArgsAreValid, however many shapes and pods an input has.
+func TestWorkloadArgsAreValid(t *testing.T) {
+	var classes []device.Class
+	for i := range 500 {
+		classes = append(classes, device.Class{Shape: device.Shape{CPUMilli: int64(i), Devices: 1, Milli: 500}, Weight: int64(1 + i*100_000)})
+	}
+	workload, err := device.NewWorkload(classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contender, err := loadContender(gpuProfile, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := workloadArgs(workload)
+	if _, err := engine.ExpectWorkload(contender.config, args); err != nil {
+		t.Error(err)
+	}
+	if len(args) != 128 || args[0].Weight < 900_000 || args[0].CPU.MilliValue() != 499 {
+		t.Errorf("%d classes, the first %v", len(args), args[0])
 	}
 }
 

@@ -142,24 +142,25 @@ func (c *contender) keys() *device.NodeKeys {
 	return engine.DeviceKeys(c.config, c.schedulerName)
 }
 
-// tell returns the configuration with the workload as what is expected, where a
-// profile would otherwise learn it.
-func (c *contender) tell(workload *device.Workload) *schedconfig.KubeSchedulerConfiguration {
-	told := c.config.DeepCopy()
-	for _, args := range c.gpuDeviceArgs(told) {
-		if args.ScoringStrategy.Type == config.GPUDeviceFragmentationGradient && len(args.ExpectedWorkload) == 0 {
-			args.ExpectedWorkload = workloadArgs(workload)
-		}
-	}
-	return told
-}
+// What the arguments of GPUDevice take as an expected workload.
+const (
+	maxClasses = 128
+	maxWeight  = 1_000_000
+)
 
-// workloadArgs writes a workload as the arguments of GPUDevice have it.
+// workloadArgs writes a workload as the arguments of GPUDevice have it: of very many
+// classes the heaviest, and weights beyond what is allowed in proportion.
 func workloadArgs(workload *device.Workload) []config.GPUDeviceWorkloadClass {
-	classes := make([]config.GPUDeviceWorkloadClass, 0, len(workload.Classes()))
-	for _, class := range workload.Classes() {
+	heaviest := workload.Classes()
+	heaviest = heaviest[:min(len(heaviest), maxClasses)]
+	classes := make([]config.GPUDeviceWorkloadClass, 0, len(heaviest))
+	divisor := int64(1)
+	if len(heaviest) > 0 {
+		divisor += (heaviest[0].Weight - 1) / maxWeight
+	}
+	for _, class := range heaviest {
 		classes = append(classes, config.GPUDeviceWorkloadClass{
-			Weight:       class.Weight,
+			Weight:       max(1, class.Weight/divisor),
 			CPU:          *resource.NewMilliQuantity(class.CPUMilli, resource.DecimalSI),
 			GPUMilli:     class.Milli * int64(max(1, class.Devices)),
 			GPUMemory:    *resource.NewQuantity(class.MemoryMiB<<20, resource.BinarySI),

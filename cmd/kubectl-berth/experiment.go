@@ -100,7 +100,9 @@ func (e *experiment) prepare(c contender) (prepared, error) {
 		return p, err
 	}
 	if c.oracle && p.measure != nil {
-		p.effective = c.tell(p.measure)
+		if p.effective, err = engine.ExpectWorkload(c.config, workloadArgs(p.measure)); err != nil {
+			return p, fmt.Errorf("%s: expecting the workload of the input: %w", c.file.Path, err)
+		}
 	}
 	return p, nil
 }
