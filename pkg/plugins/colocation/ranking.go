@@ -16,7 +16,7 @@ type candidate struct {
 	score int64
 }
 
-// ranking keeps the maxOffered best candidates of those that it is shown; of equal
+// ranking keeps the maxTried best candidates of those that it is shown; of equal
 // ones, those that come first.
 type ranking struct {
 	best []candidate
@@ -28,12 +28,12 @@ type ranking struct {
 }
 
 func newRanking(bound int64) *ranking {
-	return &ranking{best: make([]candidate, 0, maxOffered), bound: bound}
+	return &ranking{best: make([]candidate, 0, maxTried), bound: bound}
 }
 
 // takes reports whether a candidate with the score would be kept.
 func (r *ranking) takes(score int64) bool {
-	return len(r.best) < maxOffered || score > r.best[r.lowest].score
+	return len(r.best) < maxTried || score > r.best[r.lowest].score
 }
 
 // add shows it a candidate, and reports whether no other can be better than what
@@ -42,7 +42,7 @@ func (r *ranking) add(c candidate) bool {
 	switch {
 	case !r.takes(c.score):
 		return false
-	case len(r.best) < maxOffered:
+	case len(r.best) < maxTried:
 		r.best = append(r.best, c)
 	default:
 		r.best[r.lowest] = c
@@ -50,7 +50,7 @@ func (r *ranking) add(c candidate) bool {
 	if c.score >= r.bound {
 		r.reached++
 	}
-	if len(r.best) == maxOffered {
+	if len(r.best) == maxTried {
 		r.lowest = 0
 		for i := range r.best {
 			if r.best[i].score < r.best[r.lowest].score {
@@ -58,7 +58,7 @@ func (r *ranking) add(c candidate) bool {
 			}
 		}
 	}
-	return r.reached == maxOffered
+	return r.reached == maxTried
 }
 
 // sorted returns what it keeps, the best first.

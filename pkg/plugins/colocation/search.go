@@ -19,11 +19,12 @@ const (
 	// them anyway (schedule_one.go, minFeasibleNodesToFind): nothing is to be found
 	// that it would not see.
 	searchFrom = 100
-	// maxOffered is how many nodes the framework is offered. Other plugins choose
-	// among those that are equally near.
-	maxOffered = 64
 	// maxTried is how many nodes are tried in each of the two parts of the search.
 	maxTried = 64
+	// maxOffered is how many nodes the framework is offered. Other plugins choose
+	// among those that are equally near; as the search begins elsewhere each time,
+	// in the long run they choose among all.
+	maxOffered = 32
 	// maxVisited is of how many nodes with a peer of one Service the search takes
 	// note. Where there are more, a sample of all nodes has some of them.
 	maxVisited = 256
@@ -224,7 +225,6 @@ func (pl *Colocation) newTrial(ctx context.Context, state fwk.CycleState, pod *c
 // offer returns the names of the candidates from the first one that passes all
 // filters on, or nil if none of those that are tried does.
 func (t *trial) offer(ctx context.Context, candidates []candidate) sets.Set[string] {
-	left := maxTried
 	for i := range candidates {
 		node := candidates[i].node
 		if t.allowed != nil && !t.allowed.Has(node.Node().Name) {
@@ -232,9 +232,6 @@ func (t *trial) offer(ctx context.Context, candidates []candidate) sets.Set[stri
 		}
 		if why, _ := t.cycle.check(node); why != nodeFits {
 			continue
-		}
-		if left--; left < 0 {
-			return nil
 		}
 		if !t.pl.handle.RunFilterPluginsWithNominatedPods(ctx, t.state, t.pod, node).IsSuccess() {
 			continue

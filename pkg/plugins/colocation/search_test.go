@@ -188,8 +188,8 @@ func TestSearch(t *testing.T) {
 	}{
 		{name: "the nodes of the peers", nodes: 1000, pods: backends(7, 500, 993), pod: asking(with, "backend"), want: []string{"node-500", "node-7", "node-993"}},
 		{name: "those with room only, from the first that has", nodes: 1000, pods: append(backends(7, 500), full(7), full(500)), pod: requesting(asking(with, "backend", prefer, hostname), "1"), want: nil},
-		{name: "else a node in the zone", nodes: 1000, pods: append(backends(7), full(7)), pod: requesting(asking(with, "backend"), "1"), wantZone: "zone-7", wantCount: 64},
-		{name: "a level without the node", nodes: 1000, pods: backends(7), pod: asking(with, "backend", prefer, zone), wantZone: "zone-7", wantCount: 64},
+		{name: "else a node in the zone", nodes: 1000, pods: append(backends(7), full(7)), pod: requesting(asking(with, "backend"), "1"), wantZone: "zone-7", wantCount: maxOffered},
+		{name: "a level without the node", nodes: 1000, pods: backends(7), pod: asking(with, "backend", prefer, zone), wantZone: "zone-7", wantCount: maxOffered},
 		{name: "a requirement", nodes: 1000, pods: backends(7, 8), pod: asking(with, "backend", require, hostname, prefer, zone), want: []string{"node-7", "node-8"}},
 		{name: "a small cluster", nodes: 100, pods: backends(7), pod: asking(with, "backend")},
 		{name: "a Service without a peer", nodes: 1000, pod: asking(with, "backend")},
@@ -392,7 +392,7 @@ func TestRanking(t *testing.T) {
 			t.Fatal("better ones may come")
 		}
 	}
-	for range maxOffered / 2 {
+	for range maxTried / 2 {
 		r.add(candidate{node, 700})
 	}
 	if r.takes(467) || !r.takes(469) {
@@ -403,23 +403,23 @@ func TestRanking(t *testing.T) {
 		got = append(got, c.score)
 	}
 	var want []int64
-	for range maxOffered / 2 {
+	for range maxTried / 2 {
 		want = append(want, 700)
 	}
-	for i := range int64(maxOffered / 2) {
+	for i := range int64(maxTried / 2) {
 		want = append(want, 499-i)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("kept (-want,+got):\n%s", diff)
 	}
 	done := 0
-	for range 2 * maxOffered {
+	for range 2 * maxTried {
 		if r.add(candidate{node, 1000}) {
 			break
 		}
 		done++
 	}
-	if done != maxOffered-1 {
-		t.Errorf("stopped after %d of the best possible, want after %d", done+1, maxOffered)
+	if done != maxTried-1 {
+		t.Errorf("stopped after %d of the best possible, want after %d", done+1, maxTried)
 	}
 }
