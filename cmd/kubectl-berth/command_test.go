@@ -110,6 +110,7 @@ profiles:
 		{name: "an unknown model", args: withArgs("-f", nodesCSV, "-f", unknownModel, "--config", gpuProfile, "--target-load", "0"), wantCode: exitNotPlaced, wantStderr: []string{
 			`model.csv:2:1: gpu_spec of pod p0: no node has the model "H100"; the nodes have G2, T4`,
 		}},
+		{name: "objects of other kinds", args: withArgs("-f", "-", "--config", gpuProfile), stdin: fits + "- {apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: team}}\n", wantCode: exitOK, wantStderr: []string{"kubectl-berth: note: -: 1 "}, wantStdout: []string{"Note: -: 1 "}},
 		{name: "one profile schedules pods of any name", args: withArgs("-f", "-", "--config", gpuProfile, "-o", "csv"), stdin: strings.ReplaceAll(fits, "schedulerName: berth-scheduler", "schedulerName: somebody"), wantCode: exitOK},
 		{name: "several profiles, by the names of the pods", args: withArgs("-f", "-", "--config", twoProfiles), stdin: strings.ReplaceAll(fits, "berth.dev/gpu-milli", "example.com/ignored"), wantCode: exitNotPlaced, wantStderr: []string{
 			"two.yaml: 1 of 3 pending pods are left out: their spec.schedulerName is none of berth-scheduler, another",
