@@ -129,20 +129,21 @@ func (e *experiment) checkNames(c *contender) error {
 	return nil
 }
 
-// typical is the workload of the pods to come, as profiles with these keys see them.
+// typical is the workload of the usual pods, as profiles with these keys see them.
 func (e *experiment) typical(keys *device.NodeKeys) (*device.Workload, error) {
 	for i := range e.contenders {
 		if reflect.DeepEqual(e.contenders[i].nodeKeys, keys) {
 			return e.contenders[i].measure, nil
 		}
 	}
-	return report.Typical(e.podsToCome(), keys)
+	return report.Typical(e.usualPods(), keys)
 }
 
-// podsToCome are the pods of the input that are to be scheduled, each once.
-func (e *experiment) podsToCome() iter.Seq[*corev1.Pod] {
+// usualPods are the pods that stand for what is expected: those of the trace, as in
+// the paper, and all of a cluster, bound ones too.
+func (e *experiment) usualPods() iter.Seq[*corev1.Pod] {
 	if !e.input.fromTrace() {
-		return slices.Values(e.input.cluster.Pending())
+		return slices.Values(e.input.cluster.Pods())
 	}
 	return func(yield func(*corev1.Pod) bool) {
 		for i := range e.input.trace.Pods {
