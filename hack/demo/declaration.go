@@ -18,6 +18,10 @@ const (
 	policyNamespace = "policy"
 	gpuNamespace    = "gpu"
 	shopNamespace   = "shop"
+	// nearNamespace and besideNamespace have the shop once more, three pods of each
+	// Deployment: the one placed by Colocation, the other by stock kube-scheduler.
+	nearNamespace   = "near"
+	besideNamespace = "near-stock"
 	// stuckPod is the pod of policy.yaml that no node may take, tooLargePod that of
 	// gpu.yaml.
 	stuckPod    = "gpu-in-zone-c"
@@ -28,8 +32,13 @@ const (
 	ruleLabel = "selectable"
 )
 
-// namespaces are those of the demo's pods.
-var namespaces = []string{policyNamespace, gpuNamespace, shopNamespace}
+// namespaces are those of the demo's pods: those in the table of pods, and those
+// of which only the calls are shown.
+var (
+	tableNamespaces = []string{policyNamespace, gpuNamespace, shopNamespace}
+	callsNamespaces = []string{nearNamespace, besideNamespace}
+	namespaces      = slices.Concat(tableNamespaces, callsNamespaces)
+)
 
 // pending are the pods that must find no node.
 var pending = []verdict.Pending{
@@ -49,10 +58,18 @@ const (
 	modelLabel  = "nvidia.com/gpu.product"
 )
 
-// declaration says what the demo's pods are held against.
+// callsDeclaration says what the pods of callsNamespaces are held against.
+func callsDeclaration() *verdict.Declaration {
+	return &verdict.Declaration{
+		Namespaces: callsNamespaces,
+		Schedulers: []verdict.Scheduler{{Name: corev1.DefaultSchedulerName}, {Name: nearScheduler}},
+	}
+}
+
+// declaration says what the pods of tableNamespaces are held against.
 func declaration() *verdict.Declaration {
 	declared := &verdict.Declaration{
-		Namespaces: namespaces,
+		Namespaces: tableNamespaces,
 		Pending:    pending,
 		GPU: &verdict.GPU{
 			MilliResource:    names.GPUMilliResource,
@@ -67,7 +84,7 @@ func declaration() *verdict.Declaration {
 			Unknown:          []string{names.GPUMinMemoryAnnotation, names.GPUCordonedAnnotation, names.GPUUUIDsAnnotation},
 		},
 	}
-	for _, name := range allSchedulerNames {
+	for _, name := range append(slices.Clone(schedulerNames), gpuScheduler) {
 		scheduler := verdict.Scheduler{Name: name}
 		if name == names.Scheduler {
 			scheduler.NodeLabels = []string{ruleLabel}

@@ -67,7 +67,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	// A child that dies ends whatever is being waited for, and is the reason.
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	result, err := d.show(ctx, fail)
+	good, err := d.show(ctx, fail)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -81,36 +81,42 @@ func (d *demo) run(ctx context.Context) (err error) {
 		kept = true
 		d.printUsage()
 	}
-	if !result.OK() {
+	if !good {
 		return errViolations
 	}
 	return nil
 }
 
-// show starts everything, applies the workloads and prints what came of them.
-func (d *demo) show(ctx context.Context, fail func(error)) (*verdict.Result, error) {
+// show starts everything, applies the workloads, prints what came of them and
+// reports whether all is as it must be.
+func (d *demo) show(ctx context.Context, fail func(error)) (good bool, err error) {
 	if err := d.startCluster(ctx, fail); err != nil {
-		return nil, err
+		return false, err
 	}
 	if err := d.installRights(ctx); err != nil {
-		return nil, err
+		return false, err
 	}
 	if err := d.startSchedulers(ctx, fail); err != nil {
-		return nil, err
+		return false, err
 	}
 	if err := d.applyWorkloads(ctx); err != nil {
-		return nil, err
+		return false, err
 	}
 	cluster, err := d.settled(ctx)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	result := verdict.Judge(cluster, declaration())
+	result := verdict.Judge(ofNamespaces(cluster, tableNamespaces), declaration())
+	calls := verdict.Judge(ofNamespaces(cluster, callsNamespaces), callsDeclaration())
 	d.step("verdict")
 	printNodes(d.out, cluster)
 	printDevices(d.out, result.Devices)
+	if err := d.printCalls(ctx, cluster); err != nil {
+		return false, err
+	}
 	printVerdict(d.out, cluster, result)
-	return result, nil
+	printCallsVerdict(d.out, calls)
+	return result.OK() && calls.OK(), nil
 }
 
 // bin returns the path of one of the binaries of "make build".

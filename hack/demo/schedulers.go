@@ -40,17 +40,22 @@ const schedulerPatience = 90 * time.Second
 // this order.
 var schedulerNames = []string{corev1.DefaultSchedulerName, names.Scheduler, names.RandomScheduler}
 
-// gpuScheduler is the schedulerName of berth-scheduler's second profile, the one
-// for shares of devices.
-const gpuScheduler = "berth-gpu"
+// The schedulerNames of berth-scheduler's further profiles: the one for shares of
+// devices, and the one for pods near the Services that they talk to.
+const (
+	gpuScheduler  = "berth-gpu"
+	nearScheduler = "berth-colocation"
+)
 
-// allSchedulerNames are those and gpuScheduler, to which no Deployment is dealt.
-var allSchedulerNames = append(slices.Clone(schedulerNames), gpuScheduler)
+// allSchedulerNames are those and the further profiles', to which no Deployment is
+// dealt.
+var allSchedulerNames = append(slices.Clone(schedulerNames), gpuScheduler, nearScheduler)
 
 // The shipped files with berth-scheduler's profiles, below the checkout.
 var (
 	ruleConfig = filepath.Join("config", "berth-scheduler", "labelpresence.yaml")
 	gpuConfig  = filepath.Join("config", "berth-scheduler", "gpu.yaml")
+	nearConfig = filepath.Join("config", "berth-scheduler", "colocation.yaml")
 )
 
 // scheduler is how one of them is started and recognised.
@@ -119,27 +124,23 @@ func secureServing(port int, kubeconfig string) []string {
 }
 
 // configuration writes what berth-scheduler runs with: the shipped file with the
-// rule, the profile of the one for devices as a second profile of the same process,
-// and the kubeconfig to use, which is the one thing that --config takes from no
-// flag. Both files name their profile berth-scheduler, so the second is renamed.
+// rule, the profiles of two others as further profiles of the same process, and the
+// kubeconfig to use, which is the one thing that --config takes from no flag. All
+// files name their profile berth-scheduler, so the further ones are renamed.
 func (d *demo) configuration(kubeconfig string) (string, error) {
 	config, profiles, err := d.readConfig(ruleConfig)
 	if err != nil {
 		return "", err
 	}
-	_, gpuProfiles, err := d.readConfig(gpuConfig)
-	if err != nil {
-		return "", err
+	for _, further := range []struct{ file, name string }{{gpuConfig, gpuScheduler}, {nearConfig, nearScheduler}} {
+		profile, err := d.readProfile(further.file)
+		if err != nil {
+			return "", err
+		}
+		profile["schedulerName"] = further.name
+		profiles = append(profiles, profile)
 	}
-	if len(gpuProfiles) != 1 {
-		return "", fmt.Errorf("%s has %d profiles, and one is needed", gpuConfig, len(gpuProfiles))
-	}
-	gpuProfile, ok := gpuProfiles[0].(map[string]any)
-	if !ok {
-		return "", fmt.Errorf("%s: profiles[0] is no mapping", gpuConfig)
-	}
-	gpuProfile["schedulerName"] = gpuScheduler
-	config["profiles"] = append(profiles, gpuProfile)
+	config["profiles"] = profiles
 	if err := unstructured.SetNestedField(config, kubeconfig, "clientConnection", "kubeconfig"); err != nil {
 		return "", fmt.Errorf("%s: %w", ruleConfig, err)
 	}
@@ -152,6 +153,22 @@ func (d *demo) configuration(kubeconfig string) (string, error) {
 		return "", fmt.Errorf("writing berth-scheduler's configuration: %w", err)
 	}
 	return target, nil
+}
+
+// readProfile reads a configuration of the checkout that has one profile.
+func (d *demo) readProfile(file string) (map[string]any, error) {
+	_, profiles, err := d.readConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	if len(profiles) != 1 {
+		return nil, fmt.Errorf("%s has %d profiles, and one is needed", file, len(profiles))
+	}
+	profile, ok := profiles[0].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: profiles[0] is no mapping", file)
+	}
+	return profile, nil
 }
 
 // readConfig reads a configuration of the checkout, and its profiles.
@@ -173,8 +190,8 @@ func (d *demo) readConfig(file string) (config map[string]any, profiles []any, e
 // startSchedulers starts the three, each with its own credential, and waits
 // until each is ready and leads.
 func (d *demo) startSchedulers(ctx context.Context, fail func(error)) error {
-	d.step("starting %s, %s (%s, and the profile of %s as %s) and %s, each with a credential of its own",
-		stockBinary, berthBinary, ruleConfig, gpuConfig, gpuScheduler, randomBinary)
+	d.step("starting %s, %s (%s, and the profiles of %s as %s and of %s as %s) and %s, each with a credential of its own",
+		stockBinary, berthBinary, ruleConfig, gpuConfig, gpuScheduler, nearConfig, nearScheduler, randomBinary)
 	type running struct {
 		scheduler
 		process *process

@@ -75,7 +75,7 @@ func (d *demo) observe(ctx context.Context) (*verdict.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
-	deployments, err := d.client.AppsV1().Deployments(shopNamespace).List(ctx, metav1.ListOptions{})
+	deployments, err := d.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing deployments: %w", err)
 	}

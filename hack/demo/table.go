@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/hack/demo/verdict"
+	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 )
 
 // shownLabels are the node labels that the demo's rules are about.
@@ -106,7 +107,7 @@ func printVerdict(out io.Writer, cluster *verdict.Cluster, result *verdict.Resul
 	fmt.Fprintln(out, "\nThe pods; WHY is the text of the event or condition in the API:")
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "POD\tSCHEDULER\tNODE\tVERDICT\tWHY")
-	var good, pending, violations int
+	var good, pending int
 	for i := range result.Pods {
 		pod := &result.Pods[i]
 		where, judged := "(pending)", "ok"
@@ -117,7 +118,6 @@ func printVerdict(out io.Writer, cluster *verdict.Cluster, result *verdict.Resul
 		}
 		if len(pod.Violations) > 0 {
 			judged = "VIOLATION"
-			violations += len(pod.Violations)
 		} else {
 			good++
 		}
@@ -126,16 +126,7 @@ func printVerdict(out io.Writer, cluster *verdict.Cluster, result *verdict.Resul
 	_ = w.Flush() // nobody is left to tell about a failure
 
 	fmt.Fprintln(out)
-	for i := range result.Pods {
-		pod := &result.Pods[i]
-		for _, violation := range pod.Violations {
-			fmt.Fprintf(out, "VIOLATION %s/%s (%s): %s\n", pod.Namespace, pod.Name, pod.SchedulerName, violation)
-		}
-	}
-	for _, violation := range result.Violations {
-		violations++
-		fmt.Fprintf(out, "VIOLATION %s\n", violation)
-	}
+	violations := printViolations(out, result)
 	if result.OK() {
 		fmt.Fprintf(out, "Verdict: all %d pods are where their schedulers' rules allow (%d of them pending, as it must be).\n", len(result.Pods), pending)
 		return
@@ -163,4 +154,67 @@ func nodeLabels(node *corev1.Node) string {
 		return ""
 	}
 	return " (" + strings.Join(has, ", ") + ")"
+}
+
+// printCallTable prints how many of the calls between the shop's pods stay near.
+func printCallTable(out io.Writer, rows []callRow) {
+	fmt.Fprintln(out, "\nThe calls between the shop's pods, three of each Deployment, that stay within a node and within a zone,\nby the trafficDistribution of the Services that they go to:")
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	header := []string{"NAMESPACE", "SCHEDULER"}
+	for _, level := range []string{"NODE", "ZONE"} {
+		for _, routing := range callgraph.Routings() {
+			name := string(routing)
+			if routing == callgraph.Uniform {
+				name = "none"
+			}
+			header = append(header, level+", "+name)
+		}
+	}
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, row := range rows {
+		cells := []string{row.namespace, row.scheduler}
+		if row.problem != nil {
+			cells = append(cells, row.problem.Error())
+		} else {
+			for _, routing := range callgraph.Routings() {
+				cells = append(cells, percent(row.shares[routing].WithinNode))
+			}
+			for _, routing := range callgraph.Routings() {
+				cells = append(cells, percent(row.shares[routing].WithinZone))
+			}
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	_ = w.Flush() // nobody is left to tell about a failure
+}
+
+// percent writes a share between 0 and 1.
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+// printCallsVerdict prints what is wrong with the pods whose calls were counted.
+// They are too many for a table.
+func printCallsVerdict(out io.Writer, result *verdict.Result) {
+	violations := printViolations(out, result)
+	if violations == 0 {
+		fmt.Fprintf(out, "Verdict on the pods whose calls were counted: all %d are where their schedulers' rules allow.\n", len(result.Pods))
+		return
+	}
+	fmt.Fprintf(out, "Verdict on the pods whose calls were counted: %d violations.\n", violations)
+}
+
+// printViolations prints what is wrong, and returns how much it is.
+func printViolations(out io.Writer, result *verdict.Result) int {
+	violations := 0
+	for i := range result.Pods {
+		pod := &result.Pods[i]
+		for _, violation := range pod.Violations {
+			violations++
+			fmt.Fprintf(out, "VIOLATION %s/%s (%s): %s\n", pod.Namespace, pod.Name, pod.SchedulerName, violation)
+		}
+	}
+	for _, violation := range result.Violations {
+		violations++
+		fmt.Fprintf(out, "VIOLATION %s\n", violation)
+	}
+	return violations
 }

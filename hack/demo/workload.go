@@ -68,7 +68,10 @@ func (d *demo) applyWorkloads(ctx context.Context) error {
 		shown = relative
 	}
 	d.step("applying %d Deployments of %s: %s", sum(dealt), shown, strings.Join(parts, ", "))
-	return d.kubectl(ctx, manifests, "apply", "--server-side", "-n", shopNamespace, "-f", "-")
+	if err := d.kubectl(ctx, manifests, "apply", "--server-side", "-n", shopNamespace, "-f", "-"); err != nil {
+		return err
+	}
+	return d.applyNear(ctx, content)
 }
 
 func sum(counts map[string]int) int {
@@ -96,15 +99,11 @@ func (d *demo) createNamespace(ctx context.Context, name string) error {
 }
 
 // deal decodes manifests, gives each Deployment the next of schedulers by turns,
-// and returns them as one List, Deployments last so that what their pods refer to
-// is there first. It also returns how many Deployments each scheduler was given.
+// and returns them as encode does. It also returns how many Deployments each scheduler was given.
 func deal(content []byte, schedulers []string) ([]byte, map[string]int, error) {
 	objects, err := decode(content)
 	if err != nil {
 		return nil, nil, err
-	}
-	isDeployment := func(object *unstructured.Unstructured) bool {
-		return object.GroupVersionKind().GroupKind().String() == "Deployment.apps"
 	}
 	dealt := map[string]int{}
 	next := 0
@@ -122,6 +121,17 @@ func deal(content []byte, schedulers []string) ([]byte, map[string]int, error) {
 	if next < len(schedulers) {
 		return nil, nil, fmt.Errorf("has %d Deployments, and %d are needed to give each scheduler one", next, len(schedulers))
 	}
+	encoded, err := encode(objects)
+	return encoded, dealt, err
+}
+
+func isDeployment(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().GroupKind().String() == "Deployment.apps"
+}
+
+// encode returns objects as one List, Deployments last so that what their pods refer
+// to is there first.
+func encode(objects []*unstructured.Unstructured) ([]byte, error) {
 	rank := func(object *unstructured.Unstructured) int {
 		if isDeployment(object) {
 			return 1
@@ -136,9 +146,9 @@ func deal(content []byte, schedulers []string) ([]byte, map[string]int, error) {
 	}
 	encoded, err := list.MarshalJSON()
 	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the Deployments: %w", err)
+		return nil, fmt.Errorf("encoding the Deployments: %w", err)
 	}
-	return encoded, dealt, nil
+	return encoded, nil
 }
 
 // decode returns the objects of a YAML or JSON file, those of a List one by one.

@@ -57,7 +57,9 @@ func unknownConstraints(pod *corev1.Pod) []string {
 	spec := &pod.Spec
 	fields := requiredAffinity(spec.Affinity)
 	for i := range spec.TopologySpreadConstraints {
-		if spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
+		// Whether a node would break one is asked of placed pods only.
+		constraint := &spec.TopologySpreadConstraints[i]
+		if constraint.WhenUnsatisfiable == corev1.DoNotSchedule && (spec.NodeName == "" || !checkable(constraint)) {
 			fields = append(fields, fmt.Sprintf("spec.topologySpreadConstraints[%d]", i))
 		}
 	}

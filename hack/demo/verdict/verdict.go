@@ -41,8 +41,8 @@ type Declaration struct {
 }
 
 // Scheduler declares the rules of one schedulerName. Every scheduler is held to
-// nodeSelector, taints, spec.unschedulable and the node's allocatable resources;
-// NodeLabels come on top.
+// nodeSelector, taints, spec.unschedulable, topologySpreadConstraints that say
+// DoNotSchedule, and the node's allocatable resources; NodeLabels come on top.
 type Scheduler struct {
 	// Name is the schedulerName.
 	Name string
@@ -189,6 +189,7 @@ func (j *judge) placed(pod *corev1.Pod, scheduler *Scheduler) []string {
 		return append(violations, fmt.Sprintf("its node %q does not exist", pod.Spec.NodeName))
 	}
 	violations = append(violations, j.refusals(scheduler, pod, node)...)
+	violations = append(violations, j.skews(pod, node)...)
 	for _, violation := range j.stock.broken[podKey{pod.Namespace, pod.Name}] {
 		if !slices.Contains(violations, violation) {
 			violations = append(violations, violation)

@@ -431,7 +431,7 @@ func TestJudgeUnknownConstraints(t *testing.T) {
 			name:  "hard topology spreading",
 			field: "spec.topologySpreadConstraints[1]",
 			spec: func(s *corev1.PodSpec) {
-				s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}, {WhenUnsatisfiable: corev1.DoNotSchedule}}
+				s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}, {WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: new(int32)}}
 			},
 		},
 		{

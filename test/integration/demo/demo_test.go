@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -287,6 +288,36 @@ func checkShop(t *testing.T, rows map[string]row, wantPods map[string]int) {
 	}
 }
 
+// checkCalls checks that the shop's pods are near the Services that they talk to
+// where Colocation placed them, and that stock does not do that by itself.
+func checkCalls(t *testing.T, output string) {
+	t.Helper()
+	rows := map[string][]int{}
+	for _, cells := range cellsBelow(t, output, "NAMESPACE ", 8) {
+		var percents []int
+		for _, cell := range cells[2:] {
+			percent, err := strconv.Atoi(strings.TrimSuffix(cell, " %"))
+			if err != nil {
+				t.Fatalf("a share in %q: %v", cells, err)
+			}
+			percents = append(percents, percent)
+		}
+		rows[cells[0]+" "+cells[1]] = percents
+	}
+	stock, near := rows["near-stock default-scheduler"], rows["near berth-colocation"]
+	if len(rows) != 2 || stock == nil || near == nil {
+		t.Fatalf("got the rows %v, want one of each scheduler", rows)
+	}
+	// Of three endpoints, one in each zone, calls go to all or to the nearest.
+	const nodeNearest, zoneAll, zoneNearest = 2, 3, 4
+	if near[zoneAll] != 33 || near[zoneNearest] != 100 {
+		t.Errorf("of Colocation's calls %d %% and %d %% stay within a zone, want 33 and 100", near[zoneAll], near[zoneNearest])
+	}
+	if near[nodeNearest] <= stock[nodeNearest] {
+		t.Errorf("of Colocation's calls %d %% stay within a node, and of stock's %d %%", near[nodeNearest], stock[nodeNearest])
+	}
+}
+
 // checkGood checks all of a demo in which nothing is wrong.
 func checkGood(t *testing.T, output string, wantShopPods map[string]int) {
 	t.Helper()
@@ -294,7 +325,8 @@ func checkGood(t *testing.T, output string, wantShopPods map[string]int) {
 	checkPolicy(t, rows)
 	checkDevices(t, output, rows)
 	checkShop(t, rows, wantShopPods)
-	if !strings.Contains(output, "Verdict: all ") || strings.Contains(output, "VIOLATION") {
+	checkCalls(t, output)
+	if !strings.Contains(output, "Verdict: all ") || !strings.Contains(output, "calls were counted: all ") || strings.Contains(output, "VIOLATION") {
 		t.Error("the verdict is not a good one")
 	}
 	if t.Failed() {
