@@ -113,7 +113,7 @@ func (c *contender) used() []string {
 // learns reports whether a profile that is used learns its expected workload.
 func (c *contender) learns() bool {
 	for _, args := range c.gpuDeviceArgs(c.config) {
-		if args.ScoringStrategy.Type == config.GPUDeviceFragmentationGradient && len(args.ExpectedWorkload) == 0 {
+		if args.ScoringStrategy.Type.ExpectsWorkload() && len(args.ExpectedWorkload) == 0 {
 			return true
 		}
 	}

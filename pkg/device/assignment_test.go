@@ -12,7 +12,7 @@ import (
 )
 
 // allStrategies are the strategies to test with.
-var allStrategies = []Strategy{FragmentationGradient, BestFit, MostAllocated, LeastAllocated, DotProduct, Random}
+var allStrategies = []Strategy{FragmentationGradient, FragmentationGradientPublished, BestFit, MostAllocated, LeastAllocated, DotProduct, Random}
 
 // testSite is a site with everything that some strategy reads.
 func testSite(n *Node, s *State, w *Workload) Site {

@@ -43,6 +43,8 @@ func (c *chooser) choose(left *State, candidates Set, share Share) int {
 	switch c.strategy {
 	case FragmentationGradient:
 		return chooseFragmentation(c.site, c.demand, left, candidates, share)
+	case FragmentationGradientPublished:
+		return choosePublished(c.site, c.demand, left, candidates, share)
 	case MostAllocated:
 		return chooseMostAllocated(left, candidates)
 	case LeastAllocated:

@@ -52,6 +52,12 @@ func benchWorkload(tb testing.TB) *Workload {
 	return w
 }
 
+// benchExpected is that workload on a cluster of two kinds of nodes.
+func benchExpected(tb testing.TB, n *Node) *Expected {
+	supply := []Supply{{Model: n.Model, MemoryMiB: n.MemoryMiB, Devices: 800}, {Model: "nvidia-t4", MemoryMiB: 15109, Devices: 800}}
+	return benchWorkload(tb).Priced(supply).On(n.Model, n.MemoryMiB)
+}
+
 // benchPod is a request of the given asks.
 func benchPod(asks ...Ask) *Request {
 	for i := range asks {
@@ -106,16 +112,16 @@ func BenchmarkScore(b *testing.B) {
 	n, s := benchNode()
 	site := Site{
 		State: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
-		Expected: benchWorkload(b).On(n.Model, n.MemoryMiB),
+		Expected: benchExpected(b, n),
 	}
-	for _, strategy := range []Strategy{FragmentationGradient, BestFit, MostAllocated, LeastAllocated, DotProduct} {
+	for _, strategy := range []Strategy{FragmentationGradient, FragmentationGradientPublished, BestFit, MostAllocated, LeastAllocated, DotProduct} {
 		for _, pod := range benchPods(b) {
 			b.Run("strategy="+strategy.String()+"/shapes=20/devices=8/pod="+pod.name, func(b *testing.B) {
 				policy := &Policy{Strategy: strategy}
 				demand := Demand{Request: pod.request, CPUMilli: 8000}
 				b.ReportAllocs()
 				for b.Loop() {
-					if score := policy.Score(site, demand); score <= 0 || score > MaxPackedScore {
+					if score := policy.Score(site, demand); score <= 0 || score > MaxGradientScore {
 						b.Fatalf("score %d", score)
 					}
 				}
@@ -128,7 +134,7 @@ func BenchmarkAssign(b *testing.B) {
 	n, s := benchNode()
 	site := Site{
 		State: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
-		Expected: benchWorkload(b).On(n.Model, n.MemoryMiB),
+		Expected: benchExpected(b, n),
 	}
 	for _, pod := range benchPods(b) {
 		b.Run("strategy=FragmentationGradient/devices=8/pod="+pod.name, func(b *testing.B) {
@@ -160,7 +166,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	n, s := benchNode()
 	site := Site{
 		State: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
-		Expected: benchWorkload(t).On(n.Model, n.MemoryMiB),
+		Expected: benchExpected(t, n),
 	}
 	for _, pod := range benchPods(t) {
 		t.Run(pod.name, func(t *testing.T) {

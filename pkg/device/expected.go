@@ -18,6 +18,14 @@ type Expected struct {
 	// indifferent is the weight of noDevice and noAccess together: to them every
 	// idle thousandth is a fragment, whatever else is true.
 	indifferent int64
+
+	// What follows is FragmentationGradient's view of the same; see worth.
+	tuning  tuning
+	classes []worthClass
+	// packing is nil if the workload is not priced.
+	packing *packingValues
+	// scarcity is the price of a device, in worthUnit.
+	scarcity int64
 }
 
 // expectedClass is one class with its share resolved.
@@ -43,9 +51,8 @@ func (w *Workload) On(model string, memoryMiB int64) *Expected {
 			e.indifferent += c.Weight
 			continue
 		}
-		ask := Ask{Devices: c.Devices, Milli: c.Milli, MemoryMiB: c.MemoryMiB}
-		share, ok := ask.On(memoryMiB)
-		if !ok || c.MinMemoryMiB > memoryMiB || !c.Models.Match(model) {
+		share, ok := c.on(model, memoryMiB)
+		if !ok {
 			e.noAccess += c.Weight
 			e.indifferent += c.Weight
 			continue
@@ -53,5 +60,6 @@ func (w *Workload) On(model string, memoryMiB int64) *Expected {
 		class.share = share
 		e.placeable = append(e.placeable, class)
 	}
+	w.price(e, model, memoryMiB)
 	return e
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // MaxScore is the best score of a strategy, that of the scheduler framework. The
-// scores of FragmentationGradient are packed and go up to MaxPackedScore.
+// scores of FragmentationGradient go up to MaxGradientScore and those of
+// FragmentationGradientPublished, which are packed, up to MaxPackedScore.
 const MaxScore = 100
 
 // Strategy says by what nodes are scored and shares are given a device.
@@ -19,9 +20,12 @@ type Strategy uint8
 
 // The strategies. Each has a file of its own, scorer_<name>.go, with its formula.
 const (
-	// FragmentationGradient prefers the placement that makes least of the free
-	// devices useless to the expected workload.
+	// FragmentationGradient prefers the placement that takes least from what the
+	// free devices are worth to the expected workload.
 	FragmentationGradient Strategy = iota
+	// FragmentationGradientPublished is the policy of the fragmentation paper (FGD,
+	// ATC'23), from which FragmentationGradient comes, to compare with.
+	FragmentationGradientPublished
 	// BestFit prefers the placement that leaves least free.
 	BestFit
 	// MostAllocated prefers the node of whose devices most is in use.
@@ -35,7 +39,7 @@ const (
 )
 
 // strategyNames are indexed by Strategy.
-var strategyNames = [...]string{"FragmentationGradient", "BestFit", "MostAllocated", "LeastAllocated", "DotProduct", "Random"}
+var strategyNames = [...]string{"FragmentationGradient", "FragmentationGradientPublished", "BestFit", "MostAllocated", "LeastAllocated", "DotProduct", "Random"}
 
 // ParseStrategy returns the strategy of that name.
 func ParseStrategy(name string) (Strategy, error) {
@@ -70,8 +74,8 @@ type Site struct {
 	CPUMilli int64
 	// Scale is the same for every node of a cycle.
 	Scale Scale
-	// Expected is the expected workload as it sees this kind of node. Only
-	// FragmentationGradient reads it; nil is an empty workload.
+	// Expected is the expected workload as it sees this kind of node. Only the
+	// two fragmentation gradients read it; nil is an empty workload.
 	Expected *Expected
 }
 
@@ -99,6 +103,8 @@ func (p *Policy) Score(site Site, demand Demand) int64 {
 	switch p.Strategy {
 	case FragmentationGradient:
 		return scoreFragmentation(site, demand)
+	case FragmentationGradientPublished:
+		return scorePublished(site, demand)
 	case BestFit:
 		return scoreBestFit(site, demand)
 	case MostAllocated:

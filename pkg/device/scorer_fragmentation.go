@@ -3,75 +3,119 @@
 
 package device
 
-// bestFitPoints is how many values the tie-break of FragmentationGradient has.
-const bestFitPoints = MaxScore + 1
+// MaxGradientScore is the largest score of FragmentationGradient, a placement
+// that costs nothing.
+const MaxGradientScore = 1<<28 - 1
 
-// MaxPackedScore is the largest score of FragmentationGradient.
-const MaxPackedScore = MaxScore*bestFitPoints + MaxScore
-
-// UnpackScore splits a score of FragmentationGradient into its parts, each 0 to
-// MaxScore: first by what nodes are compared, then by what ties are broken.
-func UnpackScore(packed int64) (fragmentation, bestFit int64) {
-	return packed / bestFitPoints, packed % bestFitPoints
-}
-
-// scoreFragmentation packs two scores into one, the second deciding among equals
-// of the first:
+// scoreFragmentation is MaxGradientScore less what the placement costs, where the
+// cost, in 1/2^18 of a device, is the sum of
 //
-//  1. 100 * sigmoid(gradient in devices), cut to whole points: the score of the
-//     paper. A single share takes the device where the gradient is largest; any
-//     other pod is placed as Assign would.
-//  2. BestFit. Without it the method is worse than best-fit alone: most nodes
-//     tie, and the paper's own results rest on a tie-break that packs.
+//  1. the worth that the node loses to the expected classes (Expected.worth),
+//  2. the worth that its devices lose to packing (packingValues), 10 times,
+//  3. for a pod that accepts every model, the price of the devices that it takes
+//     of a kind that others insist on (Workload.scarcity), and
+//  4. what is left over of the node, a fiftieth of it: best-fit, for what is
+//     alike to the others.
+//
+// A single share takes the device where the cost is least; any other pod is
+// placed as Assign would.
 func scoreFragmentation(site Site, demand Demand) int64 {
-	return fragmentationPoints(site, demand)*bestFitPoints + scoreBestFit(site, demand)
-}
-
-// fragmentationPoints is the first part.
-func fragmentationPoints(site Site, demand Demand) int64 {
 	e, s := site.Expected, site.State
-	const noChange = MaxScore / 2
-	if e == nil || e.weight == 0 {
-		return noChange
-	}
-	cpuAfter := site.CPUMilli - demand.CPUMilli
-	if asks := demand.Request.Asks; len(asks) == 1 {
-		share, ok := asks[0].On(s.capacity.MemoryMiB)
-		if candidates := s.fitting(share); ok && candidates != 0 && share.Milli < MilliPerDevice {
-			var gradients [MaxDevices]int64
-			e.gradients(s, candidates, share, site.CPUMilli, cpuAfter, &gradients)
-			best := gradients[candidates.Lowest()]
-			for d := range candidates.All() {
-				best = max(best, gradients[d])
-			}
-			return e.points(best)
+	cost := leftoverCost(site, demand)
+	if e != nil {
+		loss, ok := placementLoss(site, demand)
+		if !ok {
+			return 0
+		}
+		cost += loss
+		if r := demand.Request; e.scarcity > 0 && r.Models.Any() && r.MinMemoryMiB == 0 {
+			cost += e.scarcity * r.atPeak(s.capacity.MemoryMiB).Milli / MilliPerDevice
 		}
 	}
-	policy := Policy{Strategy: FragmentationGradient}
-	assignment, ok := policy.Assign(site, demand)
-	if !ok {
-		return 0
-	}
-	after := *s
-	holding := assignment.Holding(demand.Request.Asks)
-	after.TakeAll(&holding)
-	return e.points(e.amount(s, site.CPUMilli) - e.amount(&after, cpuAfter))
+	return MaxGradientScore - min(max(0, cost), MaxGradientScore)
 }
 
-// chooseFragmentation chooses the device with the most points, the lowest index
-// among equals.
+// placementLoss returns what the node is worth less after the placement; false if
+// there is no room.
+func placementLoss(site Site, demand Demand) (int64, bool) {
+	e, s := site.Expected, site.State
+	cpuAfter := site.CPUMilli - demand.CPUMilli
+	after := *s
+	switch asks := demand.Request.Asks; {
+	case len(asks) == 0:
+	case len(asks) == 1:
+		share, ok := asks[0].On(s.capacity.MemoryMiB)
+		candidates := s.fitting(share)
+		if !ok || candidates.Len() < asks[0].Devices {
+			return 0, false
+		}
+		if share.Milli < MilliPerDevice {
+			_, loss := e.leastLoss(s, candidates, share, site.CPUMilli, cpuAfter)
+			return loss, true
+		}
+		for d := range candidates.lowest(asks[0].Devices).All() {
+			after.Take(d, share)
+		}
+	default:
+		policy := Policy{Strategy: FragmentationGradient}
+		assignment, ok := policy.Assign(site, demand)
+		if !ok {
+			return 0, false
+		}
+		holding := assignment.Holding(asks)
+		after.TakeAll(&holding)
+	}
+	return e.loss(s, &after, site.CPUMilli, cpuAfter), true
+}
+
+// leastLoss returns the candidate from which the share is taken at the least
+// loss, the tightest among equals. There is at least one, and each has room.
+func (e *Expected) leastLoss(s *State, candidates Set, share Share, cpuBefore, cpuAfter int64) (device int, loss int64) {
+	var distinct Set
+	for rest := candidates; rest != 0; rest &= rest - 1 {
+		if d := rest.Lowest(); !anyAlike(s, distinct, d) {
+			distinct = distinct.With(d)
+		}
+	}
+	var losses [MaxDevices]int64
+	e.shareLosses(s, distinct, share, cpuBefore, cpuAfter, &losses)
+	device = distinct.Lowest()
+	for d := range distinct.All() {
+		if losses[d] < losses[device] || losses[d] == losses[device] && less(s.free[d], s.free[device]) {
+			device = d
+		}
+	}
+	return device, losses[device]
+}
+
+// anyAlike reports whether one of the devices has as much free as device d.
+func anyAlike(s *State, devices Set, d int) bool {
+	for rest := devices; rest != 0; rest &= rest - 1 {
+		if s.free[rest.Lowest()] == s.free[d] {
+			return true
+		}
+	}
+	return false
+}
+
+// leftoverCost is the part of best-fit: its formula, without the cut to points.
+func leftoverCost(site Site, demand Demand) int64 {
+	leftover := tuned().leftover
+	if site.Expected != nil {
+		leftover = site.Expected.tuning.leftover
+	}
+	cpuScale, gpuScale := site.Scale.orOne()
+	cpuLeft := min(max(0, site.CPUMilli-demand.CPUMilli), cpuScale)
+	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.atPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
+	return leftover*cpuLeft/(2*cpuScale) + leftover*gpuLeft/(2*gpuScale)
+}
+
+// chooseFragmentation chooses the device with the least loss.
 func chooseFragmentation(site Site, demand Demand, left *State, candidates Set, share Share) int {
 	e := site.Expected
-	if e == nil || e.weight == 0 {
+	if e == nil {
 		return chooseTightest(left, candidates)
 	}
-	var gradients [MaxDevices]int64
-	e.gradients(left, candidates, share, site.CPUMilli, site.CPUMilli-demand.CPUMilli, &gradients)
-	best, bestPoints := -1, int64(0)
-	for d := range candidates.All() {
-		if points := e.points(gradients[d]); best < 0 || points > bestPoints {
-			best, bestPoints = d, points
-		}
-	}
-	return best
+	device, _ := e.leastLoss(left, candidates, share, site.CPUMilli, site.CPUMilli-demand.CPUMilli)
+	return device
 }

@@ -4,7 +4,6 @@
 package device
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -69,71 +68,23 @@ func TestScoresStayInRange(t *testing.T) {
 		if !s.Fits(r) {
 			continue
 		}
-		site := testSite(n, &s, g.workload(n))
+		site := testSite(n, &s, g.workload(n).Priced([]Supply{{Model: n.Model, MemoryMiB: n.MemoryMiB, Devices: 8}}))
 		site.CPUMilli = g.oneOf(-1000, 0, 1, 50000, 1<<40)
 		site.Scale = Scale{CPUMilli: g.oneOf(-1, 0, 1, 100000, 1<<40), GPUMilli: g.oneOf(-1, 0, 8000, 16000)}
 		for _, strategy := range allStrategies {
 			policy := &Policy{Strategy: strategy}
 			got := policy.Score(site, Demand{Request: r, CPUMilli: g.oneOf(0, 1000, 1<<40)})
 			limit := int64(MaxScore)
-			if strategy == FragmentationGradient {
+			switch strategy {
+			case FragmentationGradient:
+				limit = MaxGradientScore
+			case FragmentationGradientPublished:
 				limit = MaxPackedScore
 			}
 			if got < 0 || got > limit {
 				t.Fatalf("seed %d: %v scores %d", seed, strategy, got)
 			}
 		}
-	}
-}
-
-func TestFragmentationScore(t *testing.T) {
-	halves := workloadOf(t, Shape{Devices: 1, Milli: 500}).On("", 16000)
-	wholes := workloadOf(t, Shape{CPUMilli: 20000, Devices: 1, Milli: 1000}).On("", 16000)
-	sigmoid := func(devices float64) int64 { return int64(100 / (1 + math.Exp(-devices))) }
-	pair := Demand{Request: &Request{Form: FormShares, Asks: []Ask{{Devices: 1, Milli: 500}, {Devices: 1, Milli: 300}}}}
-	tests := []struct {
-		name     string
-		state    State
-		cpu      int64
-		expected *Expected
-		demand   Demand
-		want     int64
-	}{
-		{name: "nothing changes", state: stateOf(1000), cpu: 50000, expected: halves, demand: shareOf(500), want: 50},
-		{name: "nothing is expected", state: stateOf(1000), cpu: 50000, expected: nil, demand: shareOf(500), want: 50},
-		{name: "the best device counts: a fragment is used up", state: stateOf(1000, 300), cpu: 50000, expected: halves, demand: shareOf(300), want: sigmoid(0.3)},
-		{name: "a fragment is made on any device", state: stateOf(1000, 600), cpu: 50000, expected: halves, demand: shareOf(550), want: sigmoid(-0.05)},
-		{name: "the last device for whole ones is broken", state: stateOf(1000), cpu: 50000, expected: wholes, demand: shareOf(100), want: sigmoid(-0.9)},
-		{name: "a pod without devices takes the CPU", state: stateOf(1000), cpu: 25000, expected: wholes, demand: Demand{Request: &Request{}, CPUMilli: 10000}, want: sigmoid(-1)},
-		{name: "a pod of two shares", state: stateOf(500, 300), cpu: 50000, expected: halves, demand: pair, want: sigmoid(0.3)},
-		{name: "no room", state: stateOf(100), cpu: 50000, expected: halves, demand: shareOf(500), want: 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			site := Site{State: &tt.state, CPUMilli: tt.cpu, Scale: testScale, Expected: tt.expected}
-			policy := &Policy{Strategy: FragmentationGradient}
-			got, tie := UnpackScore(policy.Score(site, tt.demand))
-			if got != tt.want {
-				t.Errorf("got %d, want %d", got, tt.want)
-			}
-			if want := (&Policy{Strategy: BestFit}).Score(site, tt.demand); tie != want {
-				t.Errorf("tie-break %d, want best-fit's %d", tie, want)
-			}
-		})
-	}
-}
-
-// TestPackedScore: fragmentation decides, best-fit among its ties.
-func TestPackedScore(t *testing.T) {
-	e := workloadOf(t, Shape{Devices: 1, Milli: 500}).On("", 16000)
-	score := func(s State, cpu int64) int64 {
-		site := Site{State: &s, CPUMilli: cpu, Scale: testScale, Expected: e}
-		return (&Policy{Strategy: FragmentationGradient}).Score(site, shareOf(300))
-	}
-	usesFragment := score(stateOf(300, 1000, 1000, 1000), 100000)
-	tight, loose := score(stateOf(1000), 10000), score(stateOf(1000, 1000), 100000)
-	if usesFragment <= tight || tight <= loose {
-		t.Errorf("want a fragment used (%d) before a tight node (%d) before a loose one (%d)", usesFragment, tight, loose)
 	}
 }
 
@@ -148,6 +99,9 @@ func TestChooseDevice(t *testing.T) {
 		{strategy: FragmentationGradient, free: []int64{1000, 700, 350}, milli: 300, want: 2},
 		{strategy: FragmentationGradient, free: []int64{600, 1000}, milli: 500, want: 1},
 		{strategy: FragmentationGradient, free: []int64{1000, 1000}, milli: 500, want: 0},
+		{strategy: FragmentationGradientPublished, free: []int64{1000, 700, 350}, milli: 300, want: 2},
+		{strategy: FragmentationGradientPublished, free: []int64{600, 1000}, milli: 500, want: 1},
+		{strategy: FragmentationGradientPublished, free: []int64{1000, 1000}, milli: 500, want: 0},
 		{strategy: BestFit, free: []int64{1000, 500, 400, 500}, milli: 450, want: 1},
 		{strategy: DotProduct, free: []int64{1000, 500, 400, 500}, milli: 450, want: 1},
 		{strategy: MostAllocated, free: []int64{1000, 500, 700, 500}, milli: 450, want: 1},

@@ -37,6 +37,10 @@ type Class struct {
 type Workload struct {
 	classes []Class
 	weight  int64
+	// podWeight is the weight of one pod that was seen, or 0; see Sampled.
+	podWeight int64
+	// pricing is nil if the workload is not priced.
+	pricing *pricing
 }
 
 // NewWorkload checks the classes and puts them in a fixed order: the heaviest
@@ -79,9 +83,9 @@ func (c *Class) problem() string {
 
 // Typical returns the heaviest classes that together reach percent of the whole
 // weight: the "typical pods" of the fragmentation paper, which takes 95. It keeps
-// the cost of scoring bounded by what is common.
+// the cost of scoring bounded by what is common. They are not priced.
 func (w *Workload) Typical(percent int) *Workload {
-	typical := &Workload{}
+	typical := &Workload{podWeight: w.podWeight}
 	for i := range w.classes {
 		if 100*typical.weight >= int64(percent)*w.weight {
 			break

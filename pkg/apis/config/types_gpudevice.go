@@ -26,9 +26,9 @@ type GPUDeviceArgs struct {
 	// ScoringStrategy says by what nodes are scored, and by what a share is given
 	// one device of its node.
 	ScoringStrategy GPUDeviceScoringStrategy
-	// ExpectedWorkload is what the strategy FragmentationGradient keeps devices
-	// free for. Empty: it is learnt from the pods that ask for devices. It must
-	// be empty with any other strategy.
+	// ExpectedWorkload is what the strategies FragmentationGradient and
+	// FragmentationGradientPublished keep devices free for. Empty: it is learnt
+	// from the pods that ask for devices. It must be empty with any other strategy.
 	ExpectedWorkload []GPUDeviceWorkloadClass
 	// NonGPUPods says what becomes of pods that ask for no device.
 	// Default: Avoid.
@@ -89,10 +89,14 @@ type GPUDeviceWorkloadClass struct {
 type GPUDeviceStrategy string
 
 const (
-	// GPUDeviceFragmentationGradient prefers the placement that makes least of the
-	// free devices useless to the expected workload, and among equals the one that
-	// leaves least free.
+	// GPUDeviceFragmentationGradient prefers the placement that takes least from
+	// what the free devices are worth to the expected workload: gaps that others
+	// fit into, devices of models that others insist on, and CPU beside them.
 	GPUDeviceFragmentationGradient GPUDeviceStrategy = "FragmentationGradient"
+	// GPUDeviceFragmentationGradientPublished is the policy of the fragmentation
+	// paper (FGD, USENIX ATC'23), with best-fit among equals: what
+	// FragmentationGradient is compared with.
+	GPUDeviceFragmentationGradientPublished GPUDeviceStrategy = "FragmentationGradientPublished"
 	// GPUDeviceBestFit prefers the placement that leaves least CPU and devices free.
 	GPUDeviceBestFit GPUDeviceStrategy = "BestFit"
 	// GPUDeviceMostAllocated prefers nodes of whose devices most is in use.
@@ -104,6 +108,11 @@ const (
 	// GPUDeviceRandom draws a node and a device: the yardstick for the others.
 	GPUDeviceRandom GPUDeviceStrategy = "Random"
 )
+
+// ExpectsWorkload reports whether the strategy reads an expected workload.
+func (s GPUDeviceStrategy) ExpectsWorkload() bool {
+	return s == GPUDeviceFragmentationGradient || s == GPUDeviceFragmentationGradientPublished
+}
 
 // NonGPUPodPolicy says what becomes of pods that ask for no device.
 type NonGPUPodPolicy string

@@ -170,7 +170,7 @@ func BenchmarkNormalizeScore(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for i := range scores {
-				scores[i].Score = int64(i * 7919 % rawScores)
+				scores[i].Score = int64(i * 7919 % deviceFree)
 			}
 			rank(scores)
 		}

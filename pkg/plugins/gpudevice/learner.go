@@ -25,10 +25,16 @@ const (
 	// A pod's weight is halved after about 700 further pods.
 	decayEvery = 64
 	decayPart  = 16
+	// publishEvery is after how many pods it is published what is expected. All
+	// remembered scores are worthless then, and pricing has its cost.
+	publishEvery = 256
 	// maxShapes bounds the shapes that are remembered, and maxTypical those that
-	// are expected: the cost of a score is proportional to them.
-	maxShapes  = 256
-	maxTypical = 32
+	// are expected. The cost of a score is proportional to what of them differs on
+	// one kind of node, which are far fewer: many differ in the models they accept.
+	maxShapes  = 512
+	maxTypical = 128
+	// learntPercent is the part of the weight that is expected.
+	learntPercent = 98
 )
 
 // learner is a decaying histogram of what pods ask for. Pods that ask for no
@@ -135,7 +141,7 @@ func (l *learner) restore(pl *GPUDevice, nodes []fwk.NodeInfo) (due bool) {
 }
 
 // add counts one pod, and reports whether it is time to publish: often while
-// little is known, and every decayEvery pods later.
+// little is known, and every publishEvery pods later.
 func (l *learner) add(shape device.Shape) (due bool) {
 	shape.CPUMilli = coarse(shape.CPUMilli)
 	key := fmt.Sprintf("%d %d %d %d %d %s", shape.CPUMilli, shape.Devices, shape.Milli, shape.MemoryMiB, shape.MinMemoryMiB, shape.Models)
@@ -151,9 +157,8 @@ func (l *learner) add(shape device.Shape) (due bool) {
 	}
 	if l.count%decayEvery == 0 {
 		l.decay()
-		return true
 	}
-	return l.count < decayEvery && l.count&(l.count-1) == 0
+	return l.count%publishEvery == 0 || l.count < publishEvery && l.count&(l.count-1) == 0
 }
 
 // coarse rounds an amount of CPU up to three significant bits. Requests that
@@ -202,13 +207,11 @@ func (l *learner) typical() *device.Workload {
 	if err != nil {
 		return nil // shapes come from parsed requests, and weights are bounded
 	}
-	typical := all.Typical(typicalPercent)
-	if classes = typical.Classes(); len(classes) <= maxTypical {
-		return typical
+	typical := all.Typical(learntPercent)
+	if classes = typical.Classes(); len(classes) > maxTypical {
+		if typical, err = device.NewWorkload(classes[:maxTypical]); err != nil {
+			return nil
+		}
 	}
-	common, err := device.NewWorkload(classes[:maxTypical])
-	if err != nil {
-		return nil
-	}
-	return common
+	return typical.Sampled(podWeight)
 }

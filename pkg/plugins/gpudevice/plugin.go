@@ -36,7 +36,7 @@ type GPUDevice struct {
 	// policy decides. With Random it is used by the scheduling goroutine alone:
 	// PreScore, Reserve.
 	policy device.Policy
-	// workload is what FragmentationGradient expects.
+	// workload is what the fragmentation gradients expect.
 	workload workload
 
 	// ledger is shared with every profile of this scheduler instance.
@@ -105,13 +105,14 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 		nodes:           newNodeCache(),
 		counters:        newCounters(handle.ProfileName()),
 	}
+	pl.workload.priced = strategy == device.FragmentationGradient
 	switch {
 	case strategy == device.Random:
 		// The sequence is reproducible; which numbers they are does not matter.
 		pl.policy.Rand = rand.New(rand.NewPCG(uint64(gpuArgs.ScoringStrategy.Seed), 0)) //nolint:gosec // not a secret, and any bits will do
-	case strategy == device.FragmentationGradient && expected != nil:
+	case expectsWorkload(strategy) && expected != nil:
 		pl.workload.publish(expected)
-	case strategy == device.FragmentationGradient:
+	case expectsWorkload(strategy):
 		pl.workload.learner = newLearner()
 	}
 	if pl.ledger, err = ledgerOf(ctx, handle); err != nil {

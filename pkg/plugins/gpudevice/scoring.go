@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,9 +20,7 @@ import (
 const (
 	// deviceFree is the score of a node without devices for a pod that asks for
 	// none: above every score of a node with devices.
-	deviceFree = device.MaxPackedScore + 1
-	// rawScores is how many different scores Score can return.
-	rawScores = deviceFree + 1
+	deviceFree = device.MaxGradientScore + 1
 )
 
 // PreScore prepares what the scores of all nodes need. It skips the pods that do
@@ -44,7 +43,7 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 		return fwk.NewStatus(fwk.Skip)
 	}
 	s.expected = pl.workload.current.Load()
-	s.ranked = none || pl.policy.Strategy == device.FragmentationGradient
+	s.ranked = none || expectsWorkload(pl.policy.Strategy)
 	if pl.policy.Strategy == device.Random {
 		s.drawn = pl.draw(nodes)
 	}
@@ -95,19 +94,20 @@ func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Po
 
 // memoScore returns the score that is remembered under the key, and computes it
 // if there is none. A slot holds the key and the score in one word, so that
-// readers and writers in parallel need no lock; the score is below 2^scoreBits.
+// readers and writers in parallel need no lock; the score is below 2^scoreBits,
+// and the keys that are left last for decades.
 func (v *nodeView) memoScore(key uint64, compute func() int64) int64 {
-	const scoreBits = 16
+	const scoreBits = 28
 	slot := &v.scores[key%scoreSlots]
 	if packed := slot.Load(); packed>>scoreBits == key {
-		return int64(packed & (1<<scoreBits - 1)) //nolint:gosec // 16 bits
+		return int64(packed & (1<<scoreBits - 1)) //nolint:gosec // 28 bits
 	}
 	score := compute()
 	slot.Store(key<<scoreBits | uint64(score)) //nolint:gosec // not negative
 	return score
 }
 
-// ScoreExtensions returns the plugin: scores are packed and must be normalised.
+// ScoreExtensions returns the plugin: scores may be an order and must be normalised.
 func (pl *GPUDevice) ScoreExtensions() fwk.ScoreExtensions {
 	return pl
 }
@@ -129,22 +129,51 @@ func (pl *GPUDevice) NormalizeScore(_ context.Context, state fwk.CycleState, _ *
 }
 
 func rank(scores fwk.NodeScoreList) {
-	var ranks [rawScores]uint8 // 1 + rank of a score that occurs, 0 of others
+	var best bestScores
 	for i := range scores {
-		ranks[scores[i].Score] = 1
-	}
-	next := uint8(fwk.MaxScore)
-	for raw := range ranks {
-		if best := rawScores - 1 - raw; ranks[best] != 0 {
-			ranks[best] = 1 + next
-			if next > 0 {
-				next--
-			}
-		}
+		best.add(scores[i].Score)
 	}
 	for i := range scores {
-		scores[i].Score = int64(ranks[scores[i].Score]) - 1
+		scores[i].Score = best.points(scores[i].Score)
 	}
+}
+
+// bestScores are the best scores that occur, each once, the best first. It is an
+// array so that ranking thousands of nodes allocates nothing, and as few as can be
+// told apart.
+type bestScores struct {
+	scores [fwk.MaxScore]int64
+	count  int
+}
+
+// find returns where the score is, or would be.
+func (b *bestScores) find(score int64) (int, bool) {
+	return slices.BinarySearchFunc(b.scores[:b.count], score, func(known, score int64) int { return cmp.Compare(score, known) })
+}
+
+func (b *bestScores) add(score int64) {
+	if b.count == len(b.scores) && score <= b.scores[b.count-1] {
+		return
+	}
+	at, found := b.find(score)
+	if found {
+		return
+	}
+	if b.count < len(b.scores) {
+		b.count++
+	}
+	copy(b.scores[at+1:b.count], b.scores[at:])
+	b.scores[at] = score
+}
+
+// points returns 100 for the best score, one less for each that is better, and 0
+// for all that is not among them.
+func (b *bestScores) points(score int64) int64 {
+	at, found := b.find(score)
+	if !found {
+		return 0
+	}
+	return fwk.MaxScore - int64(at)
 }
 
 // scoreKeys numbers what a score depends on beside the node. A number is never

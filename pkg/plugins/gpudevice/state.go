@@ -90,7 +90,8 @@ func cpuMilli(pod *corev1.Pod) int64 {
 	return requests.Cpu().MilliValue()
 }
 
-// scaleMemo remembers the scale of a list of nodes.
+// scaleMemo remembers the scale of a list of nodes. What devices there are is
+// found out beside it, and goes to the expected workload.
 type scaleMemo struct {
 	first *fwk.NodeInfo
 	count int
@@ -115,11 +116,16 @@ func (pl *GPUDevice) scaleOf(nodes []fwk.NodeInfo) device.Scale {
 		return memo.scale
 	}
 	var scale device.Scale
+	devices := map[nodeType]int64{}
 	for _, nodeInfo := range nodes {
 		v := pl.view(nodeInfo, false)
 		scale.CPUMilli = max(scale.CPUMilli, nodeInfo.GetAllocatable().GetMilliCPU())
 		scale.GPUMilli = max(scale.GPUMilli, int64(v.node.Devices)*device.MilliPerDevice)
+		if v.scorable && v.node.Devices > 0 {
+			devices[nodeTypeOf(v.node)] += int64(v.node.Devices)
+		}
 	}
+	pl.workload.supplied(devices)
 	*memo = scaleMemo{first: &nodes[0], count: len(nodes), scale: scale}
 	return scale
 }

@@ -4,7 +4,9 @@
 package gpudevice
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,14 +16,15 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// typicalPercent is the part of all pods that the expected workload covers, its
-// commonest shapes first: the "typical pods" of the fragmentation paper (FGD,
-// ATC'23).
-const typicalPercent = 95
-
-// workload is what FragmentationGradient expects: given in the arguments, or
+// workload is what the fragmentation gradients expect: given in the arguments, or
 // learnt. With any other strategy it is empty.
 type workload struct {
+	// priced is whether the strategy needs to know what is scarce.
+	priced bool
+	// expected is what was published last, and supply what devices the cluster had
+	// when it was last looked at. Both belong to the scheduling goroutine.
+	expected *device.Workload
+	supply   []device.Supply
 	// current is replaced between scheduling cycles, by the goroutine that runs
 	// them; anybody may read it.
 	current atomic.Pointer[publishedWorkload]
@@ -47,8 +50,43 @@ type nodeType struct {
 	memoryMiB int64
 }
 
-// publish makes w the expected workload.
+func nodeTypeOf(node *device.Node) nodeType {
+	return nodeType{model: node.Model, memoryMiB: node.MemoryMiB}
+}
+
+// expectsWorkload reports whether the strategy reads the expected workload.
+func expectsWorkload(strategy device.Strategy) bool {
+	return strategy == device.FragmentationGradient || strategy == device.FragmentationGradientPublished
+}
+
+// supplied takes note of what devices the cluster has. If that changed, what is
+// scarce may have.
+func (w *workload) supplied(devices map[nodeType]int64) {
+	if !w.priced {
+		return
+	}
+	supply := make([]device.Supply, 0, len(devices))
+	for kind, count := range devices {
+		supply = append(supply, device.Supply{Model: kind.model, MemoryMiB: kind.memoryMiB, Devices: count})
+	}
+	slices.SortFunc(supply, func(a, b device.Supply) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.MemoryMiB, b.MemoryMiB))
+	})
+	if slices.Equal(supply, w.supply) {
+		return
+	}
+	w.supply = supply
+	if w.expected != nil {
+		w.publish(w.expected)
+	}
+}
+
+// publish makes expected the expected workload.
 func (w *workload) publish(expected *device.Workload) {
+	w.expected = expected
+	if w.priced {
+		expected = expected.Priced(w.supply)
+	}
 	w.epoch++
 	w.current.Store(&publishedWorkload{workload: expected, epoch: w.epoch, views: map[nodeType]*device.Expected{}})
 }
@@ -59,7 +97,7 @@ func (p *publishedWorkload) on(node *device.Node) *device.Expected {
 	if p == nil {
 		return nil
 	}
-	kind := nodeType{model: node.Model, memoryMiB: node.MemoryMiB}
+	kind := nodeTypeOf(node)
 	p.mu.RLock()
 	expected, ok := p.views[kind]
 	p.mu.RUnlock()

@@ -75,7 +75,7 @@ func ExpectWorkload(c *schedconfig.KubeSchedulerConfiguration, classes []config.
 	for i := range given.Profiles {
 		for j := range given.Profiles[i].PluginConfig {
 			args, ok := given.Profiles[i].PluginConfig[j].Args.(*config.GPUDeviceArgs)
-			if !ok || args.ScoringStrategy.Type != config.GPUDeviceFragmentationGradient {
+			if !ok || !args.ScoringStrategy.Type.ExpectsWorkload() {
 				continue
 			}
 			args.ExpectedWorkload = slices.Clone(classes)

@@ -165,7 +165,7 @@ func TestValidateGPUDeviceArgsMessages(t *testing.T) {
 		t.Fatal("want an error, got none")
 	}
 	for _, want := range []string{
-		"GPUDeviceArgs.expectedWorkload: Forbidden: only strategy FragmentationGradient reads it: set GPUDeviceArgs.scoringStrategy.type to it, or remove the workload",
+		"GPUDeviceArgs.expectedWorkload: Forbidden: only the strategies FragmentationGradient and FragmentationGradientPublished read it: set GPUDeviceArgs.scoringStrategy.type to one of them, or remove the workload",
 		"GPUDeviceArgs.expectedWorkload[0].gpuMilli: Invalid value: 1500: must be 1 to 999 for a share, a multiple of 1000 up to 16000 for whole devices, or absent",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -1,0 +1,210 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import "math"
+
+// Supply is how many devices of one kind the cluster has.
+type Supply struct {
+	// Model is in lower case, as Node.Model is kept.
+	Model string
+	// MemoryMiB is the memory of each device.
+	MemoryMiB int64
+	// Devices is how many there are, at least 1.
+	Devices int64
+}
+
+// pricing is what a workload is worth on one cluster: see Workload.Priced.
+type pricing struct {
+	tuning tuning
+	supply []Supply
+	// devices is the sum of supply, and supplied the part that each class of the
+	// workload accepts.
+	devices  float64
+	supplied []float64
+	// demand is the compute that is asked for, in weighted thousandths, and unseen
+	// the part of it that is presumed for every kind of device.
+	demand, unseen float64
+	// packing is nil if it is not the same on every kind of device.
+	packing *packingValues
+}
+
+// presumedPods is how many constrained pods are presumed for every kind of device
+// beside those that were seen, if at least as many were seen at all.
+const presumedPods = 10
+
+// Sampled returns the workload as one whose weights count pods that were seen,
+// podWeight for each: what is rare may not have been among them yet.
+func (w *Workload) Sampled(podWeight int64) *Workload {
+	sampled := *w
+	sampled.podWeight = podWeight
+	return &sampled
+}
+
+// Priced returns the workload as one that knows what the cluster has. From it
+// FragmentationGradient takes what is scarce: a class that accepts few of the
+// devices counts more, and a kind of device that many constrained pods insist on
+// has a price for those who could run elsewhere. It also computes what gaps are
+// worth to packing. Without it nothing is scarce and every gap alike.
+//
+// The cost is that of a small linear programme, a millisecond or so: it is meant
+// for once in a few hundred pods.
+func (w *Workload) Priced(supply []Supply) *Workload {
+	return w.pricedBy(tuned(), supply)
+}
+
+func (w *Workload) pricedBy(t tuning, supply []Supply) *Workload {
+	p := &pricing{tuning: t, supply: supply, supplied: make([]float64, len(w.classes))}
+	for _, kind := range supply {
+		p.devices += float64(kind.Devices)
+	}
+	constrained, pods := 0.0, 0.0
+	alike := true
+	for i := range w.classes {
+		c := &w.classes[i]
+		if c.Devices == 0 {
+			continue
+		}
+		for _, kind := range supply {
+			if _, ok := c.on(kind.Model, kind.MemoryMiB); ok {
+				p.supplied[i] += float64(kind.Devices)
+			}
+		}
+		pods += float64(c.Weight)
+		p.demand += c.demand()
+		if p.supplied[i] < p.devices {
+			constrained += float64(c.Weight)
+		}
+		alike = alike && c.MemoryMiB == 0
+	}
+	if w.podWeight > 0 && pods > 0 {
+		presumed := min(presumedPods*float64(w.podWeight), constrained)
+		p.unseen = presumed * p.demand / pods
+	}
+	if alike {
+		p.packing = newPackingValues(w.sizes(0))
+	}
+	priced := *w
+	priced.pricing = p
+	return &priced
+}
+
+// demand is the compute that the class asks for, times its weight.
+func (c *Class) demand() float64 {
+	return float64(c.Weight) * float64(c.Devices) * float64(max(1, c.Milli))
+}
+
+// on returns the share that the class takes of a device of this kind; false if it
+// does not accept it, or is too large for it.
+func (c *Class) on(model string, memoryMiB int64) (Share, bool) {
+	ask := Ask{Devices: c.Devices, Milli: c.Milli, MemoryMiB: c.MemoryMiB}
+	share, ok := ask.On(memoryMiB)
+	return share, ok && c.MinMemoryMiB <= memoryMiB && c.Models.Match(model)
+}
+
+// sizes returns the shares of all classes that fit a device with so much memory.
+// Who accepts which model is left out: shares that cannot meet are rare, and one
+// table serves all.
+func (w *Workload) sizes(memoryMiB int64) []packedSize {
+	var sizes []packedSize
+	for i := range w.classes {
+		c := &w.classes[i]
+		if c.Devices == 0 {
+			continue
+		}
+		milli := c.Milli
+		if memoryMiB > 0 {
+			ask := Ask{Milli: c.Milli, MemoryMiB: c.MemoryMiB}
+			share, ok := ask.On(memoryMiB)
+			if !ok {
+				continue
+			}
+			milli = packedMilli(share, memoryMiB)
+		}
+		sizes = append(sizes, packedSize{milli: milli, demand: float64(c.Weight) * float64(c.Devices)})
+	}
+	return sizes
+}
+
+// price fills in what the workload is worth on nodes of one kind.
+func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
+	t := tuned()
+	if w.pricing != nil {
+		t = w.pricing.tuning
+	}
+	e.tuning = t
+	total := 0.0
+	for i := range w.classes {
+		if w.classes[i].Devices > 0 {
+			total += float64(w.classes[i].Weight)
+		}
+	}
+	for i := range w.classes {
+		c := &w.classes[i]
+		if c.Devices == 0 {
+			continue
+		}
+		share, ok := c.on(model, memoryMiB)
+		if !ok {
+			continue
+		}
+		weight := worthWeights * float64(c.Weight) / total
+		if t.bySize {
+			weight /= math.Sqrt(float64(c.Devices))
+		}
+		if p := w.pricing; p != nil && t.bySupply && p.supplied[i] > 0 {
+			weight *= math.Sqrt(p.devices / p.supplied[i])
+		}
+		e.addWorth(worthClass{cpu: c.CPUMilli, share: share, devices: c.Devices, weight: int64(weight + 0.5)})
+	}
+	if p := w.pricing; p != nil {
+		e.scarcity = w.scarcity(model, memoryMiB)
+		if e.packing = p.packing; e.packing == nil {
+			e.packing = newPackingValues(w.sizes(memoryMiB))
+		}
+	}
+}
+
+// addWorth adds a class to those that nodes of a kind are worth something to.
+// Classes that only differ in the kinds that they accept are one here.
+func (e *Expected) addWorth(c worthClass) {
+	for i := range e.classes {
+		known := &e.classes[i]
+		if known.cpu == c.cpu && known.share == c.share && known.devices == c.devices {
+			known.weight += c.weight
+			return
+		}
+	}
+	c.served = e.tuning.trustNum * int64(c.devices) * c.share.Milli
+	c.per = e.tuning.trustDen * min(c.cpu, maxWorthCPU)
+	e.classes = append(e.classes, c)
+}
+
+// scarcity returns the price of one device of a kind for pods that could run on
+// others, in worthUnit: what constrained classes ask of it, each spread over all
+// that it accepts, in proportion to what there is, if as much is asked for in
+// total as the cluster has.
+func (w *Workload) scarcity(model string, memoryMiB int64) int64 {
+	p := w.pricing
+	if p.demand == 0 {
+		return 0
+	}
+	asked := 0.0
+	for i := range w.classes {
+		c := &w.classes[i]
+		if c.Devices == 0 || p.supplied[i] >= p.devices {
+			continue
+		}
+		if _, ok := c.on(model, memoryMiB); ok && p.supplied[i] > 0 {
+			asked += c.demand() / p.supplied[i]
+		}
+	}
+	for _, kind := range p.supply {
+		if kind.Model == model && kind.MemoryMiB == memoryMiB && kind.Devices > 0 {
+			asked += p.unseen / float64(kind.Devices)
+		}
+	}
+	ratio := asked * p.devices / (p.demand + p.unseen*float64(len(p.supply)))
+	return int64(min(ratio*float64(p.tuning.scarcity), float64(p.tuning.maxScarcity)))
+}

@@ -1,0 +1,163 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import "testing"
+
+// TestFragmentationGradientPrefers: of two nodes, the first is better.
+func TestFragmentationGradientPrefers(t *testing.T) {
+	supply := []Supply{{Model: "plenty", MemoryMiB: 16000, Devices: 90}, {Model: "rare", MemoryMiB: 16000, Devices: 10}}
+	share := func(milli, cpuMilli, weight int64) Class {
+		return Class{Weight: weight, Shape: Shape{CPUMilli: cpuMilli, Devices: 1, Milli: milli}}
+	}
+	shares := []Class{share(810, 1000, 10), share(470, 1000, 10), share(320, 1000, 5), share(160, 1000, 1), share(1000, 1000, 10)}
+	models := []Class{share(1000, 1000, 9), constrainedClass("rare", 1)}
+	type node struct {
+		free  State
+		cpu   int64
+		model string
+	}
+	pod := func(milli, cpuMilli int64, models ...string) Demand {
+		request := &Request{Form: FormShares, Asks: []Ask{{Devices: 1, Milli: milli}}}
+		request.Models.patterns = models
+		return Demand{CPUMilli: cpuMilli, Request: request}
+	}
+	four := stateOf(1000, 1000, 1000, 1000)
+	tests := []struct {
+		name          string
+		classes       []Class
+		demand        Demand
+		better, worse node
+	}{
+		{
+			name: "a share goes beside its complement", classes: shares, demand: pod(470, 1000),
+			better: node{free: stateOf(530, 1000, 1000), cpu: 50000}, worse: node{free: stateOf(1000, 1000, 1000), cpu: 50000},
+		},
+		{
+			name: "and not where it breaks a gap that others fill", classes: shares, demand: pod(320, 1000),
+			better: node{free: stateOf(350, 1000), cpu: 50000}, worse: node{free: stateOf(530, 1000), cpu: 50000},
+		},
+		{
+			name: "what is rare fills the gaps that nobody else can", classes: shares, demand: pod(160, 1000),
+			better: node{free: stateOf(190, 1000), cpu: 50000}, worse: node{free: stateOf(320, 1000), cpu: 50000},
+		},
+		{
+			name: "a device in use comes before a whole one", classes: shares, demand: pod(320, 1000),
+			better: node{free: stateOf(680, 1000, 1000), cpu: 50000}, worse: node{free: stateOf(1000, 1000, 1000), cpu: 50000},
+		},
+		{
+			name: "who could run elsewhere leaves a rare model", classes: models, demand: pod(1000, 1000),
+			better: node{free: four, cpu: 50000, model: "plenty"}, worse: node{free: four, cpu: 50000, model: "rare"},
+		},
+		{
+			name: "even if it would fit better there", classes: models, demand: pod(1000, 1000),
+			better: node{free: four, cpu: 50000, model: "plenty"}, worse: node{free: stateOf(1000, 0, 0, 0), cpu: 1000, model: "rare"},
+		},
+		{
+			name: "who insists on it does not mind that it is rare", classes: models, demand: pod(1000, 1000, "rare"),
+			better: node{free: stateOf(1000, 0, 0, 0), cpu: 1000, model: "rare"}, worse: node{free: four, cpu: 50000, model: "rare"},
+		},
+		{
+			name: "CPU is taken where devices do not need it", classes: []Class{share(1000, 10000, 1)}, demand: pod(1000, 30000),
+			better: node{free: four, cpu: 80000}, worse: node{free: four, cpu: 40000},
+		},
+		{
+			name: "also by pods without devices", classes: []Class{share(1000, 10000, 1)}, demand: Demand{CPUMilli: 20000, Request: &Request{}},
+			better: node{free: stateOf(1000, 0, 0, 0), cpu: 60000}, worse: node{free: four, cpu: 40000},
+		},
+		{
+			name: "of nodes that lose as much, the one with less left", classes: shares, demand: pod(1000, 1000),
+			better: node{free: stateOf(1000, 0, 0), cpu: 50000}, worse: node{free: stateOf(1000, 1000, 1000), cpu: 50000},
+		},
+		{
+			name: "nothing is expected: the one with less left", demand: pod(470, 1000),
+			better: node{free: stateOf(530), cpu: 2000}, worse: node{free: stateOf(1000, 1000, 1000), cpu: 50000},
+		},
+		{
+			name: "a node without room is the worst", classes: shares, demand: pod(470, 1000),
+			better: node{free: four, cpu: 1 << 41}, worse: node{free: stateOf(400, 400, 400), cpu: 50000},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w, err := NewWorkload(tt.classes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w = w.Priced(supply)
+			policy := &Policy{Strategy: FragmentationGradient}
+			score := func(n node) int64 {
+				site := Site{State: &n.free, CPUMilli: n.cpu, Scale: testScale}
+				if tt.classes != nil {
+					site.Expected = w.On(n.model, 16000)
+				}
+				return policy.Score(site, tt.demand)
+			}
+			if better, worse := score(tt.better), score(tt.worse); better <= worse {
+				t.Errorf("the better node scores %d, the worse one %d", better, worse)
+			}
+		})
+	}
+}
+
+// TestFragmentationGradientIsWhatAssignCosts: the score is that of the devices
+// that Assign gives, whatever the pod, so that a node is not praised for one
+// placement and used for another.
+func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
+	policy := &Policy{Strategy: FragmentationGradient}
+	seen := 0
+	for seed := range uint64(5000) {
+		g := newGenerator(seed)
+		n := g.node(8)
+		s := g.state(n)
+		r := g.request(n, 1+g.IntN(3))
+		demand := Demand{Request: r, CPUMilli: g.Int64N(8) * 1000}
+		site := Site{State: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
+		assignment, ok := policy.Assign(site, demand)
+		if !ok {
+			continue
+		}
+		seen++
+		after := s
+		holding := assignment.Holding(r.Asks)
+		after.TakeAll(&holding)
+		e := site.Expected
+		cost := e.loss(&s, &after, site.CPUMilli, site.CPUMilli-demand.CPUMilli) + leftoverCost(site, demand) +
+			e.scarcity*r.atPeak(n.MemoryMiB).Milli/MilliPerDevice
+		if got, want := policy.Score(site, demand), max(0, MaxGradientScore-cost); got != want {
+			t.Fatalf("seed %d: score %d, the assignment costs %d: want %d", seed, got, cost, want)
+		}
+	}
+	if seen < 1000 {
+		t.Errorf("only %d pods fit: the test hardly tests", seen)
+	}
+}
+
+// TestFragmentationGradientChoosesTheLeastLoss: no other device would cost less.
+func TestFragmentationGradientChoosesTheLeastLoss(t *testing.T) {
+	policy := &Policy{Strategy: FragmentationGradient}
+	for seed := range uint64(3000) {
+		g := newGenerator(seed)
+		n := g.node(8)
+		s := g.state(n)
+		r := &Request{Form: FormShares, Asks: []Ask{g.ask(n)}}
+		share, _ := r.Asks[0].On(n.MemoryMiB)
+		site := Site{State: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
+		assignment, ok := policy.Assign(site, Demand{Request: r})
+		if !ok || share.Milli == MilliPerDevice {
+			continue
+		}
+		loss := func(d int) int64 {
+			after := s
+			after.Take(d, share)
+			return site.Expected.loss(&s, &after, site.CPUMilli, site.CPUMilli)
+		}
+		chosen := loss(assignment.Devices[0].Lowest())
+		for d := range s.fitting(share).All() {
+			if other := loss(d); other < chosen {
+				t.Fatalf("seed %d: device %d costs %d, the chosen one %d", seed, d, other, chosen)
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+// worthUnit is one device in the unit of what FragmentationGradient computes
+// with. It resolves best-fit's share of a score to about 0.1 CPU.
+const worthUnit = 1 << 18
+
+// worthWeights is the sum that the weights of a workload are brought to before
+// scarcity changes them.
+const worthWeights = 1 << 20
+
+// perDevice divides an amount in weighted thousandths to give worthUnit.
+const perDevice = worthWeights * MilliPerDevice / worthUnit
+
+// maxWorthCPU bounds the CPU that is multiplied, so that no product overflows:
+// 2^40 milli-CPU is a billion CPUs.
+const maxWorthCPU = 1 << 40
+
+// tuning are the constants of FragmentationGradient. How they were chosen is
+// told in the plugin's DESIGN.md.
+type tuning struct {
+	// packing is what a device's worth to packing counts, beside 1 for its use to
+	// the expected classes.
+	packing int64
+	// trust is for how much of the devices the CPU of a node is good, as a ratio to
+	// the case that only pods of one class come.
+	trustNum, trustDen int64
+	// leftover is what a node with everything free counts above a full one, in
+	// worthUnit.
+	leftover int64
+	// scarcity is the price of a device for which as much constrained demand is
+	// expected as there is of its kind, in worthUnit, and maxScarcity the most that
+	// it can be.
+	scarcity, maxScarcity int64
+	// bySupply is whether a class counts the more the less of the cluster it
+	// accepts, and bySize whether the less the more devices it needs.
+	bySupply, bySize bool
+}
+
+// tuned is what the strategy uses.
+func tuned() tuning {
+	return tuning{
+		packing:  10,
+		trustNum: 5, trustDen: 3,
+		leftover: worthUnit / 50,
+		scarcity: worthUnit, maxScarcity: 2 * worthUnit,
+		bySupply: true, bySize: true,
+	}
+}
+
+// worthClass is one class of the expected workload with its share resolved.
+type worthClass struct {
+	cpu     int64
+	share   Share
+	devices int
+	weight  int64
+	// served and per say how much compute such pods use for the CPU of a node:
+	// cpu * served / per thousandths. per is 0 if they need no CPU.
+	served, per int64
+}
+
+// useful returns how many devices have room for the class, and how much is free
+// on those.
+func (c *worthClass) useful(s *State) (devices int, milli int64) {
+	for i := range s.devices {
+		if s.free[i].covers(c.share) && !s.cordoned.Has(i) {
+			devices++
+			milli += s.free[i].Milli
+		}
+	}
+	return devices, milli
+}
+
+// worth returns what a node is worth to the class, in thousandths: what is free
+// on the devices with room for it, and no more than the CPU can serve.
+func (c *worthClass) worth(devices int, milli, cpuMilli int64) int64 {
+	if devices < c.devices || cpuMilli < c.cpu {
+		return 0
+	}
+	if c.per == 0 {
+		return milli
+	}
+	return min(milli, min(cpuMilli, maxWorthCPU)*c.served/c.per)
+}
+
+// worth returns what a node is worth to the classes, in weighted thousandths.
+func (e *Expected) worth(s *State, cpuMilli int64) int64 {
+	var sum int64
+	for i := range e.classes {
+		c := &e.classes[i]
+		if cpuMilli < c.cpu {
+			continue
+		}
+		devices, milli := c.useful(s)
+		sum += c.weight * c.worth(devices, milli, cpuMilli)
+	}
+	return sum
+}
+
+// shareLosses sets out, for each candidate, to what the node would be worth less
+// if the share were taken from that device, in worthUnit. Every candidate must
+// have room.
+//
+// As in gradients, a class is looked at once for all candidates.
+func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore, cpuAfter int64, out *[MaxDevices]int64) {
+	for rest := candidates; rest != 0; rest &= rest - 1 {
+		out[rest.Lowest()] = 0
+	}
+	for i := range e.classes {
+		c := &e.classes[i]
+		if cpuBefore < c.cpu {
+			continue
+		}
+		devices, milli := c.useful(s)
+		before := c.worth(devices, milli, cpuBefore)
+		if before == 0 {
+			continue
+		}
+		for rest := candidates; rest != 0; rest &= rest - 1 {
+			d := rest.Lowest()
+			devicesAfter, milliAfter := devices, milli
+			if s.free[d].covers(c.share) {
+				if s.free[d].minus(share).covers(c.share) {
+					milliAfter -= share.Milli
+				} else {
+					devicesAfter--
+					milliAfter -= s.free[d].Milli
+				}
+			}
+			out[d] += c.weight * (before - c.worth(devicesAfter, milliAfter, cpuAfter))
+		}
+	}
+	for rest := candidates; rest != 0; rest &= rest - 1 {
+		d := rest.Lowest()
+		out[d] = out[d]/perDevice + e.packingLoss(s, d, s.free[d].minus(share))
+	}
+}
+
+// loss returns what a node is worth less after its devices and CPU went from one
+// state to another, in worthUnit.
+func (e *Expected) loss(before, after *State, cpuBefore, cpuAfter int64) int64 {
+	loss := (e.worth(before, cpuBefore) - e.worth(after, cpuAfter)) / perDevice
+	for d := range before.devices {
+		if before.free[d] != after.free[d] {
+			loss += e.packingLoss(before, d, after.free[d])
+		}
+	}
+	return loss
+}
+
+// packingLoss returns what device d is worth less to packing with left of it, in
+// worthUnit, by the weight of packing.
+func (e *Expected) packingLoss(s *State, d int, left Share) int64 {
+	if e.packing == nil || s.cordoned.Has(d) {
+		return 0
+	}
+	return e.tuning.packing * (e.packing[gap(s.free[d], s.capacity.MemoryMiB)] - e.packing[gap(left, s.capacity.MemoryMiB)])
+}
+
+// gap returns what is free of a device as one number, in thousandths: what runs
+// out first, compute or memory.
+func gap(free Share, memoryMiB int64) int64 {
+	milli := free.Milli
+	if memoryMiB > 0 {
+		milli = min(milli, free.MemoryMiB*MilliPerDevice/memoryMiB)
+	}
+	return min(max(0, milli), MilliPerDevice)
+}
+
+// packedMilli is gap for what a share takes: what it takes most of.
+func packedMilli(share Share, memoryMiB int64) int64 {
+	milli := share.Milli
+	if memoryMiB > 0 {
+		milli = max(milli, (share.MemoryMiB*MilliPerDevice+memoryMiB-1)/memoryMiB)
+	}
+	return min(max(1, milli), MilliPerDevice)
+}
