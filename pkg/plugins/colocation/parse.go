@@ -28,6 +28,14 @@ const (
 	maxProblems = 4
 	// maxQuoted is how much of a wrong value is repeated, in bytes.
 	maxQuoted = 80
+	// maxBytes bounds what is read of one annotation: twice the longest that is
+	// valid without spaces. Hints read it again for every event and pending pod,
+	// while the scheduler's queue is locked, so 256 KiB of it would hold up
+	// everybody's pods.
+	maxBytes = 8192
+	// maxKeyBytes is the length of the longest label key: a DNS subdomain, a slash
+	// and 63 characters. What is longer is not worth matching.
+	maxKeyBytes = utilvalidation.DNS1123SubdomainMaxLength + 1 + 63
 )
 
 // problems gathers what is wrong with the annotations of a pod.
@@ -61,10 +69,22 @@ func quote(value string) string {
 	return strconv.Quote(strings.ToValidUTF8(value[:maxQuoted], "")) + "..."
 }
 
+// tooLong reports whether the value is too long to be read, and says so.
+func tooLong(value, key string, problems *problems) bool {
+	if len(value) <= maxBytes {
+		return false
+	}
+	problems.add("annotation %s has %d bytes: it may have %d", key, len(value), maxBytes)
+	return true
+}
+
 // parseServices reads "backend=3,cache,other/db=10". Spaces around what the
 // commas and the = separate are ignored.
 func parseServices(list string, problems *problems) []serviceRef {
 	const key = names.ColocateWithAnnotation
+	if tooLong(list, key, problems) {
+		return nil
+	}
 	if strings.TrimSpace(list) == "" {
 		problems.add("annotation %s names no Service: write it like backend=3,cache, or remove it", key)
 		return nil
@@ -127,12 +147,15 @@ func validServiceName(reference string) bool {
 }
 
 func isLabel(name string) bool {
-	return len(utilvalidation.IsDNS1123Label(name)) == 0
+	return len(name) <= utilvalidation.DNS1123LabelMaxLength && len(utilvalidation.IsDNS1123Label(name)) == 0
 }
 
 // parseLevels reads "kubernetes.io/hostname,topology.kubernetes.io/zone".
 func parseLevels(list string, problems *problems) []string {
 	const key = names.ColocatePreferAnnotation
+	if tooLong(list, key, problems) {
+		return nil
+	}
 	if n := strings.Count(list, ",") + 1; n > maxLevels {
 		problems.add("annotation %s names %d topology keys: it may name %d", key, n, maxLevels)
 		return nil
@@ -149,10 +172,13 @@ func parseLevels(list string, problems *problems) []string {
 	return levels
 }
 
-// parseLevel reads one topology key.
+// parseLevel reads one topology key; empty if it is too long to be read.
 func parseLevel(item, key string, problems *problems) string {
+	if tooLong(item, key, problems) {
+		return ""
+	}
 	level := strings.TrimSpace(item)
-	if len(utilvalidation.IsQualifiedName(level)) > 0 {
+	if len(level) > maxKeyBytes || len(utilvalidation.IsQualifiedName(level)) > 0 {
 		problems.add("annotation %s: %s is no topology key: name a label key of nodes, such as topology.kubernetes.io/zone", key, quote(level))
 	}
 	return level

@@ -4,6 +4,7 @@
 package colocation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -94,6 +95,9 @@ func TestMalformedAnnotations(t *testing.T) {
 		{name: "too many levels", annotations: []string{with, "a", prefer, "a,b,c,d,e,f,g,h,i"}, want: []string{prefer, "9 topology keys", "8"}},
 		{name: "a list as requirement", annotations: []string{with, "a", require, zone + "," + hostname}, want: []string{require, "is no topology key"}},
 		{name: "empty requirement", annotations: []string{with, "a", require, ""}, want: []string{require, `"" is no topology key`}},
+		{name: "a list of Services that is too long to be read", annotations: []string{with, "a" + strings.Repeat(" ", maxBytes)}, want: []string{with, "8193 bytes", "8192"}},
+		{name: "levels that are too long to be read", annotations: []string{with, "a", prefer, strings.Repeat("a", 200_000)}, want: []string{prefer, "200000 bytes", "8192"}},
+		{name: "a requirement that is too long to be read", annotations: []string{with, "a", require, strings.Repeat("a", 200_000)}, want: []string{require, "200000 bytes", "8192"}},
 		{
 			name: "several at once", annotations: []string{with, "A=0,B=0,C=0", require, ""},
 			want: []string{`"A=0" names no Service`, `"" is no topology key`, "and 3 more"},
@@ -158,6 +162,21 @@ func TestBoundsOfTheArguments(t *testing.T) {
 		if byAnnotation := understood(with, "a", prefer, strings.Join(names(n), ",")); byRule != byAnnotation || byRule != (n == maxLevels) {
 			t.Errorf("%d levels: valid in a rule: %t, in an annotation: %t", n, byRule, byAnnotation)
 		}
+	}
+}
+
+// The longest annotations that say something valid are not too long.
+func TestLongestAnnotations(t *testing.T) {
+	var services, levels []string
+	for i := range maxServices {
+		services = append(services, fmt.Sprintf("%s/%s%02d=100", strings.Repeat("n", 63), strings.Repeat("s", 61), i))
+	}
+	for i := range maxLevels {
+		levels = append(levels, fmt.Sprintf("%s%d/%s", strings.Repeat("p", 252), i, strings.Repeat("k", 63)))
+	}
+	w, _, err := wishOf(asking(with, strings.Join(services, " , "), prefer, strings.Join(levels, " , "), require, levels[0]), []string{zone})
+	if err != nil || len(w.services) != maxServices || len(w.prefer) != maxLevels || w.requireWithin != levels[0] {
+		t.Errorf("got %d Services, %d levels, %v", len(w.services), len(w.prefer), err)
 	}
 }
 
