@@ -98,7 +98,7 @@ func (l *limit) reason() string {
 // plugin decides differently when it is asked a second time. It never makes a pod
 // schedulable itself.
 func (pl *Colocation) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if s, err := readCycleState(state); err == nil && s.offered {
+	if s := optionalCycleState(state); s != nil && s.offered {
 		pl.counters.searches[searchMistaken].Inc()
 		pl.retryUnoffered(ctx, pod)
 	}

@@ -30,6 +30,7 @@ type instanceState struct {
 	index      *peers.Index
 	waiters    waiters
 	warnings   warnings
+	pods       corelisters.PodLister
 	namespaces corelisters.NamespaceLister
 	// synced are done when the handlers have seen every object of the first lists.
 	synced []cache.DoneChecker
@@ -46,6 +47,7 @@ func instanceOf(ctx context.Context, handle fwk.Handle) (*instanceState, error) 
 	return instance.Shared(factory.Core().V1().Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
 		s := &instanceState{
 			index:      peers.New(),
+			pods:       factory.Core().V1().Pods().Lister(),
 			namespaces: factory.Core().V1().Namespaces().Lister(),
 			profiles:   map[string]fwk.Handle{},
 		}
@@ -95,7 +97,8 @@ func (s *instanceState) watch(ctx context.Context, factory informers.SharedInfor
 // endpointSlices returns an informer of the EndpointSlices that somebody else than
 // the controller of Services with selectors has made. The pods behind those are
 // found by the selector, and their slices, one for each hundred pods, change all
-// the time.
+// the time. Nobody else in the scheduler uses the informer of this type, which the
+// factory has once.
 func endpointSlices(factory informers.SharedInformerFactory) cache.SharedIndexInformer {
 	return factory.InformerFor(&discoveryv1.EndpointSlice{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return discoveryinformers.NewFilteredEndpointSliceInformer(client, metav1.NamespaceAll, resync, cache.Indexers{},
@@ -152,6 +155,15 @@ func (s *instanceState) waitForSync(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// forgetIfGone drops what was noted down about a pod that was deleted before: then
+// nothing else would. The informer changes its store before it calls the handler
+// that forgets, so that one of the two sees it.
+func (s *instanceState) forgetIfGone(pod *corev1.Pod) {
+	if known, err := s.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || known.UID != pod.UID {
+		s.forget(pod.UID)
+	}
 }
 
 // namespaceLabels returns the labels of a namespace, and whether it is known. The

@@ -154,11 +154,15 @@ func TestSignPod(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	profile, _ := startProfile(t, newArgs(waiting, withRules(config.ColocationRule{PodSelector: appSelector("limited"), MaxPerNode: 1})), schedtest.Options{
+	profile, pl := startProfile(t, newArgs(waiting, withRules(config.ColocationRule{PodSelector: appSelector("limited"), MaxPerNode: 1})), schedtest.Options{
 		Name: t.Name(), Nodes: append(threeZones(), makeNode("nowhere", "")), Pods: []*corev1.Pod{makePod("b1", "backend", "a1"), makePod("l1", "limited", "a1")},
 		Objects: objects(makeService("shop", "backend")),
 	})
 	filter := func(pod *corev1.Pod) { profile.Filter(t.Context(), t, pod) }
+	// What an earlier run in the same process has counted does not count.
+	nodeRejections.Reset()
+	podRefusals.Reset()
+	pl.counters = newCounters(t.Name())
 	filter(asking(with, "backend", require, zone))
 	filter(makePod("l2", "limited", ""))
 	filter(asking(with, "?"))

@@ -117,6 +117,9 @@ func (pl *Colocation) noteDown(pod *corev1.Pod) (request, error) {
 		}
 	}
 	pl.instance.waiters.set(pod, keys)
+	if len(keys) > 0 {
+		pl.instance.forgetIfGone(pod)
+	}
 	return r, err
 }
 

@@ -129,11 +129,11 @@ func TestForbiddenIsMissing(t *testing.T) {
 	}
 	look := func(t *testing.T, args *config.ColocationArgs, annotations []string, services ...runtime.Object) seen {
 		t.Helper()
+		pod := asking(annotations...)
 		profile, _ := startProfile(t, args, schedtest.Options{
-			Nodes: threeZones(), Pods: []*corev1.Pod{db, makePod("backend-1", "backend", "a1")}, Objects: append(services, makeService("shop", "backend")),
+			Nodes: threeZones(), Pods: []*corev1.Pod{pod, db, makePod("backend-1", "backend", "a1")}, Objects: append(services, makeService("shop", "backend")),
 		})
 		var got seen
-		pod := asking(annotations...)
 		_, _, status := runPreFilter(t, profile, pod)
 		got.Status = status.Message()
 		if status.IsSuccess() {

@@ -297,5 +297,6 @@ func (s *trialState) ShouldRecordPluginMetrics() bool { return false }
 // time.
 func (pl *Colocation) retryUnoffered(ctx context.Context, pod *corev1.Pod) {
 	pl.instance.warnings.doubt(pod.UID)
+	pl.instance.forgetIfGone(pod)
 	pl.handle.Activate(klog.FromContext(ctx), map[string]*corev1.Pod{klog.KObj(pod).String(): pod})
 }

@@ -357,6 +357,9 @@ func TestSearchRotates(t *testing.T) {
 func TestMistakenSearch(t *testing.T) {
 	c := newCluster(t, newArgs(), manyNodes(200), []*corev1.Pod{makePod("backend-1", "backend", "node-7")}, makeService("shop", "backend"))
 	pod := asking(with, "backend")
+	if err := c.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
+		t.Fatal(err)
+	}
 	state, offered := c.offered(t, pod)
 	if diff := cmp.Diff([]string{"node-7"}, offered); diff != "" {
 		t.Fatalf("offered (-want,+got):\n%s", diff)

@@ -69,6 +69,17 @@ func readCycleState(state fwk.CycleState) (*cycleState, error) {
 	return s, nil
 }
 
+// optionalCycleState returns the state, or nil if PreFilter has left none because the
+// pod asks for nothing.
+func optionalCycleState(state fwk.CycleState) *cycleState {
+	data, err := state.Read(cycleStateKey)
+	if err != nil {
+		return nil // without the text of an error, which plain pods would pay for
+	}
+	s, _ := data.(*cycleState)
+	return s
+}
+
 // within returns how many peers of a term are where the value of its required
 // level is the given one, in this simulation.
 func (s *cycleState) within(i int, value string) int {

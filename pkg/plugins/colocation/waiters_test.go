@@ -117,7 +117,7 @@ func TestChangesWakeThePodsThatWait(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.opts.Nodes = threeZones()
-			tt.opts.Pods = append(tt.opts.Pods, makePod("b1", "backend", "a1"))
+			tt.opts.Pods = append(tt.opts.Pods, tt.pod, makePod("b1", "backend", "a1"))
 			profile, _ := startProfile(t, tt.args, tt.opts)
 			if _, _, status := runPreFilter(t, profile, tt.pod); status.IsSuccess() || status.IsSkip() {
 				t.Fatalf("the pod is not refused before: %v", status)
@@ -136,9 +136,11 @@ func TestChangesWakeThePodsThatWait(t *testing.T) {
 
 // Only those who may be helped are woken, and nobody is remembered for good.
 func TestWaiters(t *testing.T) {
-	profile, pl := startProfile(t, newArgs(waiting), schedtest.Options{Nodes: threeZones()})
-	logger, _ := ktesting.NewTestContext(t)
 	pod := asking(with, "backend,cache", require, zone)
+	stranger := asking(with, "cache")
+	stranger.Name, stranger.UID, stranger.Spec.SchedulerName = "stranger", "stranger", "nobody"
+	profile, pl := startProfile(t, newArgs(waiting), schedtest.Options{Nodes: threeZones(), Pods: []*corev1.Pod{pod, stranger}})
+	logger, _ := ktesting.NewTestContext(t)
 	runPreFilter(t, profile, pod)
 	service := makeService("shop", "backend")
 	quiet := func(why string) {
@@ -163,8 +165,6 @@ func TestWaiters(t *testing.T) {
 	pl.instance.serviceChanged(logger, service, nil)
 	quiet("a Service that is no longer named")
 	// A pod of a profile that is not ours cannot be woken.
-	stranger := asking(with, "cache")
-	stranger.UID, stranger.Spec.SchedulerName = "stranger", "nobody"
 	runPreFilter(t, profile, stranger)
 	pl.instance.podChanged(pod, nil)
 	pl.instance.serviceChanged(logger, makeService("shop", "cache"), nil)
@@ -172,6 +172,10 @@ func TestWaiters(t *testing.T) {
 	bound := stranger.DeepCopy()
 	bound.Spec.NodeName, bound.ResourceVersion = "a1", "2"
 	pl.instance.podChanged(stranger, bound)
+	// A pod that was deleted before its attempt got here.
+	gone := asking(with, "cache", require, zone)
+	gone.UID = "gone"
+	runPreFilter(t, profile, gone)
 	if n, keys := len(pl.instance.waiters.pods), len(pl.instance.waiters.under); n+keys > 0 {
 		t.Errorf("%d pods are remembered under %d keys", n, keys)
 	}
@@ -181,7 +185,7 @@ func TestWaiters(t *testing.T) {
 // something else.
 func TestWarnings(t *testing.T) {
 	profile, pl := startProfile(t, newArgs(), schedtest.Options{
-		Nodes: threeZones(), Pods: []*corev1.Pod{makePod("b1", "backend", "a1")}, Objects: objects(makeService("shop", "backend")),
+		Nodes: threeZones(), Pods: []*corev1.Pod{asking(), makePod("b1", "backend", "a1")}, Objects: objects(makeService("shop", "backend")),
 	})
 	event := func(pod *corev1.Pod) string {
 		t.Helper()

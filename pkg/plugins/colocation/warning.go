@@ -92,6 +92,7 @@ func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) 
 	if !pl.instance.warnings.tell(pod.UID, note) {
 		return
 	}
+	pl.instance.forgetIfGone(pod)
 	klog.FromContext(ctx).V(4).Info("What the pod wants to be near has no effect", "note", note)
 	if recorder := pl.handle.EventRecorder(); recorder != nil { // nil in a simulation
 		recorder.Eventf(pod, nil, corev1.EventTypeWarning, ReasonIgnored, actionIgnored, "%s", eventnote.Cut(note))
