@@ -150,9 +150,6 @@ func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
 			continue
 		}
 		weight := worthWeights * float64(c.Weight) / total
-		if t.bySize {
-			weight /= math.Sqrt(float64(c.Devices))
-		}
 		if p := w.pricing; p != nil && t.bySupply && p.supplied[i] > 0 {
 			weight *= math.Sqrt(p.devices / p.supplied[i])
 		}

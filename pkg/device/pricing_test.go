@@ -55,7 +55,7 @@ func TestScarcity(t *testing.T) {
 }
 
 // TestWeightsOfClasses: what accepts a quarter of the cluster counts twice as
-// much, and what needs four devices half as much.
+// much.
 func TestWeightsOfClasses(t *testing.T) {
 	w, err := NewWorkload([]Class{
 		{Weight: 1, Shape: Shape{CPUMilli: 1, Devices: 1, Milli: 1000}},
@@ -73,9 +73,9 @@ func TestWeightsOfClasses(t *testing.T) {
 		expected *Expected
 		want     map[int64]int64 // by CPU, in quarters of all weight
 	}{
-		{"rare", priced.On("rare", 16000), map[int64]int64{1: 100, 2: 50, 3: 300}},
-		{"plenty", priced.On("plenty", 16000), map[int64]int64{1: 100, 2: 50, 3: 100}},
-		{"not priced", w.On("rare", 16000), map[int64]int64{1: 100, 2: 50, 3: 200}},
+		{"rare", priced.On("rare", 16000), map[int64]int64{1: 100, 2: 100, 3: 300}},
+		{"plenty", priced.On("plenty", 16000), map[int64]int64{1: 100, 2: 100, 3: 100}},
+		{"not priced", w.On("rare", 16000), map[int64]int64{1: 100, 2: 100, 3: 200}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if len(tt.expected.classes) != len(tt.want) {

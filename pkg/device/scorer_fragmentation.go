@@ -14,8 +14,8 @@ const MaxGradientScore = 1<<28 - 1
 //  2. the worth that its devices lose to packing (packingValues), 10 times,
 //  3. for a pod that accepts every model, the price of the devices that it takes
 //     of a kind that others insist on (Workload.scarcity), and
-//  4. what is left over of the node, a fiftieth of it: best-fit, for what is
-//     alike to the others.
+//  4. what is left over of the node's CPU and devices, 3/50 of it: best-fit, for
+//     what is alike to the others.
 //
 // A single share takes the device where the cost is least; any other pod is
 // placed as Assign would.

@@ -35,8 +35,8 @@ type tuning struct {
 	// it can be.
 	scarcity, maxScarcity int64
 	// bySupply is whether a class counts the more the less of the cluster it
-	// accepts, and bySize whether the less the more devices it needs.
-	bySupply, bySize bool
+	// accepts.
+	bySupply bool
 }
 
 // tuned is what the strategy uses.
@@ -44,9 +44,9 @@ func tuned() tuning {
 	return tuning{
 		packing:  10,
 		trustNum: 5, trustDen: 3,
-		leftover: worthUnit / 50,
+		leftover: worthUnit * 3 / 50,
 		scarcity: worthUnit, maxScarcity: 2 * worthUnit,
-		bySupply: true, bySize: true,
+		bySupply: true,
 	}
 }
 

@@ -35,7 +35,6 @@ func TestWorth(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := workloadOf(t, tt.class).On("", 16000)
-			// The weight of a class of several devices is reduced.
 			got := e.worth(&tt.state, tt.cpu) / e.classes[0].weight
 			if got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)

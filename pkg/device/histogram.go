@@ -1,0 +1,121 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import "fmt"
+
+const (
+	// podWeight is what one pod adds to the weight of its shape. It leaves room
+	// for the decay to work in whole numbers.
+	podWeight = 1 << 20
+	// decayEvery is after how many pods every weight loses 1/decayPart of itself.
+	// A pod's weight is halved after about 700 further pods.
+	decayEvery = 64
+	decayPart  = 16
+	// dueEvery is after how many pods the workload is worth looking at again: all
+	// remembered scores are worthless then, and pricing has its cost.
+	dueEvery = 256
+	// maxShapes bounds the shapes that are remembered, and maxTypical those that
+	// are expected. The cost of a score is proportional to what of them differs on
+	// one kind of node, which are far fewer: many differ in the models they accept.
+	maxShapes  = 512
+	maxTypical = 128
+	// typicalPercent is the part of the weight that is expected.
+	typicalPercent = 98
+)
+
+// Histogram learns the expected workload: a bounded, decaying count of what pods
+// ask for. The same shapes in the same order give the same workload. The zero
+// value is empty and ready; it is not safe for concurrent use.
+type Histogram struct {
+	shapes map[string]*countedShape
+	count  int
+}
+
+type countedShape struct {
+	key    string
+	shape  Shape
+	weight int64
+}
+
+// Add counts one pod, and reports whether it is time to look at the workload
+// again: often while little is known, and every dueEvery pods later. A pod that
+// asks for no device is not to be counted: its part is the same on every node.
+func (h *Histogram) Add(shape Shape) (due bool) {
+	shape.CPUMilli = coarse(shape.CPUMilli)
+	key := fmt.Sprintf("%d %d %d %d %d %s", shape.CPUMilli, shape.Devices, shape.Milli, shape.MemoryMiB, shape.MinMemoryMiB, shape.Models)
+	known, ok := h.shapes[key]
+	if !ok {
+		if h.shapes == nil {
+			h.shapes = map[string]*countedShape{}
+		}
+		known = &countedShape{key: key, shape: shape}
+		h.shapes[key] = known
+	}
+	known.weight += podWeight
+	h.count++
+	if len(h.shapes) > maxShapes {
+		h.dropLightest(known)
+	}
+	if h.count%decayEvery == 0 {
+		h.decay()
+	}
+	return h.count%dueEvery == 0 || h.count < dueEvery && h.count&(h.count-1) == 0
+}
+
+// coarse rounds an amount of CPU up to three significant bits. Requests that
+// differ by a little are the same shape: a histogram with a bar for each pod
+// expects nothing.
+func coarse(cpuMilli int64) int64 {
+	step := int64(1)
+	for cpuMilli/step >= 8 {
+		step *= 2
+	}
+	return (cpuMilli + step - 1) / step * step
+}
+
+// decay makes room for what comes.
+func (h *Histogram) decay() {
+	for key, s := range h.shapes {
+		s.weight -= s.weight / decayPart
+		if s.weight < podWeight/decayEvery {
+			delete(h.shapes, key)
+		}
+	}
+}
+
+// dropLightest drops the shape with the least weight, but for the one that just
+// came.
+func (h *Histogram) dropLightest(keep *countedShape) {
+	var lightest *countedShape
+	for _, s := range h.shapes {
+		if s != keep && (lightest == nil || s.weight < lightest.weight || s.weight == lightest.weight && s.key < lightest.key) {
+			lightest = s
+		}
+	}
+	delete(h.shapes, lightest.key)
+}
+
+// Workload returns the commonest shapes, as sampled (Workload.Sampled), or nil if
+// there are none.
+func (h *Histogram) Workload() *Workload {
+	classes := make([]Class, 0, len(h.shapes))
+	for _, s := range h.shapes {
+		classes = append(classes, Class{Shape: s.shape, Weight: s.weight})
+	}
+	if len(classes) == 0 {
+		return nil
+	}
+	all, err := NewWorkload(classes)
+	if err != nil {
+		return nil // shapes come from parsed requests, and weights are bounded
+	}
+	typical := all.Typical(typicalPercent)
+	if len(typical.classes) > maxTypical {
+		if typical, err = NewWorkload(typical.classes[:maxTypical]); err != nil {
+			return nil
+		}
+	}
+	return typical.Sampled(podWeight)
+}

@@ -1,0 +1,212 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestOpenbStudy prints the tables of the plugin's DESIGN.md: how the strategy
+// does on each list, what each of its parts is for, and how its constants were
+// chosen. It takes minutes to an hour, so it runs only when it is asked for:
+//
+//	BERTH_OPENB_STUDY=results,ablation,switch,constants go test ./pkg/device -run TestOpenbStudy -v -timeout 3h
+func TestOpenbStudy(t *testing.T) {
+	const variable = "BERTH_OPENB_STUDY"
+	studies := map[string]func(*testing.T){"results": studyResults, "ablation": studyAblation, "switch": studySwitch, "constants": studyConstants}
+	if os.Getenv(variable) == "" {
+		t.Skip(variable + " names no study")
+	}
+	for name := range strings.SplitSeq(os.Getenv(variable), ",") {
+		study, ok := studies[name]
+		if !ok {
+			t.Fatalf("%s names the unknown study %q", variable, name)
+		}
+		t.Run(name, study)
+	}
+}
+
+// openbLists are the lists that lie beside the repository, and what the paper's
+// simulator has published for its own policy.
+var openbLists = []struct {
+	name      string
+	published float64
+}{
+	{"default", 95.23},
+	{"gpushare40", 93.96},
+	{"gpushare80", 89.08},
+	{"gpushare100", 86.64},
+	{"gpuspec10", 94.66},
+	{"gpuspec33", 87.84},
+	{"multigpu20", 95.53},
+	{"multigpu30", 96.36},
+	{"multigpu50", 97.09},
+	{"cpu050", 95.00},
+	{"cpu100", 95.21},
+	{"cpu250", 93.20},
+}
+
+// Seeds of the paper, and others to choose constants with.
+var (
+	paperSeeds  = []int64{42, 43, 44, 45, 46, 47, 48, 49, 50, 51}
+	choiceSeeds = []int64{1042, 1043}
+)
+
+// replayAll replays with each seed. The allocation is the mean, the failures are
+// sums.
+func (tr *openb) replayAll(variant openbVariant, seeds []int64, until float64) openbResult {
+	var sum openbResult
+	for _, seed := range seeds {
+		r := tr.replay(variant, seed, until)
+		sum.allocated += r.allocated / float64(len(seeds))
+		for i := range r.failed {
+			sum.failed[i] += r.failed[i]
+			sum.failedAt100[i] += r.failedAt100[i]
+		}
+	}
+	return sum
+}
+
+// mean writes failures as a mean over so many runs: all, of them without devices,
+// of them constrained.
+func (f openbFailures) mean(runs int) string {
+	n := float64(runs)
+	return fmt.Sprintf("%.0f / %.0f / %.0f", float64(f[0])/n, float64(f[1])/n, float64(f[2])/n)
+}
+
+// studyResults compares the strategy with the published one, and knowledge with
+// learning.
+func studyResults(t *testing.T) {
+	variants := []openbVariant{
+		{strategy: FragmentationGradientPublished},
+		{strategy: FragmentationGradient},
+		{strategy: FragmentationGradient, learnt: true},
+	}
+	fmt.Println("| list | published | FGD here | known | learnt | failed at 100 %, FGD | known | learnt | failed at 130 %, FGD | known | learnt |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
+	for _, list := range openbLists {
+		tr := loadOpenb(t, "openb_pod_list_"+list.name+".csv")
+		row := fmt.Sprintf("| %s | %.2f |", list.name, list.published)
+		at100, at130 := "", ""
+		for _, variant := range variants {
+			r := tr.replayAll(variant, paperSeeds, 130)
+			row += fmt.Sprintf(" %.2f |", r.allocated)
+			at100 += " " + r.failedAt100.mean(len(paperSeeds)) + " |"
+			at130 += " " + r.failed.mean(len(paperSeeds)) + " |"
+		}
+		fmt.Println(row + at100 + at130)
+	}
+}
+
+// studyAblation leaves out one part at a time.
+func studyAblation(t *testing.T) {
+	without := func(change func(*tuning)) openbVariant {
+		constants := tuned()
+		change(&constants)
+		return openbVariant{strategy: FragmentationGradient, tuning: &constants}
+	}
+	rows := []struct {
+		name    string
+		variant openbVariant
+	}{
+		{"best-fit", openbVariant{strategy: BestFit}},
+		{"FGD as published", openbVariant{strategy: FragmentationGradientPublished}},
+		{"all", without(func(*tuning) {})},
+		{"gaps are alike (packing 0)", without(func(c *tuning) { c.packing = 0 })},
+		{"CPU is trusted for all (trust 1000)", without(func(c *tuning) { c.trustNum, c.trustDen = 1000, 1 })},
+		{"no price of scarce models (scarcity 0)", without(func(c *tuning) { c.scarcity = 0 })},
+		{"classes count alike whatever they accept", without(func(c *tuning) { c.bySupply = false })},
+		{"neither of the two", without(func(c *tuning) { c.scarcity, c.bySupply = 0, false })},
+		{"no best-fit (leftover 0)", without(func(c *tuning) { c.leftover = 0 })},
+	}
+	lists := []string{"default", "gpushare100", "gpuspec10", "gpuspec33", "multigpu20", "multigpu50", "cpu250"}
+	fmt.Println("| | " + strings.Join(lists, " | ") + " |")
+	fmt.Println("|---|" + strings.Repeat("---|", len(lists)))
+	table := make([]string, len(rows))
+	for _, list := range lists {
+		tr := loadOpenb(t, "openb_pod_list_"+list+".csv")
+		for i, row := range rows {
+			table[i] += fmt.Sprintf(" %.2f |", tr.replayAll(row.variant, paperSeeds, 100.5).allocated)
+		}
+	}
+	for i, row := range rows {
+		fmt.Println("| " + row.name + " |" + table[i])
+	}
+}
+
+// studySwitch changes the list when half of the cluster is asked for.
+func studySwitch(t *testing.T) {
+	fmt.Println("| from | to | FGD, known | known | learnt |")
+	fmt.Println("|---|---|---|---|---|")
+	for _, lists := range [][2]string{{"default", "gpuspec33"}, {"gpuspec33", "default"}, {"default", "gpushare100"}, {"default", "multigpu50"}, {"gpushare100", "multigpu50"}, {"multigpu50", "cpu250"}} {
+		from, to := loadOpenb(t, "openb_pod_list_"+lists[0]+".csv"), loadOpenb(t, "openb_pod_list_"+lists[1]+".csv")
+		row := "| " + lists[0] + " | " + lists[1] + " |"
+		for _, variant := range []openbVariant{
+			{strategy: FragmentationGradientPublished, then: to},
+			{strategy: FragmentationGradient, then: to},
+			{strategy: FragmentationGradient, learnt: true, then: to},
+		} {
+			row += fmt.Sprintf(" %.2f |", from.replayAll(variant, paperSeeds, 100.5).allocated)
+		}
+		fmt.Println(row)
+	}
+}
+
+// studyConstants chooses the constants by all lists but one, and tells how they do
+// on that one.
+func studyConstants(t *testing.T) {
+	type choice struct {
+		name   string
+		tuning tuning
+	}
+	var choices []choice
+	for _, packing := range []int64{3, 10, 30} {
+		for _, trust := range [][2]int64{{3, 2}, {5, 3}, {2, 1}} {
+			for _, leftover := range []int64{1, 3, 6} {
+				for _, scarcity := range []int64{1, 2, 4} {
+					c := tuned()
+					c.packing, c.trustNum, c.trustDen = packing, trust[0], trust[1]
+					c.leftover, c.scarcity = worthUnit*leftover/50, worthUnit*scarcity/2
+					name := fmt.Sprintf("packing %d, trust %d/%d, leftover %d/50, scarcity %d/2", packing, trust[0], trust[1], leftover, scarcity)
+					choices = append(choices, choice{name, c})
+				}
+			}
+		}
+	}
+	gains := make([][]float64, len(choices)) // by choice and list
+	for _, list := range openbLists {
+		tr := loadOpenb(t, "openb_pod_list_"+list.name+".csv")
+		for i := range choices {
+			variant := openbVariant{strategy: FragmentationGradient, tuning: &choices[i].tuning}
+			gains[i] = append(gains[i], tr.replayAll(variant, choiceSeeds, 100.5).allocated-list.published)
+		}
+	}
+	best := func(without int) (index int) {
+		bestSum := 0.0
+		for i := range choices {
+			sum := 0.0
+			for list, gain := range gains[i] {
+				if list != without {
+					sum += gain
+				}
+			}
+			if i == 0 || sum > bestSum {
+				index, bestSum = i, sum
+			}
+		}
+		return index
+	}
+	fmt.Println("| left out | what the others choose | the left-out list then | with what all choose |")
+	fmt.Println("|---|---|---|---|")
+	all := best(-1)
+	for list := range openbLists {
+		chosen := best(list)
+		fmt.Printf("| %s | %s | %.2f | %.2f |\n", openbLists[list].name, choices[chosen].name,
+			openbLists[list].published+gains[chosen][list], openbLists[list].published+gains[all][list])
+	}
+	fmt.Printf("all choose: %s\n", choices[all].name)
+}
