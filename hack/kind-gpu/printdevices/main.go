@@ -8,7 +8,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -24,8 +23,8 @@ func main() {
 	}
 	fmt.Printf("%s=%s\n", variable, value)
 	if slices.Contains(os.Args[1:], "wait") {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-		<-ctx.Done()
-		stop()
+		ends := make(chan os.Signal, 1)
+		signal.Notify(ends, syscall.SIGTERM, os.Interrupt)
+		<-ends
 	}
 }
