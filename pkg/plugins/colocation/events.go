@@ -46,13 +46,14 @@ func (pl *Colocation) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 // that maxPerNode counts is gone.
 //
 // The index is told before the answer is given: PreFilter must not see less than
-// the event that woke the pod.
+// the event that woke the pod. A deletion it believes only where that is certain:
+// the scheduler tells of some pods that live that they were deleted.
 func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	old, updated, err := util.As[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	pl.instance.index.ApplyPod(old, updated)
+	pl.instance.index.ApplyPodEvent(old, updated)
 	if updated != nil && updated.UID == pod.UID {
 		if old == nil || pl.asksOtherwise(old, updated) {
 			logger.V(5).Info("Pod was updated, and asks for something else now", "pod", klog.KObj(pod))

@@ -141,6 +141,49 @@ func TestHintFeedsTheIndex(t *testing.T) {
 	}
 }
 
+// The scheduler says "deleted" of pods that live: of one whose binding failed, and
+// of one whose nomination changed. They count again as soon as they have a node.
+func TestHintsBuryNobodyAlive(t *testing.T) {
+	pending := func(nominated string) *corev1.Pod {
+		pod := makePod("b1", "backend", "")
+		pod.Status.NominatedNodeName = nominated
+		return pod
+	}
+	assumed := makePod("b1", "backend", "b1") // a copy of the pending pod, and of its version
+	tests := []struct {
+		name    string
+		known   *corev1.Pod
+		deleted *corev1.Pod
+	}{
+		{name: "the binding failed", known: pending(""), deleted: assumed},
+		{name: "the nomination changed", known: version(pending(""), 2), deleted: pending("a1")},
+		{name: "another scheduler's binding failed, of a later version", known: pending(""), deleted: version(assumed.DeepCopy(), 3)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			profile, pl := startProfile(t, newArgs(waiting), schedtest.Options{Nodes: threeZones(), Objects: objects(makeService("shop", "backend"))})
+			logger, _ := ktesting.NewTestContext(t)
+			pod := asking(with, "backend")
+			pl.instance.podChanged(nil, tt.known)
+			pl.instance.index.Reserve(assumed, "b1")
+			pl.instance.index.Unreserve(assumed.UID)
+			if _, err := pl.isSchedulableAfterPodChange(logger, pod, tt.deleted, nil); err != nil {
+				t.Fatal(err)
+			}
+			pl.instance.index.Reserve(assumed, "b1")
+			if tt.known.ResourceVersion == assumed.ResourceVersion {
+				if _, _, status := runPreFilter(t, profile, pod); !status.IsSuccess() {
+					t.Errorf("reserved again, the peer does not count: %v", status)
+				}
+			}
+			pl.instance.podChanged(tt.known, version(makePod("b1", "backend", "b1"), 5))
+			if _, _, status := runPreFilter(t, profile, pod); !status.IsSuccess() {
+				t.Errorf("bound, the peer does not count: %v", status)
+			}
+		})
+	}
+}
+
 func TestNodeHint(t *testing.T) {
 	required := asking(with, "backend", require, zone)
 	limited := newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1}))

@@ -43,7 +43,7 @@ func TestHistories(t *testing.T) {
 	}
 	t.Logf("%+v", seen)
 	// A history in which nothing happens proves nothing.
-	if !t.Failed() && (seen.peers < 50_000 || seen.listed < 10_000 || seen.promised < 200 || seen.kept < 50 || seen.stale < 1000 || seen.reborn < 200) {
+	if !t.Failed() && (seen.peers < 50_000 || seen.listed < 10_000 || seen.promised < 200 || seen.kept < 50 || seen.stale < 1000 || seen.reborn < 200 || seen.forgotten < 500) {
 		t.Errorf("the histories show little: %+v", seen)
 	}
 }
@@ -56,6 +56,8 @@ type coverage struct {
 	kept     int // promises that were kept
 	stale    int // news that were not the latest of their name
 	reborn   int // objects that came again under the name of another
+	// forgotten counts the hints that called a pod deleted that need not be.
+	forgotten int
 }
 
 func (c *coverage) add(other coverage) {
@@ -65,6 +67,7 @@ func (c *coverage) add(other coverage) {
 	c.kept += other.kept
 	c.stale += other.stale
 	c.reborn += other.reborn
+	c.forgotten += other.forgotten
 }
 
 // change is a change of one object in the API; nil is absent.
@@ -88,6 +91,8 @@ type history struct {
 	log     []change
 	pending int
 	kept    []keptView
+	// assumed are the copies that the scheduler reserved for.
+	assumed []*corev1.Pod
 }
 
 // keptView is a View, and what it said when it was taken.
@@ -148,6 +153,7 @@ func (h *history) step() {
 		h.tellNext()
 	case n < 19:
 		h.tellAny()
+		h.tellOfTheLiving()
 	default:
 		h.tellBroken()
 	}
@@ -325,7 +331,47 @@ func (h *history) tellAny() {
 	if h.oneOf(2) {
 		at = max(0, len(h.log)-1-h.rand.IntN(10))
 	}
+	if h.oneOf(2) {
+		h.hint(h.log[at])
+		return
+	}
 	h.tell(h.log[at])
+}
+
+// tellOfTheLiving tells a hint that a pod was deleted that may well live, as the
+// scheduler does of one whose binding failed, and of one whose nomination changed.
+func (h *history) tellOfTheLiving() {
+	if len(h.assumed) > 0 {
+		h.hint(change{"pod", h.assumed[h.rand.IntN(len(h.assumed))], nil})
+		h.seen.forgotten++
+	}
+	object := h.api[modelKey("pod", h.pick(namespaces), h.name("p", podNames))]
+	if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName == "" {
+		h.hint(change{"pod", pod, nil})
+		h.seen.forgotten++
+	}
+}
+
+// hint tells of a change as the scheduler tells a queueing hint. A deletion is to
+// be believed only of a pod that is known to be bound.
+func (h *history) hint(c change) {
+	if c.kind != "pod" {
+		h.tell(c)
+		return
+	}
+	h.countKept(c)
+	old, _ := c.old.(*corev1.Pod)
+	updated, _ := c.updated.(*corev1.Pod)
+	if old != nil && (updated == nil || old.UID != updated.UID) {
+		known, _ := h.model.believe(modelKey("pod", old.Namespace, old.Name)).(*corev1.Pod)
+		if known != nil && known.UID == old.UID && known.Spec.NodeName != "" && number(old) >= number(known) {
+			h.model.tell("pod", old, true)
+		}
+	}
+	if updated != nil {
+		h.model.tell("pod", updated, false)
+	}
+	h.index.ApplyPodEvent(old, updated)
 }
 
 // tellBroken tells of two changes of a name as of one, as an informer does whose
@@ -353,9 +399,7 @@ func (h *history) settle() {
 }
 
 func (h *history) tell(c change) {
-	if pod, ok := c.updated.(*corev1.Pod); ok && pod.Spec.NodeName != "" && h.model.promised[pod.UID] != "" {
-		h.seen.kept++
-	}
+	h.countKept(c)
 	if c.old != nil && (c.updated == nil || c.old.GetUID() != c.updated.GetUID()) {
 		h.model.tell(c.kind, c.old, true)
 	}
@@ -386,6 +430,12 @@ func (h *history) tell(c change) {
 	}
 }
 
+func (h *history) countKept(c change) {
+	if pod, ok := c.updated.(*corev1.Pod); ok && pod.Spec.NodeName != "" && h.model.promised[pod.UID] != "" {
+		h.seen.kept++
+	}
+}
+
 // schedule promises a node to a pod, and may bind it.
 func (h *history) schedule() {
 	key := modelKey("pod", h.pick(namespaces), h.name("p", podNames))
@@ -403,6 +453,7 @@ func (h *history) schedule() {
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = node
 	h.index.Reserve(assumed, node)
+	h.assumed = append(h.assumed, assumed)
 	if h.oneOf(2) {
 		onNode := pod.DeepCopy()
 		onNode.Spec.NodeName = node

@@ -57,14 +57,35 @@ func (p *pod) place() string {
 	return p.promised
 }
 
-// ApplyPod takes over a change of a pod from old to updated, either nil. It may be
-// told the same change any number of times and changes in any order: what is older
+// ApplyPod takes over a change of a pod from old to updated, either nil, as an
+// informer tells of it; for a queueing hint there is ApplyPodEvent. It may be told the same change any number of times and changes in any order: what is older
 // than what it knows, it ignores. The pod needs a UID.
 func (x *Index) ApplyPod(old, updated *corev1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if old != nil && (updated == nil || old.UID != updated.UID) {
 		x.buryPod(old)
+	}
+	if updated != nil {
+		x.observePod(updated, factsOf(updated))
+	}
+}
+
+// ApplyPodEvent is ApplyPod for what the scheduler's queue tells a queueing hint.
+// There "deleted" is also said of pods that live: one whose binding failed, as it
+// was assumed, and one whose nomination changed. A UID that was buried never comes
+// back, so a deletion is believed only of a pod that is known to have its node from
+// the API server, and in a version not older than the one known: what fails to be
+// bound, or is nominated, is older than any bound version. Of other pods the
+// informer's own handler tells; until it does, at most a promise counts that
+// Unreserve did not take back.
+func (x *Index) ApplyPodEvent(old, updated *corev1.Pod) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if old != nil && (updated == nil || old.UID != updated.UID) {
+		if p := x.pod(old); p != nil && p.facts.uid == old.UID && p.facts.node != "" && versionOf(old).replaces(p.version) {
+			x.buryPod(old)
+		}
 	}
 	if updated != nil {
 		x.observePod(updated, factsOf(updated))
