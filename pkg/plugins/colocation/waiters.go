@@ -12,6 +12,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
 )
 
 // waiters knows the pending pods that a change of a Service, of its EndpointSlices
@@ -89,12 +92,15 @@ func (w *waiters) of(key waitsFor) []*corev1.Pod {
 	return pods
 }
 
-// wake sends the pods that wait for the key back to the active queue of their
-// profile. The queue remembers it for a pod that is being scheduled at this
+// wake sends the pods that wait for the key, and whose namespace is let near what it
+// names, back to the active queue of their profile. The queue remembers it for a pod that is being scheduled at this
 // moment.
-func (s *instanceState) wake(logger klog.Logger, key waitsFor) {
+func (s *instanceState) wake(logger klog.Logger, key waitsFor, allowed func(namespace string) bool) {
 	byProfile := map[string]map[string]*corev1.Pod{}
 	for _, pod := range s.waiters.of(key) {
+		if !allowed(pod.Namespace) {
+			continue
+		}
 		if byProfile[pod.Spec.SchedulerName] == nil {
 			byProfile[pod.Spec.SchedulerName] = map[string]*corev1.Pod{}
 		}
@@ -127,11 +133,14 @@ func (s *instanceState) forget(uid types.UID) {
 }
 
 // serviceChanged takes over a change of a Service, and wakes the pods that wait
-// for it if it is about what is behind the Service or whom it lets near.
+// for it if it is about what is behind the Service or whom it lets near. A pod that
+// it lets near neither before nor after is not woken: from when it is tried again,
+// its author could tell that there is such a Service.
 func (s *instanceState) serviceChanged(logger klog.Logger, old, updated *corev1.Service) {
 	s.index.ApplyService(old, updated)
 	if old != nil && updated != nil && old.UID == updated.UID && old.Spec.Type == updated.Spec.Type &&
-		maps.Equal(old.Spec.Selector, updated.Spec.Selector) && maps.Equal(old.Annotations, updated.Annotations) {
+		maps.Equal(old.Spec.Selector, updated.Spec.Selector) &&
+		old.Annotations[names.AllowColocationFromAnnotation] == updated.Annotations[names.AllowColocationFromAnnotation] {
 		return
 	}
 	at := updated
@@ -139,13 +148,19 @@ func (s *instanceState) serviceChanged(logger klog.Logger, old, updated *corev1.
 		// A Service that is gone binds nobody.
 		at = old
 	}
-	s.wake(logger, waitsFor{at.Namespace, at.Name})
+	s.wake(logger, waitsFor{at.Namespace, at.Name}, func(namespace string) bool {
+		return old != nil && peers.Allows(old, namespace) || updated != nil && peers.Allows(updated, namespace)
+	})
 }
 
 // endpointsChanged takes over a change of an EndpointSlice, and wakes the pods that
-// wait for its Service.
+// wait for its Service, if it changes who is behind it: a slice is written for many
+// other reasons. It wakes none that the Service does not let near.
 func (s *instanceState) endpointsChanged(logger klog.Logger, old, updated *discoveryv1.EndpointSlice) {
 	s.index.ApplyEndpointSlice(old, updated)
+	if old != nil && updated != nil && old.UID == updated.UID && peers.SameEndpoints(old, updated) {
+		return
+	}
 	services := map[waitsFor]struct{}{}
 	for _, slice := range []*discoveryv1.EndpointSlice{old, updated} {
 		if slice != nil && slice.Labels[discoveryv1.LabelServiceName] != "" {
@@ -153,7 +168,7 @@ func (s *instanceState) endpointsChanged(logger klog.Logger, old, updated *disco
 		}
 	}
 	for key := range services {
-		s.wake(logger, key)
+		s.wake(logger, key, func(namespace string) bool { return s.index.Allows(namespace, key.namespace, key.name) })
 	}
 }
 
@@ -162,5 +177,5 @@ func (s *instanceState) namespaceChanged(logger klog.Logger, old, updated *corev
 	if updated == nil || old != nil && maps.Equal(old.Labels, updated.Labels) {
 		return
 	}
-	s.wake(logger, waitsFor{namespace: updated.Name})
+	s.wake(logger, waitsFor{namespace: updated.Name}, func(string) bool { return true })
 }

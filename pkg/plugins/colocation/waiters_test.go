@@ -181,6 +181,62 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
+// When a pod is tried again tells its author nothing of a Service that does not let
+// it near, and a write that changes no peer wakes nobody.
+func TestWhatWakesNobody(t *testing.T) {
+	const untouched = "example.com/note"
+	backend := func(annotations ...string) *corev1.Service {
+		return annotated(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "backend", UID: "s", ResourceVersion: "1"}}, annotations...)
+	}
+	slice := func(node string, ready bool) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "slice", UID: "slice", Labels: map[string]string{discoveryv1.LabelServiceName: "backend"}},
+			Endpoints:  []discoveryv1.Endpoint{{NodeName: ptr.To(node), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(ready)}}},
+		}
+	}
+	tests := []struct {
+		name string
+		// service is what there is before, nil for none.
+		service  *corev1.Service
+		old, new *corev1.Service
+		// oldSlice and newSlice change instead, where they are set.
+		oldSlice, newSlice *discoveryv1.EndpointSlice
+		want               bool
+	}{
+		{name: "a forbidden Service is created", new: backend()},
+		{name: "deleted", service: backend(), old: backend()},
+		{name: "allows another namespace", service: backend(), old: backend(), new: version(backend(allow, "bank"), 2)},
+		{name: "gets an endpoint", service: backend(), newSlice: version(slice("a1", true), 1)},
+		{name: "there is no Service, but a slice of its name", newSlice: version(slice("a1", true), 1)},
+		{name: "an allowed one is created", new: backend(allow, "shop"), want: true},
+		{name: "is allowed", service: backend(), old: backend(), new: version(backend(allow, "shop"), 2), want: true},
+		{name: "is allowed no longer", service: backend(allow, "shop"), old: backend(allow, "shop"), new: version(backend(), 2), want: true},
+		{name: "gets another annotation", service: backend(allow, "shop"), old: backend(allow, "shop"), new: version(backend(allow, "shop", untouched, "x"), 2)},
+		{name: "gets an endpoint that is allowed", service: backend(allow, "*"), newSlice: version(slice("a1", true), 1), want: true},
+		{name: "an endpoint becomes ready", service: backend(allow, "*"), oldSlice: version(slice("a1", false), 1), newSlice: version(slice("a1", true), 2)},
+		{name: "an endpoint moves", service: backend(allow, "*"), oldSlice: version(slice("a1", true), 1), newSlice: version(slice("b1", true), 2), want: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := asking(with, "data/backend")
+			profile, pl := startProfile(t, newArgs(waiting), schedtest.Options{Nodes: threeZones(), Pods: []*corev1.Pod{pod}})
+			logger, _ := ktesting.NewTestContext(t)
+			if tt.service != nil {
+				pl.instance.index.ApplyService(nil, tt.service)
+			}
+			runPreFilter(t, profile, pod)
+			if tt.oldSlice != nil || tt.newSlice != nil {
+				pl.instance.endpointsChanged(logger, tt.oldSlice, tt.newSlice)
+			} else {
+				pl.instance.serviceChanged(logger, tt.old, tt.new)
+			}
+			if got := len(profile.Activated) > 0; got != tt.want {
+				t.Errorf("woken: want %t, got %t", tt.want, got)
+			}
+		})
+	}
+}
+
 // The author of a pod is told once of what has no effect, and again when it is
 // something else.
 func TestWarnings(t *testing.T) {

@@ -141,6 +141,15 @@ func (x *Index) relist(ns *namespace, service string, before, after []endpoint) 
 	if s == nil || s.group == nil || !s.group.listed {
 		return
 	}
+	for e, change := range changesOf(before, after) {
+		if change != 0 {
+			x.list(ns, s.group, e, change)
+		}
+	}
+}
+
+// changesOf counts by how many each endpoint is listed more often after than before.
+func changesOf(before, after []endpoint) map[endpoint]int {
 	changes := make(map[endpoint]int, len(before)+len(after))
 	for _, e := range before {
 		changes[e]--
@@ -148,11 +157,22 @@ func (x *Index) relist(ns *namespace, service string, before, after []endpoint) 
 	for _, e := range after {
 		changes[e]++
 	}
-	for e, change := range changes {
+	return changes
+}
+
+// SameEndpoints reports whether two versions of an EndpointSlice say the same to the
+// index: they belong to one Service and list the same pods and nodes. Whether an
+// endpoint is ready does not matter to it.
+func SameEndpoints(old, updated *discoveryv1.EndpointSlice) bool {
+	if old.Labels[discoveryv1.LabelServiceName] != updated.Labels[discoveryv1.LabelServiceName] {
+		return false
+	}
+	for _, change := range changesOf(newEndpoints(old), newEndpoints(updated)) {
 		if change != 0 {
-			x.list(ns, s.group, e, change)
+			return false
 		}
 	}
+	return true
 }
 
 // list counts an endpoint change times more.

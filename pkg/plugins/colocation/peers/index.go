@@ -59,16 +59,12 @@ func New() *Index {
 func (x *Index) Lookup(requesterNamespace, serviceNamespace, name string, topologyKeys ...string) (*View, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	ns := x.namespaces[serviceNamespace]
-	if ns == nil {
-		return nil, false
-	}
-	s := ns.services[name]
-	if s == nil || requesterNamespace != serviceNamespace && !s.consents(requesterNamespace) {
+	s := x.allowed(requesterNamespace, serviceNamespace, name)
+	if s == nil {
 		return nil, false
 	}
 	if s.group == nil {
-		s.group = x.watch(ns, s)
+		s.group = x.watch(x.namespaces[serviceNamespace], s)
 	}
 	x.clock++
 	return s.group.viewOf(x, topologyKeys), true

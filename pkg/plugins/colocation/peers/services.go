@@ -89,6 +89,37 @@ func (s *service) known() *version {
 	return &s.version
 }
 
+// Allows reports whether a Service lets pods of a namespace near it: those of its
+// own, and those that its annotation names.AllowColocationFromAnnotation names.
+func Allows(object *corev1.Service, namespace string) bool {
+	if namespace == object.Namespace {
+		return true
+	}
+	s := service{allowed: parseAllowed(object.Annotations[names.AllowColocationFromAnnotation])}
+	return s.consents(namespace)
+}
+
+// Allows reports whether the Service exists and lets pods of requesterNamespace near
+// it, as Lookup would, without beginning to watch it.
+func (x *Index) Allows(requesterNamespace, serviceNamespace, name string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.allowed(requesterNamespace, serviceNamespace, name) != nil
+}
+
+// allowed returns the Service if pods of requesterNamespace may be near it, or nil.
+func (x *Index) allowed(requesterNamespace, serviceNamespace, name string) *service {
+	ns := x.namespaces[serviceNamespace]
+	if ns == nil {
+		return nil
+	}
+	s := ns.services[name]
+	if s == nil || requesterNamespace != serviceNamespace && !s.consents(requesterNamespace) {
+		return nil
+	}
+	return s
+}
+
 // consents reports whether pods of another namespace may be near the peers.
 func (s *service) consents(namespace string) bool {
 	return slices.Contains(s.allowed, namespace) || slices.Contains(s.allowed, "*")
