@@ -163,19 +163,42 @@ func BenchmarkPreFilter(b *testing.B) {
 
 // One operation is one pod, from PreFilter to the chosen node, over all that the
 // framework would look at: what is offered, or a sample of one node in ten. The
-// same pod without the annotation is what a plain pod costs.
+// same pod without the annotation is what a plain pod costs; with the preference in
+// the words of stock, what InterPodAffinity costs.
 func BenchmarkCycle(b *testing.B) {
 	for _, peers := range []int{5000, 50000} {
 		c := newCluster(b, newArgs(), busyNodes(5000), manyPeers(peers, 5000, false), makeService("shop", "backend"))
-		for name, pod := range map[string]*corev1.Pod{"near": requesting(asking(with, "backend"), "100m"), "plain": requesting(asking(), "100m")} {
-			b.Run(fmt.Sprintf("nodes=5000/peers=%d/%s", peers, name), func(b *testing.B) {
+		for _, tt := range []struct {
+			name string
+			pod  *corev1.Pod
+		}{
+			{"near", requesting(asking(with, "backend"), "100m")},
+			{"plain", requesting(asking(), "100m")},
+			{"affinity", requesting(preferring("backend"), "100m")},
+		} {
+			b.Run(fmt.Sprintf("nodes=5000/peers=%d/%s", peers, tt.name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					c.cycle(b, pod)
+					c.cycle(b, tt.pod)
 				}
 			})
 		}
 	}
+}
+
+// preferring is a pod that prefers to be near the pods of an app in the words of
+// stock, by the levels that newArgs has.
+func preferring(app string) *corev1.Pod {
+	pod := asking()
+	affinity := &corev1.PodAffinity{}
+	for key, weight := range map[string]int32{corev1.LabelHostname: 100, zone: 50} {
+		affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
+			corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{
+				TopologyKey: key, LabelSelector: appSelector(app),
+			}})
+	}
+	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: affinity}
+	return pod
 }
 
 // cycle is place as the framework does it: with a sample where nothing is offered,
