@@ -60,6 +60,7 @@ func Plugins() []Plugin {
 			Name:         colocation.Name,
 			New:          colocation.New,
 			ValidateArgs: typed(validation.ValidateColocationArgs),
+			checkProfile: checkColocation,
 			prototype:    (*colocation.Colocation)(nil),
 		},
 	}

@@ -97,10 +97,14 @@ func (l *limit) reason() string {
 // That happens if another pod was nominated for the node in between, or if a
 // plugin decides differently when it is asked a second time. It never makes a pod
 // schedulable itself.
+//
+// Its answer then ends PostFilter: preemption behind it would evict pods for one
+// that may fit on a node that nobody has looked at.
 func (pl *Colocation) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if s := optionalCycleState(state); s != nil && s.offered {
 		pl.counters.searches[searchMistaken].Inc()
 		pl.retryUnoffered(ctx, pod)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

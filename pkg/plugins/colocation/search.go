@@ -4,7 +4,9 @@
 package colocation
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"sync"
 
@@ -28,6 +30,9 @@ const (
 	// maxVisited is of how many nodes with a peer of one Service the search takes
 	// note. Where there are more, a sample of all nodes has some of them.
 	maxVisited = 256
+	// maxRated bounds how many levels of nodes the search rates in each part: ten
+	// Services with two levels each in 5,000 nodes.
+	maxRated = 100_000
 )
 
 // search returns the nodes nearest to the pod's peers if the pod fits on one of
@@ -58,6 +63,10 @@ func (pl *Colocation) search(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil
 	case pl.instance.warnings.doubted(pod.UID):
 		return nil
+	case slices.ContainsFunc(pl.handle.Extenders(), func(e fwk.Extender) bool { return e.IsFilter() && e.IsInterested(pod) }):
+		// A trial does not ask it (a request over the network for each node), and it
+		// could refuse all that is offered.
+		return nil
 	}
 	pl.offset++
 	t := pl.newTrial(ctx, state, pod, s)
@@ -65,10 +74,23 @@ func (pl *Colocation) search(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil
 	}
 	result := searchBeside
-	offer := t.offer(ctx, pl.beside(s))
-	if offer == nil {
+	if t.allowed != nil && len(t.allowed) <= searchFrom {
+		return nil // all that are left are looked at
+	}
+	rated := s.heaviest(len(nodes))
+	beside := pl.beside(rated)
+	offer := t.offer(ctx, beside)
+	if offer == nil && len(beside) == maxTried {
+		// The best are full; there may be more with a peer.
+		tried := sets.New[string]()
+		for _, c := range beside {
+			tried.Insert(c.node.Node().Name)
+		}
+		offer = t.offer(ctx, pl.best(rated, nodes, func(node string) bool { return !tried.Has(node) && rated.besidePeer(node) }))
+	}
+	if offer == nil && !s.requiresNode() {
 		result = searchNear
-		offer = t.offer(ctx, pl.near(s, nodes))
+		offer = t.offer(ctx, pl.best(rated, nodes, func(node string) bool { return !rated.besidePeer(node) }))
 	}
 	if offer == nil {
 		pl.counters.searches[searchNone].Inc()
@@ -85,24 +107,23 @@ func (s *cycleState) requiresNode() bool {
 }
 
 // beside returns the nodes that have a peer of a term to which the node itself is
-// a level, the nearest first. Equally near ones begin at another one each time.
+// a level, the nearest first. Equally near ones begin at another one each time, and
+// where a Service has peers on more nodes than are visited, so does the visit.
 func (pl *Colocation) beside(s *cycleState) []candidate {
 	var names []string
+	seen := sets.New[string]()
 	for i := range s.terms {
 		t := &s.terms[i]
 		if !t.hasNodeLevel() {
 			continue
 		}
-		first, visited := len(names), 0
 		names = slices.Grow(names, min(maxVisited, t.view.NodeCount()))
-		t.view.Nodes(func(name string, _ int) bool {
-			// The few nodes that are there already are looked for in the part that
-			// earlier terms have left.
-			if visited++; !slices.Contains(names[:first], name) {
+		for name := range pl.visited(t) {
+			if !seen.Has(name) {
+				seen.Insert(name)
 				names = append(names, name)
 			}
-			return visited < maxVisited
-		})
+		}
 	}
 	lister := pl.handle.SnapshotSharedLister().NodeInfos()
 	best := newRanking(s.highestScore())
@@ -118,6 +139,82 @@ func (pl *Colocation) beside(s *cycleState) []candidate {
 	return best.sorted()
 }
 
+// visited yields at most maxVisited of the nodes with a peer of the term. Of more,
+// it is another run of them in each search: those that it always began with could
+// be full.
+func (pl *Colocation) visited(t *term) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		count := t.view.NodeCount()
+		first := 0
+		if count > maxVisited {
+			first = pl.offset * maxVisited % count
+		}
+		at := 0
+		t.view.Nodes(func(name string, _ int) bool {
+			// The run may go over the end, and go on at the beginning.
+			turn := (at - first + count) % count
+			at++
+			return turn >= maxVisited || yield(name)
+		})
+	}
+}
+
+// hasNodeLevel reports whether the node itself is a level of the term.
+func (t *term) hasNodeLevel() bool {
+	return t.required.key == corev1.LabelHostname ||
+		slices.ContainsFunc(t.prefer, func(l levelView) bool { return l.key == corev1.LabelHostname })
+}
+
+// best returns those of the nodes that score best, the best first, and none that
+// scores nothing or that is not wanted.
+func (pl *Colocation) best(s *cycleState, nodes []fwk.NodeInfo, wanted func(node string) bool) []candidate {
+	best := newRanking(s.highestScore())
+	for i := range nodes {
+		node := nodes[(pl.offset*maxOffered+i)%len(nodes)]
+		score := s.rawScore(node.Node().Labels)
+		if score == 0 || !best.takes(score) || !wanted(node.Node().Name) {
+			continue
+		}
+		if best.add(candidate{node, score}) {
+			break
+		}
+	}
+	return best.sorted()
+}
+
+// heaviest returns the state with no more terms than the search can rate so many
+// nodes for: those that require a peer on the node, and then those of most weight.
+// How many Services a pod names is up to its author, and the scheduler places one
+// pod at a time. Filter and Score go by all terms.
+func (s *cycleState) heaviest(nodes int) *cycleState {
+	levels := 0
+	for i := range s.terms {
+		levels += len(s.terms[i].prefer)
+	}
+	if nodes*levels <= maxRated {
+		return s
+	}
+	some := *s
+	some.terms = slices.Clone(s.terms)
+	slices.SortStableFunc(some.terms, func(a, b term) int {
+		if onNode := a.required.key == corev1.LabelHostname; onNode != (b.required.key == corev1.LabelHostname) {
+			if onNode {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.weight, a.weight)
+	})
+	levels = 0
+	for i := range some.terms {
+		if levels += len(some.terms[i].prefer); i > 0 && nodes*levels > maxRated {
+			some.terms = some.terms[:i]
+			break
+		}
+	}
+	return &some
+}
+
 // besidePeer reports whether the node has a peer of a term to which the node itself
 // is a level.
 func (s *cycleState) besidePeer(node string) bool {
@@ -127,31 +224,6 @@ func (s *cycleState) besidePeer(node string) bool {
 		}
 	}
 	return false
-}
-
-// hasNodeLevel reports whether the node itself is a level of the term.
-func (t *term) hasNodeLevel() bool {
-	return t.required.key == corev1.LabelHostname ||
-		slices.ContainsFunc(t.prefer, func(l levelView) bool { return l.key == corev1.LabelHostname })
-}
-
-// near returns the nodes that score best among those that beside does not return,
-// the best first, and none that scores nothing. Where the best nodes with peers
-// have no room, the others with peers are left out too: as a rule they have none
-// either, and there may be more of them than are tried.
-func (pl *Colocation) near(s *cycleState, nodes []fwk.NodeInfo) []candidate {
-	best := newRanking(s.highestScore())
-	for i := range nodes {
-		node := nodes[(pl.offset*maxOffered+i)%len(nodes)]
-		score := s.rawScore(node.Node().Labels)
-		if score == 0 || !best.takes(score) || s.besidePeer(node.Node().Name) {
-			continue
-		}
-		if best.add(candidate{node, score}) {
-			break
-		}
-	}
-	return best.sorted()
 }
 
 // highestScore returns a raw score that no node exceeds.

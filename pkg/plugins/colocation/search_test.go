@@ -364,8 +364,8 @@ func TestMistakenSearch(t *testing.T) {
 	if diff := cmp.Diff([]string{"node-7"}, offered); diff != "" {
 		t.Fatalf("offered (-want,+got):\n%s", diff)
 	}
-	if _, status := c.plugin.PostFilter(t.Context(), state, pod, framework.NewDefaultNodeToStatus()); status.Code() != fwk.Unschedulable {
-		t.Errorf("PostFilter: %v", status)
+	if _, status := c.plugin.PostFilter(t.Context(), state, pod, framework.NewDefaultNodeToStatus()); status.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Errorf("PostFilter lets preemption run: %v", status)
 	}
 	if diff := cmp.Diff([]string{"shop/pending"}, c.activated); diff != "" {
 		t.Errorf("activated (-want,+got):\n%s", diff)
@@ -384,6 +384,108 @@ func TestMistakenSearch(t *testing.T) {
 	c.plugin.PostFilter(t.Context(), state, asking(), framework.NewDefaultNodeToStatus())
 	if len(c.activated) > 0 {
 		t.Errorf("activated %v", c.activated)
+	}
+}
+
+// Where the best nodes with a peer are full, more of them than are tried at first,
+// the others with a peer come next, and the zone only then.
+func TestSearchBehindFullNodes(t *testing.T) {
+	for _, full := range []int{63, 64, 100, 120} {
+		t.Run(fmt.Sprintf("full=%d", full), func(t *testing.T) {
+			var pods []*corev1.Pod
+			for i := range 400 {
+				node := fmt.Sprintf("node-%d", i)
+				pods = append(pods, requesting(makePod("a-"+node, "backend", node), "100m"))
+				if i < full {
+					pods = append(pods, requesting(makePod("b-"+node, "backend", node), "7900m"))
+				}
+			}
+			c := newCluster(t, newArgs(), manyNodes(1000), pods, makeService("shop", "backend"))
+			view, _ := c.plugin.instance.index.Lookup("shop", "shop", "backend")
+			for range 5 {
+				if node := c.place(t, requesting(asking(with, "backend"), "500m")); view.OnNode(node) == 0 {
+					t.Errorf("placed on %s, without a peer, where %d nodes with a peer have room", node, 400-full)
+				}
+			}
+		})
+	}
+}
+
+// Every node with a peer has its turn, however many there are.
+func TestEveryNodeIsVisited(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 700 {
+		node := fmt.Sprintf("node-%d", i)
+		pods = append(pods, makePod("backend-"+node, "backend", node))
+	}
+	c := newCluster(t, newArgs(), manyNodes(1000), pods, makeService("shop", "backend"))
+	view, _ := c.plugin.instance.index.Lookup("shop", "shop", "backend")
+	seen := map[string]bool{}
+	for range 3 {
+		visited := 0
+		for node := range c.plugin.visited(&term{view: view}) {
+			seen[node] = true
+			visited++
+		}
+		if visited != maxVisited {
+			t.Errorf("%d nodes were visited, want %d", visited, maxVisited)
+		}
+		c.plugin.offset++
+	}
+	if len(seen) != 700 {
+		t.Errorf("three searches visited %d of 700 nodes", len(seen))
+	}
+}
+
+// extended is a handle with an extender.
+type extended struct {
+	framework.Framework
+	extender fwk.Extender
+}
+
+func (e extended) Extenders() []fwk.Extender { return []fwk.Extender{e.extender} }
+
+// filterExtender filters the pods of one namespace.
+type filterExtender struct {
+	fwk.Extender
+	namespace string
+}
+
+func (e filterExtender) IsFilter() bool                    { return true }
+func (e filterExtender) IsInterested(pod *corev1.Pod) bool { return pod.Namespace == e.namespace }
+
+// A trial does not ask an extender, so nothing is sure to fit where one filters.
+func TestNoSearchWhereAnExtenderFilters(t *testing.T) {
+	c := newCluster(t, newArgs(), manyNodes(200), []*corev1.Pod{makePod("backend-1", "backend", "node-7")}, makeService("shop", "backend"))
+	for namespace, want := range map[string][]string{"shop": nil, "elsewhere": {"node-7"}} {
+		c.plugin.handle = extended{Framework: c.Framework, extender: filterExtender{namespace: namespace}}
+		_, got := c.offered(t, asking(with, "backend"))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with an extender of %s (-want,+got):\n%s", namespace, diff)
+		}
+	}
+}
+
+// What the search rates is bounded, and what is required comes first.
+func TestHeaviest(t *testing.T) {
+	levels := make([]levelView, 8)
+	s := &cycleState{}
+	for weight := range int64(32) {
+		s.terms = append(s.terms, term{weight: weight, prefer: levels})
+	}
+	s.terms[3].required.key = hostname
+	if got := s.heaviest(300); got != s {
+		t.Error("a search that is cheap leaves terms out")
+	}
+	var weights []int64
+	for _, term := range s.heaviest(5000).terms {
+		weights = append(weights, term.weight)
+	}
+	if diff := cmp.Diff([]int64{3, 31}, weights); diff != "" {
+		t.Errorf("terms (-want,+got):\n%s", diff)
+	}
+	if got := len(s.heaviest(1_000_000).terms); got != 1 {
+		t.Errorf("%d terms, want 1", got)
 	}
 }
 
