@@ -4,8 +4,8 @@
 // Package colocation measures with Kubernetes' own scheduler_perf what it costs to
 // place a pod near a Service: Colocation with the shipped profile beside the same
 // preference as inter-pod affinity on stock kube-scheduler, on 5,000 nodes, with
-// few and with many pods that exist already, and how many of the pods land where
-// they want. "make test-perf" runs it; scheduler_perf needs an etcd in PATH, and
+// few and with many pods of that Service, and how many of the pods land where they
+// want. "make test-perf" runs it; scheduler_perf needs an etcd in PATH, and
 // -benchtime=1x.
 package colocation
 
@@ -127,7 +127,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestPlacement(t *testing.T) {
-	o := &observer{nodes: map[types.UID]string{"1": "node-0", "2": "node-100", "3": "node-10", "4": "node-7"}}
+	o := &observer{nodes: map[types.UID]string{"1": "node-0", "2": "node-104", "3": "node-10", "4": "node-7"}}
 	got, err := o.placement()
 	if want := (placement{pods: 4, node: 2, zone: 3}); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
