@@ -24,9 +24,10 @@ import (
 const (
 	berth = "Berth"
 	stock = "Stock"
-	// duration is how long a scheduler looked for a node, in milliseconds a pod.
-	duration = "scheduler_scheduling_algorithm_duration_seconds"
 )
+
+// workloads are the names of those in performance-config.yaml.
+var workloads = []string{"5000Pods200", "5000Pods", "50000Pods"}
 
 func TestMain(m *testing.M) { contest.Main(m) }
 
@@ -34,54 +35,51 @@ func TestMain(m *testing.M) { contest.Main(m) }
 func BenchmarkPerfScheduling(b *testing.B) {
 	seen := &observers{}
 	runs := contest.Run(b, "performance-config.yaml", "colocation", seen.registry("Colocation"))
-	var placements []placement
-	for _, o := range seen.all {
-		p, err := o.placement()
-		if err != nil {
-			b.Fatal(err)
-		}
-		placements = append(placements, p)
+	measured, err := seen.measured()
+	if err != nil {
+		b.Fatal(err)
 	}
-	text, err := report(runs, placements)
+	text, err := report(runs, measured)
 	if err != nil {
 		b.Fatal(err)
 	}
 	fmt.Print(text)
 }
 
-// report prints what each run measured, placements being those of the runs in
-// their order, and the median of the ratios.
-func report(runs [][]contest.Result, placements []placement) (string, error) {
+// report prints what each run measured, measured being what was seen of the runs in
+// their order, and the median of the ratios of the algorithm's time.
+func report(runs [][]contest.Result, measured []measurement) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n%4s %-6s %-12s %12s %8s %14s %14s\n", "run", "", "existing", "algorithm ms", "pods/s", "on peer's node", "in peer's zone")
-	next := 0
 	ratios, growth := map[string][]float64{}, map[string][]float64{}
 	for i, run := range runs {
+		if len(measured) < len(run) {
+			return "", fmt.Errorf("run %d: %d observers for %d workloads", i, len(measured), len(run))
+		}
+		// took has the algorithm's time by contender and workload.
+		took := map[[2]string]float64{}
 		for k := range run {
-			if next == len(placements) {
-				return "", fmt.Errorf("%d observers for more runs than that", len(placements))
-			}
-			p := placements[next]
-			next++
-			r := &run[k]
-			part := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(p.pods, 1))) }
+			r, m := &run[k], &measured[k]
+			took[[2]string{r.Contender, r.Workload}] = m.algorithm
+			part := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(m.pods, 1))) }
 			fmt.Fprintf(&out, "%4d %-6s %-12s %12.3f %8.0f %14s %14s\n", i, r.Contender, r.Workload,
-				r.Metrics[duration], r.Metrics[contest.Throughput], part(p.node), part(p.zone))
-			if r.Contender != berth {
-				continue
-			}
-			if theirs := contest.Find(run, stock, r.Workload); theirs != nil && r.Metrics[duration] > 0 {
-				ratios[r.Workload] = append(ratios[r.Workload], theirs.Metrics[duration]/r.Metrics[duration])
+				m.algorithm, r.Metrics[contest.Throughput], part(m.node), part(m.zone))
+		}
+		measured = measured[len(run):]
+		for _, workload := range workloads {
+			ours, theirs := took[[2]string{berth, workload}], took[[2]string{stock, workload}]
+			if ours > 0 && theirs > 0 {
+				ratios[workload] = append(ratios[workload], theirs/ours)
 			}
 		}
 		for _, contender := range []string{berth, stock} {
-			few, many := contest.Find(run, contender, "5000Pods"), contest.Find(run, contender, "50000Pods")
-			if few != nil && many != nil && few.Metrics[duration] > 0 {
-				growth[contender] = append(growth[contender], many.Metrics[duration]/few.Metrics[duration])
+			few, many := took[[2]string{contender, "5000Pods"}], took[[2]string{contender, "50000Pods"}]
+			if few > 0 && many > 0 {
+				growth[contender] = append(growth[contender], many/few)
 			}
 		}
 	}
-	for _, workload := range []string{"5000Pods200", "5000Pods", "50000Pods"} {
+	for _, workload := range workloads {
 		if values := ratios[workload]; len(values) > 0 {
 			fmt.Fprintf(&out, "algorithm time, stock/Berth, %s: %s\n", workload, spread(values))
 		}
@@ -101,15 +99,16 @@ func spread(values []float64) string {
 }
 
 func TestReport(t *testing.T) {
-	result := func(contender, workload string, ms float64) contest.Result {
-		return contest.Result{Contender: contender, Workload: workload, Metrics: map[string]float64{duration: ms, contest.Throughput: 100}}
+	result := func(contender, workload string) contest.Result {
+		return contest.Result{Contender: contender, Workload: workload, Metrics: map[string]float64{contest.Throughput: 100}}
 	}
-	runs := [][]contest.Result{
-		{result(berth, "5000Pods", 1), result(berth, "50000Pods", 1.5), result(stock, "5000Pods", 5), result(stock, "50000Pods", 30)},
-		{result(berth, "5000Pods", 1), result(berth, "50000Pods", 1), result(stock, "5000Pods", 8), result(stock, "50000Pods", 30)},
+	run := []contest.Result{result(berth, "5000Pods"), result(berth, "50000Pods"), result(stock, "5000Pods"), result(stock, "50000Pods")}
+	runs := [][]contest.Result{run, run}
+	var measured []measurement
+	for _, ms := range []float64{1, 1.5, 5, 30, 1, 1, 8, 30} {
+		measured = append(measured, measurement{placement{pods: 200, node: 50, zone: 100}, ms})
 	}
-	placements := slices.Repeat([]placement{{pods: 200, node: 50, zone: 100}}, 8)
-	got, err := report(runs, placements)
+	got, err := report(runs, measured)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +120,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("want %q in\n%s", want, got)
 		}
 	}
-	if _, err := report(runs, placements[:7]); err == nil {
+	if _, err := report(runs, measured[:7]); err == nil {
 		t.Error("a run without an observer was reported")
 	}
 }
@@ -135,5 +134,17 @@ func TestPlacement(t *testing.T) {
 	o.nodes["5"] = "gone"
 	if _, err := o.placement(); err == nil {
 		t.Error("a node of another name was counted")
+	}
+}
+
+// What one run measured is the difference between the start of its scheduler and
+// that of the next.
+func TestMean(t *testing.T) {
+	first, second := durations{count: 10, seconds: 1}, durations{count: 30, seconds: 2}
+	if got := second.mean(first); got != 50 {
+		t.Errorf("got a mean of %g ms, want 50", got)
+	}
+	if got := first.mean(first); got != 0 {
+		t.Errorf("got a mean of %g ms of nothing, want 0", got)
 	}
 }
