@@ -48,6 +48,9 @@ PERF_TOPIC ?= gpu
 PERF_SIZE ?= small
 PERF_PAIRS ?= 1
 
+# How many values each parser gets from fuzz.
+FUZZ_VALUES ?= 1000000
+
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
@@ -121,6 +124,16 @@ test-perf: ## Compare with stock in scheduler_perf (PERF_TOPIC=gpu|colocation, P
 	$(GO_BUILD) -o $(BIN)/etcd ./hack/etcd
 	PATH=$(CURDIR)/$(BIN):$$PATH ARTIFACTS=$(CURDIR)/out/perf $(GO) test -timeout 3h -run '^$$' -bench . -benchtime 1x ./test/perf/$(PERF_TOPIC) \
 	  -args -pairs $(PERF_PAIRS) -perf-scheduling-label-filter $(PERF_SIZE) -data-items-dir $(CURDIR)/out/perf
+
+.PHONY: fuzz
+fuzz: ## Fuzz the parsers of what pods and nodes say about devices (FUZZ_VALUES=1000000).
+	for target in ParseRecords ParseAssignment ParsePod ParseNode Models; do \
+	  $(GO) test -timeout 0 -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime $(FUZZ_VALUES)x -parallel 1 ./pkg/device || exit 1; \
+	done
+
+.PHONY: kind-gpu
+kind-gpu: ## Run shares of devices on a kind cluster, with real kubelets (KIND_NODE_IMAGE, ENGINE, KEEP=1).
+	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-gpu.sh
 
 ##@ Check and change
 
