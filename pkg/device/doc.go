@@ -43,15 +43,59 @@
 //
 // # Strategies
 //
-// Six strategies score nodes and choose devices within one, each in a file of its
-// own (scorer_*.go) as pure functions. FragmentationGradient needs a Workload, the
-// pods that are expected, as it looks to nodes of one kind (Workload.On). What
-// fragmentation is, case by case, is said at Expected.Fragmentation.
+// Seven strategies score nodes and choose devices within one, each in a file of its
+// own (scorer_*.go) as pure functions. Two of them need a Workload, the pods that
+// are expected, as it looks to nodes of one kind (Workload.On): given, or learnt by
+// a Histogram.
 //
-// Fragmentation is computed in integers up to its last step, the division by the
-// weight of the workload: a difference of two states is exact, and a placement that
-// changes nothing scores exactly 50. Floats enter with the sigmoid (Expected.points)
-// and with DotProduct.
+// FragmentationGradientPublished is the policy of the fragmentation paper (FGD,
+// ATC'23), as the yardstick. What fragmentation is, case by case, is said at
+// Expected.Fragmentation.
+//
+// # FragmentationGradient
+//
+// The paper asks how much idle compute becomes useless to the next pod. This
+// strategy asks what a node is worth to all that will come, and takes the placement
+// that costs least. With the classes m of the expected workload, c the node's free
+// CPU and g its devices' free compute, a node is worth
+//
+//	  sum over m of  p(m) * sqrt(all devices / devices that m accepts)
+//	                 * min(U(m), 5/3 * c/cpu(m) * d(m))         if one such pod fits
+//	+ 10 * sum over devices of  v(g)
+//
+// where p(m) is the part of m among the pods with devices, d(m) the compute that
+// such a pod takes and U(m) what is free on devices with room for it. A placement
+// costs what the node is worth less after it,
+//
+//	+ s(model) for each device that is taken, if the pod accepts every model
+//	+ 3/100 * (CPU left / largest CPU + devices left / devices of the node)
+//
+// all in devices. So there are five reasons to prefer a node:
+//
+//   - Use, the first sum. It is the paper's gradient but for two things. Devices
+//     count only as far as the node's CPU can serve pods of the class, with 5/3 for
+//     others that need less of it; with the paper, a node with the CPU for one more
+//     pod is as good as one with the CPU for eight.
+//   - What is rare: a class that accepts a hundredth of the devices counts ten
+//     times as much there.
+//   - Packing, v(g): the shadow price of a gap (packingValues). It knows that shares
+//     of 470 go in pairs, and that beside one of 810 nothing fits that comes often.
+//   - Scarcity, s(model): what pods that insist on the model ask of it, in relation
+//     to what there is (Workload.Priced), so that others leave it to them.
+//   - Best-fit, for what is alike in all of this: it keeps whole nodes free for what
+//     is not expected, and does not care how large the node is.
+//
+// Gaps come from the sizes that are expected, and scarcity from who accepts what:
+// no model, no size and no shape of a cluster is known beforehand. What the parts
+// are good for, and how the constants were chosen, is measured in DESIGN.md of the
+// plugin.
+//
+// # Exactness
+//
+// Scores are computed in integers, so a difference of two states is exact, and the
+// same on every architecture. Floats are used where a workload is compiled, once in
+// a few hundred pods (Priced, On), for the sigmoid of the published policy
+// (Expected.points), and by DotProduct.
 //
 // # Errors
 //
@@ -63,6 +107,7 @@
 //
 // # Cost
 //
-// Check, Score and Assign allocate nothing. The benchmarks in this package say
-// what they take.
+// Check, Score and Assign allocate nothing. Scores of a workload cost time in
+// proportion to the classes that differ on one kind of node, and to the devices.
+// The benchmarks in this package say what they take.
 package device

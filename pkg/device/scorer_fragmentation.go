@@ -14,8 +14,8 @@ const MaxGradientScore = 1<<28 - 1
 //  2. the worth that its devices lose to packing (packingValues), 10 times,
 //  3. for a pod that accepts every model, the price of the devices that it takes
 //     of a kind that others insist on (Workload.scarcity), and
-//  4. what is left over of the node's CPU and devices, 3/50 of it: best-fit, for
-//     what is alike to the others.
+//  4. what is left over of the node's CPU and devices, 3/100 of each: best-fit,
+//     for what is alike to the others.
 //
 // A single share takes the device where the cost is least; any other pod is
 // placed as Assign would.
@@ -98,13 +98,19 @@ func anyAlike(s *State, devices Set, d int) bool {
 	return false
 }
 
-// leftoverCost is the part of best-fit: its formula, without the cut to points.
+// leftoverCost is the part of best-fit. What is left of the devices counts as a
+// part of the node's own, so that a small node that nobody uses is no better than a
+// large one: best-fit by the largest node would fill the models that come in small
+// nodes first, whoever may insist on them later. What is left of the CPU is in
+// relation to the largest node, because much CPU beside few devices is of use to
+// those that need it.
 func leftoverCost(site Site, demand Demand) int64 {
 	leftover := tuned().leftover
 	if site.Expected != nil {
 		leftover = site.Expected.tuning.leftover
 	}
-	cpuScale, gpuScale := site.Scale.orOne()
+	cpuScale, _ := site.Scale.orOne()
+	gpuScale := max(1, int64(site.State.devices)*MilliPerDevice)
 	cpuLeft := min(max(0, site.CPUMilli-demand.CPUMilli), cpuScale)
 	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.atPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
 	return leftover*cpuLeft/(2*cpuScale) + leftover*gpuLeft/(2*gpuScale)

@@ -101,6 +101,20 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 	}
 }
 
+// TestFragmentationGradientAndTheSizeOfNodes: of nodes that nobody uses, a small
+// one is no better than a large one, or the models that come in small nodes would
+// be gone when somebody insists on one.
+func TestFragmentationGradientAndTheSizeOfNodes(t *testing.T) {
+	policy := &Policy{Strategy: FragmentationGradient}
+	score := func(s State) int64 {
+		return policy.Score(Site{State: &s, CPUMilli: 50000, Scale: testScale}, Demand{CPUMilli: 1000, Request: &Request{}})
+	}
+	small, large, used := score(stateOf(1000)), score(stateOf(1000, 1000, 1000, 1000)), score(stateOf(1000, 1000, 1000, 500))
+	if small != large || used <= large {
+		t.Errorf("the small node scores %d, the large one %d, and partly used %d", small, large, used)
+	}
+}
+
 // TestFragmentationGradientIsWhatAssignCosts: the score is that of the devices
 // that Assign gives, whatever the pod, so that a node is not praised for one
 // placement and used for another.

@@ -38,9 +38,10 @@
 // all that the API server has (leaderWait): a standby's may be a minute behind.
 //
 // Score asks package device for the score of each node and remembers it with the
-// view, by what it depends on beside the node. FragmentationGradient needs to
+// view, by what it depends on beside the node. The fragmentation gradients need to
 // know what to expect: the arguments say it, or a learner watches what pods ask
-// for.
+// for. What of it is scarce depends on the cluster's devices, which are counted
+// now and then (scaleOf).
 //
 // # What it needs of the framework
 //

@@ -170,7 +170,7 @@ func BenchmarkNormalizeScore(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for i := range scores {
-				scores[i].Score = int64(i * 7919 % deviceFree)
+				scores[i].Score = int64(i * 1_000_003 * 7919 % deviceFree)
 			}
 			rank(scores)
 		}

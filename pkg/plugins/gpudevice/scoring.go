@@ -169,6 +169,9 @@ func (b *bestScores) add(score int64) {
 // points returns 100 for the best score, one less for each that is better, and 0
 // for all that is not among them.
 func (b *bestScores) points(score int64) int64 {
+	if score < b.scores[b.count-1] {
+		return 0
+	}
 	at, found := b.find(score)
 	if !found {
 		return 0

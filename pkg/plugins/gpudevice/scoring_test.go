@@ -159,7 +159,15 @@ func TestRank(t *testing.T) {
 
 // A remembered score must not outlive what it depends on.
 func TestScoresAreNotRememberedTooLong(t *testing.T) {
-	args := gpuArgs(withStrategy(config.GPUDeviceBestFit))
+	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceBestFit, config.GPUDeviceFragmentationGradient, config.GPUDeviceFragmentationGradientPublished} {
+		t.Run(string(strategy), func(t *testing.T) {
+			testScoresAreNotRememberedTooLong(t, gpuArgs(withStrategy(strategy)))
+		})
+	}
+}
+
+func testScoresAreNotRememberedTooLong(t *testing.T, args *config.GPUDeviceArgs) {
+	t.Helper()
 	profile, pl := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 4)}})
 	info := nodeInfo(t, profile, "n")
 	score := func(pod *corev1.Pod) int64 {
@@ -173,7 +181,10 @@ func TestScoresAreNotRememberedTooLong(t *testing.T) {
 			t.Fatal(status)
 		}
 		v := pl.view(info, false)
-		site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: device.Scale{CPUMilli: 64000, GPUMilli: 4000}}
+		site := device.Site{
+			State: &v.state, CPUMilli: v.cpuFree, Scale: device.Scale{CPUMilli: 64000, GPUMilli: 4000},
+			Expected: pl.workload.current.Load().on(v.node),
+		}
 		if want := pl.policy.Score(site, demandOf(t, pl, pod)); got != want {
 			t.Errorf("%s: want %d, got %d", pod.Name, want, got)
 		}

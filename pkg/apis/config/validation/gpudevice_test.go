@@ -40,6 +40,10 @@ func TestValidateGPUDeviceArgs(t *testing.T) {
 		{name: "a seed for Random", change: func(a *config.GPUDeviceArgs) {
 			a.ScoringStrategy = config.GPUDeviceScoringStrategy{Type: config.GPUDeviceRandom, Seed: -3}
 		}},
+		{name: "the published strategy, with a workload", change: func(a *config.GPUDeviceArgs) {
+			a.ScoringStrategy.Type = config.GPUDeviceFragmentationGradientPublished
+			a.ExpectedWorkload = []config.GPUDeviceWorkloadClass{{Weight: 1, GPUMilli: 500}}
+		}},
 		{name: "every kind of class", change: func(a *config.GPUDeviceArgs) {
 			a.ExpectedWorkload = []config.GPUDeviceWorkloadClass{
 				{Weight: 1},
