@@ -90,15 +90,15 @@ func studyResults(t *testing.T) {
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, list := range openbLists {
 		tr := loadOpenb(t, "openb_pod_list_"+list.name+".csv")
-		row := fmt.Sprintf("| %s | %.2f |", list.name, list.published)
-		at100, at130 := "", ""
+		var row, at100, at130 strings.Builder
+		fmt.Fprintf(&row, "| %s | %.2f |", list.name, list.published)
 		for _, variant := range variants {
 			r := tr.replayAll(variant, paperSeeds, 130)
-			row += fmt.Sprintf(" %.2f |", r.allocated)
-			at100 += " " + r.failedAt100.mean(len(paperSeeds)) + " |"
-			at130 += " " + r.failed.mean(len(paperSeeds)) + " |"
+			fmt.Fprintf(&row, " %.2f |", r.allocated)
+			fmt.Fprintf(&at100, " %s |", r.failedAt100.mean(len(paperSeeds)))
+			fmt.Fprintf(&at130, " %s |", r.failed.mean(len(paperSeeds)))
 		}
-		fmt.Println(row + at100 + at130)
+		fmt.Println(row.String() + at100.String() + at130.String())
 	}
 }
 
@@ -144,15 +144,16 @@ func studySwitch(t *testing.T) {
 	fmt.Println("|---|---|---|---|---|")
 	for _, lists := range [][2]string{{"default", "gpuspec33"}, {"gpuspec33", "default"}, {"default", "gpushare100"}, {"default", "multigpu50"}, {"gpushare100", "multigpu50"}, {"multigpu50", "cpu250"}} {
 		from, to := loadOpenb(t, "openb_pod_list_"+lists[0]+".csv"), loadOpenb(t, "openb_pod_list_"+lists[1]+".csv")
-		row := "| " + lists[0] + " | " + lists[1] + " |"
+		var row strings.Builder
+		fmt.Fprintf(&row, "| %s | %s |", lists[0], lists[1])
 		for _, variant := range []openbVariant{
 			{strategy: FragmentationGradientPublished, then: to},
 			{strategy: FragmentationGradient, then: to},
 			{strategy: FragmentationGradient, learnt: true, then: to},
 		} {
-			row += fmt.Sprintf(" %.2f |", from.replayAll(variant, paperSeeds, 100.5).allocated)
+			fmt.Fprintf(&row, " %.2f |", from.replayAll(variant, paperSeeds, 100.5).allocated)
 		}
-		fmt.Println(row)
+		fmt.Println(row.String())
 	}
 }
 

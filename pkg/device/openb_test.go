@@ -150,9 +150,9 @@ func (tr *openb) arrivals(seed int64) []*openbPod {
 	r := rand.New(rand.NewSource(seed))
 	r.Int() // the paper's simulator prints one
 	var sum int64
-	order := make([]*openbPod, len(tr.pods))
-	for i := range order {
-		order[i] = &tr.pods[i]
+	var order []*openbPod
+	for i := range tr.pods {
+		order = append(order, &tr.pods[i])
 		sum += tr.pods[i].milli
 	}
 	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })

@@ -80,6 +80,7 @@ func TestScoresStayInRange(t *testing.T) {
 				limit = MaxGradientScore
 			case FragmentationGradientPublished:
 				limit = MaxPackedScore
+			default:
 			}
 			if got < 0 || got > limit {
 				t.Fatalf("seed %d: %v scores %d", seed, strategy, got)

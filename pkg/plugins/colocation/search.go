@@ -50,55 +50,69 @@ const (
 // What it costs does not depend on the number of pods, and grows with the number
 // of nodes only where no node with a peer has room.
 func (pl *Colocation) search(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, s *cycleState, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
-	switch {
-	case len(s.terms) == 0, len(nodes) <= searchFrom:
-		return nil
-	case !pl.policy.peersFirst && !s.requiresNode():
-		return nil
-	case pod.Status.NominatedNodeName != "":
-		// That node is tried before what is offered.
-		return nil
-	case state.IsPodGroupSchedulingCycle():
-		// The framework looks at a part of the nodes that it does not tell of.
-		return nil
-	case pl.instance.warnings.doubted(pod.UID):
-		return nil
-	case slices.ContainsFunc(pl.handle.Extenders(), func(e fwk.Extender) bool { return e.IsFilter() && e.IsInterested(pod) }):
-		// A trial does not ask it (a request over the network for each node), and it
-		// could refuse all that is offered.
+	if !pl.mayOffer(state, pod, s, nodes) {
 		return nil
 	}
 	pl.offset++
 	t := pl.newTrial(ctx, state, pod, s)
-	if t == nil {
+	if t == nil || t.allowed != nil && len(t.allowed) <= searchFrom {
+		return nil // in the second case all that are left are looked at
+	}
+	offer, result := pl.find(ctx, t, s, nodes)
+	pl.counters.searches[result].Inc()
+	if offer == nil {
 		return nil
 	}
-	result := searchBeside
-	if t.allowed != nil && len(t.allowed) <= searchFrom {
-		return nil // all that are left are looked at
+	klog.FromContext(ctx).V(4).Info("Found nodes near the pod's peers", "result", result.String(), "nodes", len(offer))
+	return &fwk.PreFilterResult{NodeNames: offer}
+}
+
+// mayOffer reports whether the pod may be offered some nodes instead of all.
+func (pl *Colocation) mayOffer(state fwk.CycleState, pod *corev1.Pod, s *cycleState, nodes []fwk.NodeInfo) bool {
+	switch {
+	case len(s.terms) == 0, len(nodes) <= searchFrom:
+		return false
+	case !pl.policy.peersFirst && !s.requiresNode():
+		return false
+	case pod.Status.NominatedNodeName != "":
+		// That node is tried before what is offered.
+		return false
+	case state.IsPodGroupSchedulingCycle():
+		// The framework looks at a part of the nodes that it does not tell of.
+		return false
+	case pl.instance.warnings.doubted(pod.UID):
+		return false
 	}
+	// A trial does not ask an extender (a request over the network for each node),
+	// and one that filters could refuse all that is offered.
+	return !slices.ContainsFunc(pl.handle.Extenders(), func(e fwk.Extender) bool { return e.IsFilter() && e.IsInterested(pod) })
+}
+
+// find returns the nodes to offer, nil if none of those that are tried fits, and
+// which kind of nodes they are.
+func (pl *Colocation) find(ctx context.Context, t *trial, s *cycleState, nodes []fwk.NodeInfo) (sets.Set[string], searchResult) {
 	rated := s.heaviest(len(nodes))
 	beside := pl.beside(rated)
-	offer := t.offer(ctx, beside)
-	if offer == nil && len(beside) == maxTried {
+	if offer := t.offer(ctx, beside); offer != nil {
+		return offer, searchBeside
+	}
+	if len(beside) == maxTried {
 		// The best are full; there may be more with a peer.
 		tried := sets.New[string]()
 		for _, c := range beside {
 			tried.Insert(c.node.Node().Name)
 		}
-		offer = t.offer(ctx, pl.best(rated, nodes, func(node string) bool { return !tried.Has(node) && rated.besidePeer(node) }))
+		more := pl.best(rated, nodes, func(node string) bool { return !tried.Has(node) && rated.besidePeer(node) })
+		if offer := t.offer(ctx, more); offer != nil {
+			return offer, searchBeside
+		}
 	}
-	if offer == nil && !s.requiresNode() {
-		result = searchNear
-		offer = t.offer(ctx, pl.best(rated, nodes, func(node string) bool { return !rated.besidePeer(node) }))
+	if !s.requiresNode() {
+		if offer := t.offer(ctx, pl.best(rated, nodes, func(node string) bool { return !rated.besidePeer(node) })); offer != nil {
+			return offer, searchNear
+		}
 	}
-	if offer == nil {
-		pl.counters.searches[searchNone].Inc()
-		return nil
-	}
-	pl.counters.searches[result].Inc()
-	klog.FromContext(ctx).V(4).Info("Found nodes near the pod's peers", "result", result.String(), "nodes", len(offer))
-	return &fwk.PreFilterResult{NodeNames: offer}
+	return nil, searchNone
 }
 
 // requiresNode reports whether a term requires a peer on the node itself.
