@@ -70,20 +70,6 @@ func replayOpenb(tb testing.TB, tr *trace.Trace, profile string, load float64, s
 	return sum / events
 }
 
-// TestBestFitControl is one seed of the experiment with the policy that hardly
-// depends on how ties are broken. The paper's mean over ten seeds is 92.86 with a
-// standard deviation of 0.14.
-func TestBestFitControl(t *testing.T) {
-	if testing.Short() {
-		t.Skip("places 8,000 pods on 1,200 nodes")
-	}
-	got := replayOpenb(t, readOpenb(t, "default"), "config/simulator/bestfit.yaml", 1.01, 42)
-	t.Logf("allocated %.2f %%", got)
-	if math.Abs(got-92.86) > 0.5 {
-		t.Errorf("allocated at 100 %% arrived load: %.2f %%, want 92.86 +- 0.5", got)
-	}
-}
-
 // BenchmarkOpenb is one seed of the paper's experiment, inflation included, with
 // Berth's own profile.
 func BenchmarkOpenb(b *testing.B) {
