@@ -59,16 +59,17 @@
 // that costs least. With the classes m of the expected workload, c the node's free
 // CPU and g its devices' free compute, a node is worth
 //
-//	  sum over m of  p(m) * sqrt(all devices / devices that m accepts)
-//	                 * min(U(m), 5/3 * c/cpu(m) * d(m))         if one such pod fits
-//	+ 10 * sum over devices of  v(g)
+//	worth = sum over m of: p(m) * sqrt(all devices / devices that m accepts) *
+//	                       min(U(m), 5/3 * c/cpu(m) * d(m)) if one such pod fits
+//	      + 10 * sum over devices of: v(g)
 //
 // where p(m) is the part of m among the pods with devices, d(m) the compute that
 // such a pod takes and U(m) what is free on devices with room for it. A placement
-// costs what the node is worth less after it,
+// has the cost
 //
-//	+ s(model) for each device that is taken, if the pod accepts every model
-//	+ 3/100 * (CPU left / largest CPU + devices left / devices of the node)
+//	cost = worth before - worth after
+//	     + s(model) for each device that is taken, if the pod accepts every model
+//	     + 3/100 * (CPU left / largest CPU + devices left / devices of the node)
 //
 // all in devices. So there are five reasons to prefer a node:
 //

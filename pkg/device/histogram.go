@@ -15,7 +15,7 @@ const (
 	decayPart  = 16
 	// dueEvery is after how many pods the workload is worth looking at again: all
 	// remembered scores are worthless then, and pricing has its cost.
-	dueEvery = 256
+	dueEvery = 128
 	// maxShapes bounds the shapes that are remembered, and maxTypical those that
 	// are expected. The cost of a score is proportional to what of them differs on
 	// one kind of node, which are far fewer: many differ in the models they accept.

@@ -3,6 +3,8 @@
 
 package device
 
+import "math"
+
 // worthUnit is one device in the unit of what FragmentationGradient computes
 // with. It resolves best-fit's share of a score to about 0.1 CPU.
 const worthUnit = 1 << 18
@@ -73,16 +75,25 @@ func (c *worthClass) useful(s *State) (devices int, milli int64) {
 	return devices, milli
 }
 
+// servedBy returns how much compute the CPU of a node can serve, in thousandths.
+func (c *worthClass) servedBy(cpuMilli int64) int64 {
+	switch {
+	case cpuMilli < c.cpu:
+		return 0
+	case c.per == 0:
+		return math.MaxInt64
+	default:
+		return min(cpuMilli, maxWorthCPU) * c.served / c.per
+	}
+}
+
 // worth returns what a node is worth to the class, in thousandths: what is free
-// on the devices with room for it, and no more than the CPU can serve.
-func (c *worthClass) worth(devices int, milli, cpuMilli int64) int64 {
-	if devices < c.devices || cpuMilli < c.cpu {
+// on the devices with room for it, and no more than its CPU can serve.
+func (c *worthClass) worth(devices int, milli, served int64) int64 {
+	if devices < c.devices {
 		return 0
 	}
-	if c.per == 0 {
-		return milli
-	}
-	return min(milli, min(cpuMilli, maxWorthCPU)*c.served/c.per)
+	return min(milli, served)
 }
 
 // worth returns what a node is worth to the classes, in weighted thousandths.
@@ -94,7 +105,7 @@ func (e *Expected) worth(s *State, cpuMilli int64) int64 {
 			continue
 		}
 		devices, milli := c.useful(s)
-		sum += c.weight * c.worth(devices, milli, cpuMilli)
+		sum += c.weight * c.worth(devices, milli, c.servedBy(cpuMilli))
 	}
 	return sum
 }
@@ -114,10 +125,11 @@ func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore,
 			continue
 		}
 		devices, milli := c.useful(s)
-		before := c.worth(devices, milli, cpuBefore)
+		before := c.worth(devices, milli, c.servedBy(cpuBefore))
 		if before == 0 {
 			continue
 		}
+		served := c.servedBy(cpuAfter)
 		for rest := candidates; rest != 0; rest &= rest - 1 {
 			d := rest.Lowest()
 			devicesAfter, milliAfter := devices, milli
@@ -129,7 +141,7 @@ func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore,
 					milliAfter -= s.free[d].Milli
 				}
 			}
-			out[d] += c.weight * (before - c.worth(devicesAfter, milliAfter, cpuAfter))
+			out[d] += c.weight * (before - c.worth(devicesAfter, milliAfter, served))
 		}
 	}
 	for rest := candidates; rest != 0; rest &= rest - 1 {
