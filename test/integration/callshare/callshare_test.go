@@ -23,9 +23,15 @@ var boutiqueManifest = filepath.Join(framework.Root(), "..", "shared", "data", "
 // sampleManifest is the shop that the demo brings along.
 var sampleManifest = filepath.Join(framework.Root(), "hack", "demo", "sample", "shop.yaml")
 
-// luck is by how much two contenders who prefer the same may differ: both draw
-// among nodes of equal score, and what is drawn first decides about later pods.
-const luck = 0.05
+const (
+	// luck is by how much two contenders who prefer the same may differ in a few
+	// orders: both draw among nodes of equal score, and what is drawn first decides
+	// about later pods. Single runs of one contender were 0.2 apart.
+	luck = 0.25
+	// worth is how much more Berth keeps near than stock without a preference, at
+	// least: it was 0.28 and more in every case.
+	worth = 0.15
+)
 
 func TestCallShare(t *testing.T) {
 	c := start(t)
@@ -120,6 +126,9 @@ func check(t *testing.T, measured results, best float64) {
 	}
 	if got, want := measured.mean(berth, nodePrefer), measured.mean(stockAffinity, nodePrefer); got < want-luck {
 		t.Errorf("%s of Berth: %.3f of the calls stay near, of stock with affinity %.3f", nodePrefer.title, got, want)
+	}
+	if got, want := measured.mean(berth, nodePrefer), measured.mean(stock, nodePrefer); got < want+worth {
+		t.Errorf("%s of Berth: %.3f of the calls stay near, of stock that is told nothing %.3f", nodePrefer.title, got, want)
 	}
 	for name := range measured {
 		for _, s := range measured[name] {
