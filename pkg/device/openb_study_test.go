@@ -12,12 +12,12 @@ import (
 
 // TestOpenbStudy prints the tables of the plugin's DESIGN.md: how the strategy
 // does on each list, what each of its parts is for, and how its constants were
-// chosen. It takes minutes to an hour, so it runs only when it is asked for:
+// chosen. It takes half an hour, so it runs only when it is asked for:
 //
-//	BERTH_OPENB_STUDY=results,ablation,switch,constants go test ./pkg/device -run TestOpenbStudy -v -timeout 3h
+//	BERTH_OPENB_STUDY=results,ablation,switch,leftover,constants go test ./pkg/device -run TestOpenbStudy -v -timeout 3h
 func TestOpenbStudy(t *testing.T) {
 	const variable = "BERTH_OPENB_STUDY"
-	studies := map[string]func(*testing.T){"results": studyResults, "ablation": studyAblation, "switch": studySwitch, "constants": studyConstants}
+	studies := map[string]func(*testing.T){"results": studyResults, "ablation": studyAblation, "switch": studySwitch, "leftover": studyLeftover, "constants": studyConstants}
 	if os.Getenv(variable) == "" {
 		t.Skip(variable + " names no study")
 	}
@@ -157,8 +157,37 @@ func studySwitch(t *testing.T) {
 	}
 }
 
-// studyConstants chooses the constants by all lists but one, and tells how they do
-// on that one.
+// studyLeftover varies the constant that matters where the pods change.
+func studyLeftover(t *testing.T) {
+	names := [][2]string{{"default"}, {"gpushare100"}, {"gpuspec33"}, {"cpu250"}, {"default", "multigpu50"}, {"default", "gpuspec33"}}
+	leftovers := []int64{0, 1, 2, 3, 6}
+	table := make([]string, len(leftovers))
+	header := "| leftover |"
+	for _, name := range names {
+		tr := loadOpenb(t, "openb_pod_list_"+name[0]+".csv")
+		var then *openb
+		header += " " + name[0]
+		if name[1] != "" {
+			then = loadOpenb(t, "openb_pod_list_"+name[1]+".csv")
+			header += " to " + name[1]
+		}
+		header += " |"
+		for i, leftover := range leftovers {
+			c := tuned()
+			c.leftover = worthUnit * leftover / 50
+			r := tr.replayAll(openbVariant{strategy: FragmentationGradient, tuning: &c, then: then}, choiceSeeds, 100.5)
+			table[i] += fmt.Sprintf(" %.2f |", r.allocated)
+		}
+	}
+	fmt.Println(header)
+	fmt.Println("|---|" + strings.Repeat("---|", len(names)))
+	for i, leftover := range leftovers {
+		fmt.Printf("| %d/50 |%s\n", leftover, table[i])
+	}
+}
+
+// studyConstants chooses the other constants by all lists but one, and tells how
+// they do on that one.
 func studyConstants(t *testing.T) {
 	type choice struct {
 		name   string
@@ -167,14 +196,10 @@ func studyConstants(t *testing.T) {
 	var choices []choice
 	for _, packing := range []int64{3, 10, 30} {
 		for _, trust := range [][2]int64{{3, 2}, {5, 3}, {2, 1}} {
-			for _, leftover := range []int64{1, 3, 6} {
-				for _, scarcity := range []int64{1, 2, 4} {
-					c := tuned()
-					c.packing, c.trustNum, c.trustDen = packing, trust[0], trust[1]
-					c.leftover, c.scarcity = worthUnit*leftover/50, worthUnit*scarcity/2
-					name := fmt.Sprintf("packing %d, trust %d/%d, leftover %d/50, scarcity %d/2", packing, trust[0], trust[1], leftover, scarcity)
-					choices = append(choices, choice{name, c})
-				}
+			for _, scarcity := range []int64{1, 2, 4} {
+				c := tuned()
+				c.packing, c.trustNum, c.trustDen, c.scarcity = packing, trust[0], trust[1], worthUnit*scarcity/2
+				choices = append(choices, choice{fmt.Sprintf("packing %d, trust %d/%d, scarcity %d/2", packing, trust[0], trust[1], scarcity), c})
 			}
 		}
 	}
