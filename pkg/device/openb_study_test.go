@@ -162,16 +162,16 @@ func studyLeftover(t *testing.T) {
 	names := [][2]string{{"default"}, {"gpushare100"}, {"gpuspec33"}, {"cpu250"}, {"default", "multigpu50"}, {"default", "gpuspec33"}}
 	leftovers := []int64{0, 1, 2, 3, 6}
 	table := make([]string, len(leftovers))
-	header := "| leftover |"
+	headers := []string{"leftover"}
 	for _, name := range names {
 		tr := loadOpenb(t, "openb_pod_list_"+name[0]+".csv")
 		var then *openb
-		header += " " + name[0]
+		header := name[0]
 		if name[1] != "" {
 			then = loadOpenb(t, "openb_pod_list_"+name[1]+".csv")
 			header += " to " + name[1]
 		}
-		header += " |"
+		headers = append(headers, header)
 		for i, leftover := range leftovers {
 			c := tuned()
 			c.leftover = worthUnit * leftover / 50
@@ -179,7 +179,7 @@ func studyLeftover(t *testing.T) {
 			table[i] += fmt.Sprintf(" %.2f |", r.allocated)
 		}
 	}
-	fmt.Println(header)
+	fmt.Println("| " + strings.Join(headers, " | ") + " |")
 	fmt.Println("|---|" + strings.Repeat("---|", len(names)))
 	for i, leftover := range leftovers {
 		fmt.Printf("| %d/50 |%s\n", leftover, table[i])
