@@ -13,62 +13,40 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 )
 
 // ledgerIndex is the name under which the ledger of a scheduler instance hangs on
 // the instance's pod informer.
 const ledgerIndex = Name + "/ledger"
 
-// ledgerProbe is an object that no informer delivers. The function of ledgerIndex
-// writes the ledger into it.
-type ledgerProbe struct{ ledger *ledger }
-
-// ledgerOf returns the ledger of the handle's informer factory, and makes one if
-// it is the first to ask.
-//
-// A process may hold several scheduler instances (a simulator does), and nothing
-// but the informer factory tells to which a profile belongs. The ledger is
-// therefore kept where the factory is, as an index of its pod informer that
-// indexes nothing, and goes with it. A map of factories in this package would
-// keep every ledger for ever.
+// ledgerOf returns the ledger that the profiles of the handle's scheduler instance
+// share, and makes one if it is the first to ask.
 func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	pods := core.Pods().Informer()
-	if index, ok := pods.GetIndexer().GetIndexers()[ledgerIndex]; ok {
-		probe := &ledgerProbe{}
-		if _, err := index(probe); err != nil || probe.ledger == nil {
-			return nil, fmt.Errorf("index %q of pods holds no ledger (%w)", ledgerIndex, err)
+	return instance.Shared(pods, ledgerIndex, func() (*ledger, error) {
+		l := &ledger{
+			clock:  clock.RealClock{},
+			client: handle.ClientSet(),
+			pods:   pods,
+			nodes:  core.Nodes().Lister(),
+			byNode: map[string]map[types.UID]*holder{},
+			marks:  map[string]*nodeMarks{},
 		}
-		return probe.ledger, nil
-	}
-	l := &ledger{
-		clock:  clock.RealClock{},
-		client: handle.ClientSet(),
-		pods:   pods,
-		nodes:  core.Nodes().Lister(),
-		byNode: map[string]map[types.UID]*holder{},
-		marks:  map[string]*nodeMarks{},
-	}
-	err := pods.AddIndexers(cache.Indexers{ledgerIndex: func(obj any) ([]string, error) {
-		if probe, ok := obj.(*ledgerProbe); ok {
-			probe.ledger = l
+		logger := klog.FromContext(ctx)
+		options := cache.HandlerOptions{Logger: &logger}
+		registration, err := pods.AddEventHandlerWithOptions(l.podHandler(logger), options)
+		if err != nil {
+			return nil, fmt.Errorf("watching pods: %w", err)
 		}
-		return nil, nil
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("adding index %q of pods: %w", ledgerIndex, err)
-	}
-	logger := klog.FromContext(ctx)
-	options := cache.HandlerOptions{Logger: &logger}
-	registration, err := pods.AddEventHandlerWithOptions(l.podHandler(logger), options)
-	if err != nil {
-		return nil, fmt.Errorf("watching pods: %w", err)
-	}
-	l.synced = registration.HasSyncedChecker()
-	if _, err := core.Nodes().Informer().AddEventHandlerWithOptions(l.nodeHandler(), options); err != nil {
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	return l, nil
+		l.synced = registration.HasSyncedChecker()
+		if _, err := core.Nodes().Informer().AddEventHandlerWithOptions(l.nodeHandler(), options); err != nil {
+			return nil, fmt.Errorf("watching nodes: %w", err)
+		}
+		return l, nil
+	})
 }
 
 // join adds a profile's plugin to those that share the ledger.
