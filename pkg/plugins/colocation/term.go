@@ -37,12 +37,16 @@ type lookup struct {
 	// terms are the Services that have a peer.
 	terms []term
 	// waiting are the Services that have none and might, as namespace/name: those
-	// of which the pod is not the first itself. unknown are those that do not exist
-	// or do not let the pod near them, and nobody but the index can tell which.
+	// of which the pod is not the first itself. unknown are those of the annotations
+	// that do not exist or do not let the pod near them, and nobody but the index can
+	// tell which.
 	waiting, unknown []string
 	// emptyLevels and emptyRequirements are the fields that name a topology key
 	// that no node has.
 	emptyLevels, emptyRequirements []string
+	// idle are the Services and levels of rules that hold nobody: the administrator's
+	// concern, where those of the annotations are the concern of the pod's author.
+	idle []string
 }
 
 // lookUp finds where the peers of the request are.
@@ -51,8 +55,12 @@ func lookUp(index *peers.Index, pod *corev1.Pod, r *request) lookup {
 	for i := range r.wishes {
 		w := &r.wishes[i]
 		for _, key := range w.prefer {
-			if !index.HasTopologyKey(key) {
+			switch {
+			case index.HasTopologyKey(key):
+			case w.source == byAnnotations:
 				l.emptyLevels = append(l.emptyLevels, fmt.Sprintf("%q of %s", key, w.source.prefer()))
+			default:
+				l.idle = append(l.idle, fmt.Sprintf("no node has the label %q of %s", key, w.source.prefer()))
 			}
 		}
 		keys := w.prefer
@@ -74,7 +82,11 @@ func (l *lookup) add(index *peers.Index, pod *corev1.Pod, w *wish, s serviceRef,
 	service := namespace + "/" + s.name
 	view, ok := index.Lookup(pod.Namespace, namespace, s.name, keys...)
 	if !ok {
-		l.unknown = append(l.unknown, service)
+		if w.source == byAnnotations {
+			l.unknown = append(l.unknown, service)
+		} else {
+			l.idle = append(l.idle, fmt.Sprintf("no Service %s of %s rules[%d].services lets pods of namespace %s near it", service, Name, w.source.rule, pod.Namespace))
+		}
 		l.waiting = append(l.waiting, service)
 		return
 	}

@@ -5,6 +5,7 @@ package colocation
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -278,6 +279,35 @@ func TestWarnings(t *testing.T) {
 	pl.instance.podChanged(asking(), nil)
 	if n := len(pl.instance.warnings.told); n > 0 {
 		t.Errorf("%d pods are remembered", n)
+	}
+}
+
+// What a rule names and nobody is behind is no business of the pods that the rule
+// selects: they get no event, and the log has it once.
+func TestRulesWarnNoPod(t *testing.T) {
+	args := newArgs(withRules(config.ColocationRule{
+		Services: near("shop/missing"), Weight: 1, Prefer: []string{"example.com/rack"},
+	}))
+	profile, pl := startProfile(t, args, schedtest.Options{Nodes: threeZones(), Pods: []*corev1.Pod{asking()}})
+	for range 2 {
+		if _, _, status := runPreFilter(t, profile, asking()); !status.IsSuccess() && !status.IsSkip() {
+			t.Fatalf("the pod is refused: %v", status)
+		}
+	}
+	select {
+	case event := <-profile.Events:
+		t.Errorf("the author of the pod is told: %s", event)
+	default:
+	}
+	want := map[string]struct{}{
+		"no Service shop/missing of Colocation rules[0].services lets pods of namespace shop near it": {},
+		`no node has the label "example.com/rack" of Colocation rules[0].prefer`:                     {},
+	}
+	if got := pl.instance.warnings.idle; !maps.Equal(got, want) {
+		t.Errorf("said of rules: %v, want %v", got, want)
+	}
+	if pl.instance.warnings.tellIdle("no node has the label \"example.com/rack\" of Colocation rules[0].prefer") {
+		t.Error("the same is news again")
 	}
 }
 

@@ -31,7 +31,13 @@ type warnings struct {
 	told map[types.UID]string
 	// unoffered are the pods for which the search was mistaken.
 	unoffered map[types.UID]struct{}
+	// idle is what of the rules was said to have no effect.
+	idle map[string]struct{}
 }
+
+// maxIdle bounds the memory of what was said of rules: a Service without a namespace
+// is another one in each.
+const maxIdle = 1024
 
 // tell takes note of what a pod is told, and reports whether it is news.
 func (w *warnings) tell(uid types.UID, note string) bool {
@@ -48,6 +54,21 @@ func (w *warnings) tell(uid types.UID, note string) bool {
 		return false
 	}
 	w.told[uid] = note
+	return true
+}
+
+// tellIdle takes note of what of the rules has no effect, and reports whether it is
+// news. It forgets all of it when there is too much, and says it once more then.
+func (w *warnings) tellIdle(note string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, told := w.idle[note]; told {
+		return false
+	}
+	if w.idle == nil || len(w.idle) >= maxIdle {
+		w.idle = map[string]struct{}{}
+	}
+	w.idle[note] = struct{}{}
 	return true
 }
 
@@ -77,9 +98,16 @@ func (w *warnings) remove(uid types.UID) {
 	delete(w.unoffered, uid)
 }
 
-// warn tells the author of the pod what of the request has no effect. One event
-// says all of it: events that differ in their text alone are taken for one.
+// warn tells the author of the pod what of its annotations has no effect, and the
+// log, once, what of the rules has none: a rule may select every pod of the cluster,
+// and their authors cannot change it. One event says all of it: events that differ
+// in their text alone are taken for one.
 func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) {
+	for _, note := range found.idle {
+		if pl.instance.warnings.tellIdle(note) {
+			klog.FromContext(ctx).Info("A rule has no effect on the pods that it selects", "rule", note, "pod", klog.KObj(pod))
+		}
+	}
 	var parts []string
 	if len(found.unknown) > 0 {
 		parts = append(parts, fmt.Sprintf("Service %s attracts nobody: no Service of that name lets pods of namespace %s near it (check the name and, of another namespace's Service, its annotation %s)",
