@@ -200,9 +200,10 @@ func TestSameBytes(t *testing.T) {
 	if want["stdout"] != want["report.json"] {
 		t.Error("what is printed is not what is written")
 	}
-	for range 2 {
-		if diff := cmp.Diff(want, output("7")); diff != "" {
-			t.Fatalf("several runs at a time give something else (-one,+seven):\n%.2000s", diff)
+	// 20 runs: 7 at a time, and all at a time with three goroutines each.
+	for _, parallel := range []string{"7", "7", "60"} {
+		if diff := cmp.Diff(want, output(parallel)); diff != "" {
+			t.Fatalf("several runs at a time give something else (-one,+%s):\n%.2000s", parallel, diff)
 		}
 	}
 }

@@ -159,6 +159,14 @@ func (e *experiment) total() int {
 	return e.perRun * len(e.contenders) * len(e.options.seeds)
 }
 
+// goroutines returns how many runs there are to be at a time, and how many
+// goroutines each of them has: several runs side by side are better than one that
+// is divided, and cores are left for the latter only where runs are few.
+func (e *experiment) goroutines() (runs, perRun int) {
+	runs = max(1, min(e.options.parallel, len(e.contenders)*len(e.options.seeds)))
+	return runs, e.options.parallel / runs
+}
+
 // run does all runs, some at a time, and fills the report. The first error ends
 // the others.
 func (e *experiment) run(ctx context.Context, progress *progress) error {
@@ -171,12 +179,14 @@ func (e *experiment) run(ctx context.Context, progress *progress) error {
 		results[i] = make([]report.Run, len(e.options.seeds))
 	}
 	notes := make([][]string, len(e.contenders)*len(e.options.seeds))
+	relaxGC()
+	atOnce, parallelism := e.goroutines()
 	var workers sync.WaitGroup
-	for range e.options.parallel {
+	for range atOnce {
 		workers.Go(func() {
 			for j := range jobs {
 				c := &e.contenders[j.contender]
-				run, warnings, err := e.runOnce(ctx, c, e.options.seeds[j.seed], progress)
+				run, warnings, err := e.runOnce(ctx, c, e.options.seeds[j.seed], parallelism, progress)
 				if err != nil {
 					cancel(fmt.Errorf("%s: %w", c.file.Path, err))
 					continue
@@ -237,10 +247,10 @@ func (e *experiment) profile(c *prepared, runs []report.Run) report.Profile {
 }
 
 // runOnce is one simulation. The warnings are those that plugins recorded.
-func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, progress *progress) (run report.Run, warnings []string, err error) {
+func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, parallelism int, progress *progress) (run report.Run, warnings []string, err error) {
 	sim, err := engine.New(ctx, engine.Options{
 		Config: c.effective, SchedulerName: c.schedulerName, Seed: uint64(seed), //nolint:gosec // seeds are not negative
-		Preemption: e.options.preemption,
+		Parallelism: parallelism, Preemption: e.options.preemption,
 	}, e.input.cluster)
 	if err != nil {
 		return run, nil, err

@@ -105,7 +105,7 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
 	flags.Float64Var(&o.targetLoad, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, reached by repeating or leaving out pods at random; 0 takes the list as it is")
 	flags.StringVar(&o.expectedWorkload, "expected-workload", workloadProfile, "what GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods of the trace or of the whole cluster, as in the paper; or \"both\", beside each other")
 	flags.BoolVar(&o.preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
-	flags.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "runs at a time; the results do not depend on it")
+	flags.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time or, if there are fewer runs, goroutines that share the work of each; the results do not depend on it")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json, or csv, a row for each run")
 	return cmd
