@@ -3,6 +3,11 @@
 
 package report
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Keys of the metrics that a round has. They are stable.
 const (
 	// Throughput is pods bound a second, from the first creation to the last binding.
@@ -53,25 +58,33 @@ type Metric struct {
 	Better int
 	// Digits is how many decimals are shown.
 	Digits int
+	// Quality is about where the pods are, and not about how they got there.
+	Quality bool
 }
+
+// isPercentage reports whether the metric is between 0 and 100.
+func (m Metric) isPercentage() bool { return strings.HasSuffix(m.Title, "%") }
+
+// text writes a value of the metric with its decimals.
+func (m Metric) text(value float64) string { return strconv.FormatFloat(value, 'f', m.Digits, 64) }
 
 // Metrics returns all metrics in the order in which they are shown.
 func Metrics() []Metric {
 	return []Metric{
-		{Throughput, "pods/s", +1, 0},
-		{LatencyP50, "latency p50, ms", -1, 1},
-		{LatencyP90, "latency p90, ms", -1, 1},
-		{LatencyP99, "latency p99, ms", -1, 1},
-		{WritesPerPod, "API writes/pod", -1, 2},
-		{CPUMillisPerPod, "CPU ms/pod", -1, 2},
-		{MemoryMiB, "memory, MiB", -1, 0},
-		{Unplaced, "pods unplaced", -1, 0},
-		{GPUAllocated, "GPU allocated, %", +1, 1},
-		{GPUHeld, "GPU held, %", 0, 1},
-		{GPUFragmented, "GPU fragmented, %", -1, 1},
-		{CallsWithinNode, "calls within node, %", +1, 1},
-		{CallsWithinZone, "calls within zone, %", +1, 1},
-		{CPUImbalance, "CPU imbalance, points", -1, 1},
-		{LabelViolations, "label violations", -1, 0},
+		{Throughput, "pods/s", +1, 0, false},
+		{LatencyP50, "latency p50, ms", -1, 1, false},
+		{LatencyP90, "latency p90, ms", -1, 1, false},
+		{LatencyP99, "latency p99, ms", -1, 1, false},
+		{WritesPerPod, "API writes/pod", -1, 2, false},
+		{CPUMillisPerPod, "CPU ms/pod", -1, 2, false},
+		{MemoryMiB, "memory, MiB", -1, 0, false},
+		{Unplaced, "pods unplaced", -1, 0, true},
+		{GPUAllocated, "GPU allocated, %", +1, 1, true},
+		{GPUHeld, "GPU held, %", 0, 1, true},
+		{GPUFragmented, "GPU fragmented, %", -1, 1, true},
+		{CallsWithinNode, "calls within node, %", +1, 1, true},
+		{CallsWithinZone, "calls within zone, %", +1, 1, true},
+		{CPUImbalance, "CPU imbalance, points", -1, 1, true},
+		{LabelViolations, "label violations", -1, 0, true},
 	}
 }

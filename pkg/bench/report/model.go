@@ -74,18 +74,28 @@ type Scheduler struct {
 	// are empty for built-in defaults and on a given cluster.
 	Profile       string `json:"profile,omitempty"`
 	ProfileSHA256 string `json:"profileSHA256,omitempty"`
+	// Control names the contender that shows how fast the same could be done at all:
+	// for random-scheduler, a loop that only posts Bindings. Where it is named, no
+	// ratio of this scheduler and another is told unless this one's throughput reaches
+	// ControlShare of the control's: below that, it is itself what the ratio would
+	// measure.
+	Control string `json:"control,omitempty"`
 	// Notes are sentences that a reader must know, such as that this scheduler knows no
 	// shares of devices.
 	Notes  []string `json:"notes,omitempty"`
 	Rounds []Round  `json:"rounds"`
 	// Summary is over the valid rounds, by the key of the metric (Metrics), separately
 	// for each phase.
+	// [Report.Summarise] fills it.
 	Summary map[Phase]map[string]Spread `json:"summary"`
 	// RatioTo has, for each other scheduler's name, this one's throughput over that
-	// one's: rounds of the same number are paired, which takes out what the machine did
-	// meanwhile.
+	// one's in PhaseAsPlanned: rounds of the same number are paired, which takes out
+	// what the machine did meanwhile. [Report.Summarise] fills it.
 	RatioTo map[string]Ratio `json:"ratioTo,omitempty"`
 }
+
+// ControlShare is the part of a control's throughput that makes a ratio meaningful.
+const ControlShare = 0.9
 
 // Phase is how the pods of a round arrive.
 type Phase string

@@ -1,0 +1,176 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// minPairs is how many pairs of rounds a confidence interval takes.
+const minPairs = 3
+
+// Summarise computes Summary and RatioTo of every scheduler from its rounds, and
+// replaces what was there. Where a ratio is left out because of Scheduler.Control,
+// a note says so. Calling it again changes nothing.
+func (r *Report) Summarise() {
+	for i := range r.Schedulers {
+		r.Schedulers[i].summarise()
+	}
+	for i := range r.Schedulers {
+		s := &r.Schedulers[i]
+		s.RatioTo = nil
+		for k := range r.Schedulers {
+			if k == i {
+				continue
+			}
+			other := &r.Schedulers[k]
+			if !r.reachesControl(s, other) || !r.reachesControl(other, s) {
+				continue
+			}
+			if ratio, ok := ratioOf(s, other); ok {
+				if s.RatioTo == nil {
+					s.RatioTo = map[string]Ratio{}
+				}
+				s.RatioTo[other.Name] = ratio
+			}
+		}
+	}
+	for i := range r.Schedulers {
+		s := &r.Schedulers[i]
+		if note := r.controlNote(s); note != "" && !slices.Contains(s.Notes, note) {
+			s.Notes = append(s.Notes, note)
+		}
+	}
+}
+
+// summarise takes each metric over the valid rounds that have it, phase by phase.
+func (s *Scheduler) summarise() {
+	values := map[Phase]map[string][]float64{}
+	for i := range s.Rounds {
+		round := &s.Rounds[i]
+		if len(round.Invalid) > 0 {
+			continue
+		}
+		if values[round.Phase] == nil {
+			values[round.Phase] = map[string][]float64{}
+		}
+		for key, value := range round.Metrics {
+			values[round.Phase][key] = append(values[round.Phase][key], value)
+		}
+	}
+	s.Summary = map[Phase]map[string]Spread{}
+	for phase, metrics := range values {
+		s.Summary[phase] = map[string]Spread{}
+		for key, all := range metrics {
+			s.Summary[phase][key] = Spread{Median: median(all), Min: slices.Min(all), Max: slices.Max(all), Rounds: len(all)}
+		}
+	}
+}
+
+// median is of at least one number, which it leaves in their order.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return sorted[middle-1] + (sorted[middle]-sorted[middle-1])/2
+}
+
+// throughputs returns the throughput of the valid rounds of PhaseAsPlanned by their
+// number. A round that bound nothing has none: no ratio can be made of it.
+func (s *Scheduler) throughputs() map[int]float64 {
+	byNumber := map[int]float64{}
+	for i := range s.Rounds {
+		round := &s.Rounds[i]
+		if value := round.Metrics[Throughput]; round.Phase == PhaseAsPlanned && len(round.Invalid) == 0 && value > 0 {
+			byNumber[round.Number] = value
+		}
+	}
+	return byNumber
+}
+
+// ratioOf returns s's throughput over other's, if there is a pair of rounds.
+func ratioOf(s, other *Scheduler) (Ratio, bool) {
+	ours, theirs := s.throughputs(), other.throughputs()
+	var ratios, logs []float64
+	// In the order of the rounds: a sum of floats depends on it.
+	for i := range s.Rounds {
+		number := s.Rounds[i].Number
+		if s.Rounds[i].Phase != PhaseAsPlanned || ours[number] == 0 || theirs[number] == 0 {
+			continue
+		}
+		ratio := ours[number] / theirs[number]
+		ratios = append(ratios, ratio)
+		logs = append(logs, math.Log(ratio))
+	}
+	if len(ratios) == 0 {
+		return Ratio{}, false
+	}
+	result := Ratio{Median: median(ratios), Pairs: len(ratios)}
+	if len(ratios) >= minPairs {
+		mean, half := confidence(logs)
+		result.Low, result.High = math.Exp(mean-half), math.Exp(mean+half)
+	}
+	return result, true
+}
+
+// confidence returns the mean of at least two numbers, and half the width of its
+// 95 % confidence interval by Student's t.
+func confidence(values []float64) (mean, half float64) {
+	n := float64(len(values))
+	for _, value := range values {
+		mean += value / n
+	}
+	var squares float64
+	for _, value := range values {
+		squares += (value - mean) * (value - mean)
+	}
+	return mean, quantile975(len(values)-1) * math.Sqrt(squares/(n-1)/n)
+}
+
+// reachesControl reports whether a ratio of s and other means something as far as
+// the control of s is concerned.
+func (r *Report) reachesControl(s, other *Scheduler) bool {
+	if s.Control == "" || s.Control == other.Name {
+		return true
+	}
+	control := r.scheduler(s.Control)
+	if control == nil {
+		return false
+	}
+	ratio, ok := ratioOf(s, control)
+	return ok && ratio.Median >= ControlShare
+}
+
+// controlNote says why no ratio of s is told, or nothing if it is told.
+func (r *Report) controlNote(s *Scheduler) string {
+	if s.Control == "" {
+		return ""
+	}
+	const leftOut = "No ratio to this scheduler is told: "
+	control := r.scheduler(s.Control)
+	if control == nil {
+		return fmt.Sprintf(leftOut+"its control, %s, did not run.", s.Control)
+	}
+	switch ratio, ok := ratioOf(s, control); {
+	case !ok:
+		return fmt.Sprintf(leftOut+"it and its control, %s, have no valid round of the same number.", s.Control)
+	case ratio.Median < ControlShare:
+		return fmt.Sprintf(leftOut+"it reaches %.2f of %s, its control, and less than %.1f says more about the scheduler than about the API server.", ratio.Median, s.Control, ControlShare)
+	}
+	return ""
+}
+
+// scheduler returns the one of that name, or nil.
+func (r *Report) scheduler(name string) *Scheduler {
+	for i := range r.Schedulers {
+		if r.Schedulers[i].Name == name {
+			return &r.Schedulers[i]
+		}
+	}
+	return nil
+}
