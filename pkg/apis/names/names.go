@@ -50,6 +50,7 @@ var podKeys = map[string]struct{}{
 	ColocateWithAnnotation:          {},
 	ColocatePreferAnnotation:        {},
 	ColocateRequireWithinAnnotation: {},
+	BenchLabel:                      {},
 }
 
 // IsUnknownPodKey reports whether key, a label or annotation key of a pod, lies
@@ -70,5 +71,6 @@ func Known() []string {
 		GPUMilliResource, GPUMemoryResource, GPUModelAnnotation, GPUMinMemoryAnnotation, GPUAssignedAnnotation,
 		GPUDevicesAnnotationPrefix, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
 		ColocateWithAnnotation, ColocatePreferAnnotation, ColocateRequireWithinAnnotation, AllowColocationFromAnnotation,
+		BenchLabel,
 	}
 }

@@ -1,0 +1,25 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ground is the part of a cluster that one benchmark run uses: a namespace
+// and fake nodes of its own, and the way back to what the cluster held before.
+//
+//	Prepare --> CreateNodes --> (Probe, pods, Reset)... --> Close
+//	                                   |
+//	                                   x killed --> Clean, by another process
+//
+// What it promises:
+//
+//   - The run's namespace is the first object that it creates and the last one that
+//     it removes, so that whatever a killed run leaves can be found.
+//   - Everything is told apart by the label names.BenchLabel with the run's id, and
+//     by names that start with names.BenchPrefix and the id. An object that has only
+//     one of the two is somebody else's and stays. What others make for the run's
+//     nodes (their Leases, the pods of DaemonSets, events) has no such label: it is
+//     known by the node's name, and stays while a node of that name exists.
+//   - The cluster's own nodes take no pod of a run: its pods select the run's nodes,
+//     and those are tainted against all other pods. On a cluster that nothing else
+//     uses (Options.Exclusive) there is neither selector nor taint.
+//   - A run that is alive renews a Lease in its namespace. Clean leaves such a run
+//     alone unless it is told otherwise.
+package ground

@@ -1,0 +1,170 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/client-go/util/workqueue"
+)
+
+const (
+	// kwokLimit is how long kwok may take with one node.
+	kwokLimit = 30 * time.Second
+	// perNodeLimit is what each node adds to it.
+	perNodeLimit = 50 * time.Millisecond
+	// probeNode is the planned name of the node that Prepare creates.
+	probeNode = "probe"
+)
+
+// kwokAdvice is what to do about a cluster without kwok.
+const kwokAdvice = `kwok does not run in this cluster, or does not manage nodes annotated ` + fakeNodeAnnotation + ": " + fakeNode + `. Install it with
+  kubectl apply -f https://github.com/kubernetes-sigs/kwok/releases/download/v0.8.0/kwok.yaml
+  kubectl apply -f https://github.com/kubernetes-sigs/kwok/releases/download/v0.8.0/stage-fast.yaml
+or leave out --kubeconfig to run on a local cluster, which has it`
+
+// checkKwok creates the node for Probe and waits until kwok has made it ready.
+func (g *Ground) checkKwok(ctx context.Context) error {
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("1"),
+		corev1.ResourceMemory: resource.MustParse("1Gi"),
+		corev1.ResourcePods:   resource.MustParse("110"),
+	}
+	return g.createNodes(ctx, []corev1.Node{{
+		ObjectMeta: metav1.ObjectMeta{Name: probeNode},
+		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+	}})
+}
+
+// CreateNodes creates the planned nodes, marked as the run's, and returns when each
+// of them is ready and offers what the plan says. The nodes' names in the cluster
+// are those that NodeName returns.
+func (g *Ground) CreateNodes(ctx context.Context, nodes []corev1.Node) error {
+	if !g.exclusive {
+		// The one for Probe has done its work.
+		if err := g.DeleteNodes(ctx); err != nil {
+			return err
+		}
+	}
+	g.progress(fmt.Sprintf("creating %d fake nodes", len(nodes)))
+	return g.createNodes(ctx, nodes)
+}
+
+func (g *Ground) createNodes(ctx context.Context, planned []corev1.Node) error {
+	nodes := make([]*corev1.Node, len(planned))
+	for i := range planned {
+		var err error
+		if nodes[i], err = g.adoptNode(&planned[i]); err != nil {
+			return err
+		}
+	}
+	creating, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var failure error
+	workqueue.ParallelizeUntil(creating, workers, len(nodes), func(i int) {
+		_, err := g.client.CoreV1().Nodes().Create(creating, nodes[i], metav1.CreateOptions{})
+		if err == nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if failure == nil { // the others fail alike, or because of it
+			failure = fmt.Errorf("creating node %s: %w", nodes[i].Name, err)
+			cancel()
+		}
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if failure != nil {
+		return failure
+	}
+	return g.awaitNodes(ctx, nodes)
+}
+
+// awaitNodes waits until every node takes pods.
+func (g *Ground) awaitNodes(ctx context.Context, nodes []*corev1.Node) error {
+	planned := make(map[string]*corev1.Node, len(nodes))
+	waiting := sets.New[string]()
+	for _, node := range nodes {
+		planned[node.Name] = node
+		waiting.Insert(node.Name)
+	}
+	if waiting.Len() == 0 {
+		return nil
+	}
+	limit := kwokLimit + time.Duration(len(nodes))*perNodeLimit
+	watching, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	lw := cache.NewFilteredListWatchFromClient(g.client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, func(options *metav1.ListOptions) {
+		options.LabelSelector = selector(g.runID).LabelSelector
+	})
+	_, err := watchtools.UntilWithSync(watching, lw, &corev1.Node{}, nil, func(event watch.Event) (bool, error) {
+		node, ok := event.Object.(*corev1.Node)
+		if !ok || !waiting.Has(node.Name) {
+			return false, nil
+		}
+		if event.Type == watch.Deleted {
+			return false, fmt.Errorf("node %s has been deleted by somebody else", node.Name)
+		}
+		if !usable(node) {
+			return false, nil
+		}
+		if err := checkOffer(planned[node.Name], node); err != nil {
+			return false, err
+		}
+		waiting.Delete(node.Name)
+		return waiting.Len() == 0, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(watching.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%d of %d fake nodes are not ready after %v, among them %s: %s", waiting.Len(), len(nodes), limit, sets.List(waiting)[0], kwokAdvice)
+	default:
+		return fmt.Errorf("waiting for the fake nodes: %w", err)
+	}
+}
+
+// usable reports whether a node is ready and has lost the taint that it carries
+// until the controller-manager has seen that.
+func usable(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady {
+			return false
+		}
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// checkOffer says whether a node offers what was planned. Stages of kwok may
+// overwrite it.
+func checkOffer(planned, node *corev1.Node) error {
+	for name, want := range planned.Status.Allocatable {
+		if got := node.Status.Allocatable[name]; got.Cmp(want) != 0 {
+			return fmt.Errorf("node %s offers %s %s, and the plan says %s: a Stage of kwok in this cluster overwrites status.allocatable: use those of kwok's stage-fast.yaml",
+				node.Name, got.String(), name, want.String())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// probeLimit is how long a scheduler may take to bind the pod.
+	probeLimit = 30 * time.Second
+	// afterLimit is how long it may take to tidy up and to read events afterwards.
+	afterLimit = 10 * time.Second
+	// pauseImage is never pulled: no container runs on a fake node.
+	pauseImage = "registry.k8s.io/pause:3.10"
+)
+
+// Probe makes sure that the scheduler of this name binds pods to the run's nodes: it
+// creates a pod that asks for nothing, waits until it has a node, and deletes it. It
+// needs a node: the one from Prepare, or those of CreateNodes. The error says what
+// the scheduler has said about the pod, or that it has said nothing.
+func (g *Ground) Probe(ctx context.Context, schedulerName string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"},
+		Spec: corev1.PodSpec{
+			SchedulerName: schedulerName,
+			Containers:    []corev1.Container{{Name: "pause", Image: pauseImage}},
+		},
+	}
+	g.Adopt(pod)
+	pods := g.client.CoreV1().Pods(g.namespace)
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating a pod to see whether the scheduler %s answers: %w", schedulerName, err)
+	}
+	bound := g.awaitBinding(ctx, pod, schedulerName)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterLimit)
+	defer cancel()
+	if err := pods.Delete(after, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+		return errors.Join(bound, fmt.Errorf("deleting pod %s/%s: %w", g.namespace, pod.Name, err))
+	}
+	return bound
+}
+
+func (g *Ground) awaitBinding(ctx context.Context, pod *corev1.Pod, schedulerName string) error {
+	watching, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	lw := cache.NewListWatchFromClient(g.client.CoreV1().RESTClient(), "pods", g.namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name))
+	_, err := watchtools.UntilWithSync(watching, lw, &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
+		pod, ok := event.Object.(*corev1.Pod)
+		switch {
+		case !ok:
+			return false, nil
+		case event.Type == watch.Deleted:
+			return false, fmt.Errorf("pod %s/%s has been deleted by somebody else", pod.Namespace, pod.Name)
+		case pod.Spec.NodeName == "":
+			return false, nil
+		case !g.OwnsNode(pod.Spec.NodeName):
+			return false, foreignNode(pod)
+		}
+		return true, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(watching.Err(), context.DeadlineExceeded):
+		return g.explain(ctx, pod.Name, schedulerName)
+	default:
+		return fmt.Errorf("waiting for the scheduler %s: %w", schedulerName, err)
+	}
+}
+
+// explain says why a pod has no node.
+func (g *Ground) explain(ctx context.Context, pod, schedulerName string) error {
+	ctx, cancel := context.WithTimeout(ctx, afterLimit)
+	defer cancel()
+	said := ""
+	events, err := g.client.CoreV1().Events(g.namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.name", pod).String(),
+	})
+	if err == nil {
+		for i := range events.Items {
+			if events.Items[i].Type != corev1.EventTypeNormal {
+				said = events.Items[i].Reason + ": " + events.Items[i].Message
+			}
+		}
+	}
+	if said != "" {
+		return fmt.Errorf("the scheduler %s has not bound a pod that asks for nothing to a fake node within %v; it says: %s", schedulerName, probeLimit, said)
+	}
+	return fmt.Errorf("no scheduler has answered for the name %s within %v: none of that name runs, it does not lead, or it does not see namespace %s: start it, or leave the name out",
+		schedulerName, probeLimit, g.namespace)
+}
+
+// CheckPlacement returns an error that names a pod of the run on a node that is not
+// the run's, if there is one.
+func (g *Ground) CheckPlacement(ctx context.Context) error {
+	pods, err := g.client.CoreV1().Pods(g.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing the pods of namespace %s: %w", g.namespace, err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.Spec.NodeName != "" && !g.OwnsNode(pod.Spec.NodeName) {
+			return foreignNode(pod)
+		}
+	}
+	return nil
+}
+
+func foreignNode(pod *corev1.Pod) error {
+	return fmt.Errorf("pod %s/%s is on node %s, which is not one of the run's: the scheduler %s heeds neither nodeSelector nor taints, so it cannot be measured in this cluster; leave it out, or run on a local cluster",
+		pod.Namespace, pod.Name, pod.Spec.NodeName, pod.Spec.SchedulerName)
+}
