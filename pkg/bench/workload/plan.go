@@ -23,12 +23,17 @@ const (
 	DevicePlugin Dialect = "DevicePlugin"
 )
 
+// Dialects returns both.
+func Dialects() []Dialect { return []Dialect{Shares, DevicePlugin} }
+
 // Plan is a workload written out: the objects to create, and when. It is a function
-// of the workload and the dialect alone. Names are unique within it; pods, Services
-// and Deployments have no namespace, which the run decides.
+// of the workload and the dialect alone, and both dialects have the same pods, by
+// name, at the same times. Names are unique within it; pods, Services and
+// Deployments have no namespace, which the run decides.
 type Plan struct {
 	// Nodes have status and labels as the kubelet and GPU feature discovery would
-	// have written them, and neither a taint nor a mark of the run.
+	// have written them, and neither a taint nor a mark of the run. Who renames one
+	// must change its label kubernetes.io/hostname and the Existing pods on it, too.
 	Nodes []corev1.Node
 	// Services are created before any pod.
 	Services []corev1.Service
@@ -44,6 +49,46 @@ type Plan struct {
 	// Notes are sentences that a reader of the result must know, such as that shares
 	// were given out as whole devices.
 	Notes []string
+
+	// groups are what was asked for, by the names of the pods.
+	groups map[string]*Group
+}
+
+// Group returns what the workload says of a pod, by the name that it has in the plan,
+// in whatever dialect it is written out; nil for a pod that is not part of it.
+func (p *Plan) Group(podName string) *Group { return p.groups[podName] }
+
+// Group is what the workload says of pods that are alike.
+type Group struct {
+	// Name is the group's, or the Deployment's of an application.
+	Name string
+	// Devices is how many devices each pod asks for: 0 for none, 1 for a share.
+	Devices int
+	// Milli is what it asks for of each, in thousandths: 1000 for whole devices, and 0
+	// where a share is asked for by its memory.
+	Milli int64
+	// MemoryMiB is what it asks for of the device, where a share is asked for by its
+	// memory.
+	MemoryMiB int64
+	// RequireNodeLabels and ForbidNodeLabels are the label keys that a node of these
+	// pods must carry, and must not.
+	RequireNodeLabels, ForbidNodeLabels []string
+}
+
+// Allows reports whether a node with these labels is one that the workload wants the
+// group's pods on. A pod on another one is a label violation.
+func (g *Group) Allows(nodeLabels map[string]string) bool {
+	for _, key := range g.RequireNodeLabels {
+		if _, ok := nodeLabels[key]; !ok {
+			return false
+		}
+	}
+	for _, key := range g.ForbidNodeLabels {
+		if _, ok := nodeLabels[key]; ok {
+			return false
+		}
+	}
+	return true
 }
 
 // Arrival is a pod that is created during the run.

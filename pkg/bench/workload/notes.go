@@ -1,0 +1,66 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// note says what a reader of the result must know.
+func (w *writer) note() {
+	if w.dialect == DevicePlugin {
+		w.noteWholeDevices()
+	}
+	for i := range w.spec.Applications {
+		if w.spec.Applications[i].Colocate != Nobody {
+			w.plan.Notes = append(w.plan.Notes, fmt.Sprintf("Pods name the Services that they talk to in the annotation %s, which no scheduler without the plugin Colocation reads.", names.ColocateWithAnnotation))
+			return
+		}
+	}
+}
+
+// noteWholeDevices says how many more devices the pods ask for than they need.
+func (w *writer) noteWholeDevices() {
+	shares, byMemory, milli := 0, 0, int64(0)
+	for i := range w.plan.Arrivals {
+		switch group := w.plan.groups[w.plan.Arrivals[i].Pod.Name]; {
+		case group.MemoryMiB > 0:
+			shares++
+			byMemory++
+		case group.Devices == 1 && group.Milli < device.MilliPerDevice:
+			shares++
+			milli += group.Milli
+		}
+	}
+	if shares == 0 {
+		return
+	}
+	text := fmt.Sprintf("Each of %s of a device is given out as a whole one (%s: 1), which is all that a scheduler without GPUDevice knows: ", plural(shares, "share"), pluginResource)
+	switch byMemory {
+	case 0:
+		text += fmt.Sprintf("they take %s instead of %s.", plural(shares, "device"), tenths(milli))
+	case shares:
+		text += "all of them are by memory, so what they need depends on the device."
+	default:
+		text += fmt.Sprintf("they take %s instead of %s and what the %d by memory need.", plural(shares, "device"), tenths(milli), byMemory)
+	}
+	w.plan.Notes = append(w.plan.Notes, text)
+}
+
+// tenths writes thousandths of devices with one decimal.
+func tenths(milli int64) string {
+	return strconv.FormatFloat(float64(milli)/device.MilliPerDevice, 'f', 1, 64)
+}
+
+// plural writes a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
