@@ -68,7 +68,10 @@ func (m Metric) isPercentage() bool { return strings.HasSuffix(m.Title, "%") }
 // text writes a value of the metric with its decimals.
 func (m Metric) text(value float64) string { return strconv.FormatFloat(value, 'f', m.Digits, 64) }
 
-// Metrics returns all metrics in the order in which they are shown.
+// throughputMetric is how throughput is shown where it stands alone.
+func throughputMetric() Metric { return Metrics()[0] }
+
+// Metrics returns all metrics in the order in which they are shown, Throughput first.
 func Metrics() []Metric {
 	return []Metric{
 		{Throughput, "pods/s", +1, 0, false},

@@ -1,0 +1,358 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-scheduler/berth/pkg/output"
+)
+
+// What all forms of a report say alike. Every text that came from elsewhere goes
+// through output.Line here; each form escapes it for its own language.
+
+// absent stands for a metric that was not seen or means nothing.
+const absent = "-"
+
+// fact is a line of what a report was measured with.
+type fact struct{ Key, Value string }
+
+// facts say what was measured, where, when and how.
+func (r *Report) facts() []fact {
+	e, w := &r.Environment, &r.Workload
+	workload := fmt.Sprintf("%s: %d pods on %d nodes", w.Name, w.Pods, w.Nodes)
+	if w.Existing > 0 {
+		workload += fmt.Sprintf(" that hold %d already", w.Existing)
+	}
+	if w.Description != "" {
+		workload += "; " + w.Description
+	}
+	facts := []fact{
+		{"Workload", workload},
+		{"File", fmt.Sprintf("%s, SHA-256 %s", w.Path, cmp.Or(w.SHA256, "unknown"))},
+		{"Cluster", r.cluster()},
+		{"Machine", r.machine()},
+		{"Berth", r.berth()},
+		{"Date", e.Date},
+		{"Command", e.Command},
+	}
+	for i := range r.Schedulers {
+		facts = append(facts, fact{r.Schedulers[i].Name, r.Schedulers[i].what()})
+	}
+	for i := range facts {
+		facts[i] = fact{output.Line(facts[i].Key), output.Line(facts[i].Value)}
+	}
+	return facts
+}
+
+func (r *Report) cluster() string {
+	e := &r.Environment
+	version := cmp.Or(e.Kubernetes, "of unknown version")
+	qps := strconv.FormatFloat(e.ClientQPS, 'f', -1, 64)
+	if e.Cluster == "local" {
+		return fmt.Sprintf("a control plane of the bench's own on this machine, Kubernetes %s, every client at %s requests/s", version, qps)
+	}
+	return fmt.Sprintf("%s, Kubernetes %s, the bench's client at %s requests/s", e.Cluster, version, qps)
+}
+
+func (r *Report) machine() string {
+	m := &r.Environment.Machine
+	parts := []string{}
+	if m.CPU != "" {
+		parts = append(parts, m.CPU)
+	}
+	parts = append(parts, plural(m.Cores, "core"))
+	if m.MemoryMiB > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f GiB", float64(m.MemoryMiB)/1024))
+	}
+	parts = append(parts, m.OS)
+	if m.LoadBefore != nil {
+		parts = append(parts, fmt.Sprintf("load %.2f before", *m.LoadBefore))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (r *Report) berth() string {
+	if r.Environment.Commit == "" {
+		return r.Environment.Version
+	}
+	return r.Environment.Version + ", commit " + r.Environment.Commit
+}
+
+// what says what ran under a scheduler's name.
+func (s *Scheduler) what() string {
+	var parts []string
+	if ran := strings.TrimSpace(s.Binary + " " + s.Version); ran != "" {
+		parts = append(parts, ran)
+	}
+	switch {
+	case s.Profile != "" || s.ProfileSHA256 != "":
+		parts = append(parts, fmt.Sprintf("profile %s, SHA-256 %s", cmp.Or(s.Profile, "of unknown path"), cmp.Or(s.ProfileSHA256, "unknown")))
+	case s.Binary != "":
+		parts = append(parts, "no profile file")
+	}
+	return cmp.Or(strings.Join(parts, ", "), "as it runs there")
+}
+
+// plural counts things whose plural takes an s.
+func plural(count int, thing string) string {
+	if count == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(count) + " " + thing + "s"
+}
+
+// phases returns the phases that there are rounds of.
+func (r *Report) phases() []Phase {
+	var phases []Phase
+	for _, phase := range []Phase{PhaseAsPlanned, PhaseSteady} {
+		if slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool {
+			return slices.ContainsFunc(s.Rounds, func(round Round) bool { return round.Phase == phase })
+		}) {
+			phases = append(phases, phase)
+		}
+	}
+	return phases
+}
+
+// title names the phase for a reader.
+func (p Phase) title() string {
+	if p == PhaseSteady {
+		return "Steady, at 80 % of the scheduler's own throughput"
+	}
+	return "As planned"
+}
+
+// cell is a metric of a scheduler, as text.
+type cell struct {
+	Median string
+	// Range is "least–most", or empty if they are the same.
+	Range string
+	// Best says that the worst round is better than the best one of every other
+	// scheduler.
+	Best bool
+}
+
+// String has the range in parentheses.
+func (c cell) String() string {
+	if c.Range == "" {
+		return c.Median
+	}
+	return c.Median + " (" + c.Range + ")"
+}
+
+// row is a metric of all schedulers.
+type row struct {
+	Title string
+	Cells []cell
+}
+
+// names returns the schedulers' names as text.
+func (r *Report) names() []string {
+	names := make([]string, len(r.Schedulers))
+	for i := range r.Schedulers {
+		names[i] = output.Line(r.Schedulers[i].Name)
+	}
+	return names
+}
+
+// rows returns how many rounds count, and every metric that a scheduler has in this
+// phase.
+func (r *Report) rows(phase Phase) []row {
+	counted := row{Title: "rounds that count"}
+	target := row{Title: "pods/s that arrive"}
+	for i := range r.Schedulers {
+		valid, all, rates := 0, 0, []float64{}
+		for k := range r.Schedulers[i].Rounds {
+			round := &r.Schedulers[i].Rounds[k]
+			if round.Phase != phase {
+				continue
+			}
+			all++
+			if len(round.Invalid) == 0 {
+				valid++
+				rates = append(rates, round.TargetRate)
+			}
+		}
+		counted.Cells = append(counted.Cells, cell{Median: fmt.Sprintf("%d of %d", valid, all)})
+		rate := absent
+		if len(rates) > 0 {
+			rate = fmt.Sprintf("%.0f", median(rates))
+		}
+		target.Cells = append(target.Cells, cell{Median: rate})
+	}
+	rows := []row{counted}
+	if phase == PhaseSteady {
+		rows = append(rows, target)
+	}
+	for _, metric := range Metrics() {
+		if cells := r.cells(phase, metric); cells != nil {
+			rows = append(rows, row{metric.Title, cells})
+		}
+	}
+	return rows
+}
+
+// cells returns a metric of each scheduler, or nothing if none has it.
+func (r *Report) cells(phase Phase, metric Metric) []cell {
+	var cells []cell
+	some := false
+	for i := range r.Schedulers {
+		spread, ok := r.Schedulers[i].Summary[phase][metric.Key]
+		if !ok {
+			cells = append(cells, cell{Median: absent})
+			continue
+		}
+		some = true
+		c := spread.cell(metric)
+		c.Best = r.isBest(i, phase, metric)
+		cells = append(cells, c)
+	}
+	if !some {
+		return nil
+	}
+	return cells
+}
+
+// cell writes the spread of a metric.
+func (s Spread) cell(metric Metric) cell {
+	c := cell{Median: metric.text(s.Median)}
+	if low, high := metric.text(s.Min), metric.text(s.Max); low != high {
+		c.Range = low + "–" + high
+	}
+	return c
+}
+
+// minRounds is how many rounds a scheduler needs to be called better than another.
+const minRounds = 3
+
+// isBest compares the worst round of a scheduler with the best of all others. What
+// is a control competes with nobody.
+func (r *Report) isBest(index int, phase Phase, metric Metric) bool {
+	if metric.Better == 0 || r.isControl(index) {
+		return false
+	}
+	sign := float64(metric.Better)
+	extremes := func(s Spread) (worst, best float64) { return min(sign*s.Min, sign*s.Max), max(sign*s.Min, sign*s.Max) }
+	own := r.Schedulers[index].Summary[phase][metric.Key]
+	worst, _ := extremes(own)
+	rivals := 0
+	for i := range r.Schedulers {
+		other, ok := r.Schedulers[i].Summary[phase][metric.Key]
+		if i == index || !ok || r.isControl(i) {
+			continue
+		}
+		rivals++
+		if _, best := extremes(other); worst <= best || other.Rounds < minRounds {
+			return false
+		}
+	}
+	return rivals > 0 && own.Rounds >= minRounds
+}
+
+// isControl reports whether a scheduler is another one's control.
+func (r *Report) isControl(index int) bool {
+	return slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool { return s.Control == r.Schedulers[index].Name })
+}
+
+// text writes a ratio with its interval, or with what it lacks for one.
+func (r Ratio) text() string {
+	if r.Pairs < minPairs {
+		return fmt.Sprintf("%.2f (%s)", r.Median, plural(r.Pairs, "pair"))
+	}
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.Median, r.Low, r.High)
+}
+
+// ratios returns a row for each scheduler that others are compared with.
+func (r *Report) ratios() []row {
+	var rows []row
+	for i := range r.Schedulers {
+		base := r.Schedulers[i].Name
+		ratios := row{Title: output.Line(base)}
+		some := false
+		for k := range r.Schedulers {
+			ratio, ok := r.Schedulers[k].RatioTo[base]
+			switch {
+			case ok:
+				some = true
+				ratios.Cells = append(ratios.Cells, cell{Median: ratio.text()})
+			case k == i:
+				ratios.Cells = append(ratios.Cells, cell{Median: "1"})
+			default:
+				ratios.Cells = append(ratios.Cells, cell{Median: absent})
+			}
+		}
+		if some {
+			rows = append(rows, ratios)
+		}
+	}
+	return rows
+}
+
+// remark is a sentence about a scheduler.
+type remark struct{ Scheduler, Text string }
+
+// remarks returns the schedulers' notes.
+func (r *Report) remarks() []remark {
+	var remarks []remark
+	for i := range r.Schedulers {
+		s := &r.Schedulers[i]
+		for _, note := range s.Notes {
+			remarks = append(remarks, remark{output.Line(s.Name), output.Line(note)})
+		}
+	}
+	return remarks
+}
+
+// dismissed returns the rounds that do not count, with the reasons.
+func (r *Report) dismissed() []remark {
+	var remarks []remark
+	for i := range r.Schedulers {
+		s := &r.Schedulers[i]
+		for k := range s.Rounds {
+			round := &s.Rounds[k]
+			if len(round.Invalid) == 0 {
+				continue
+			}
+			phase := "as planned"
+			if round.Phase == PhaseSteady {
+				phase = "steady"
+			}
+			remarks = append(remarks, remark{
+				output.Line(s.Name),
+				fmt.Sprintf("round %d, %s: %s", round.Number, phase, output.Line(strings.Join(round.Invalid, "; "))),
+			})
+		}
+	}
+	return remarks
+}
+
+// unplaced returns why pods were not placed in the rounds that count: each reason
+// with the largest number of pods that had it in a round, the most frequent first.
+func (r *Report) unplaced() []remark {
+	var remarks []remark
+	for i := range r.Schedulers {
+		s := &r.Schedulers[i]
+		most := map[string]int{}
+		for k := range s.Rounds {
+			if round := &s.Rounds[k]; len(round.Invalid) == 0 {
+				for reason, count := range round.Reasons {
+					most[reason] = max(most[reason], count)
+				}
+			}
+		}
+		reasons := slices.SortedFunc(maps.Keys(most), func(a, b string) int {
+			return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b))
+		})
+		for _, reason := range reasons {
+			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("up to %s: %s", plural(most[reason], "pod"), output.Line(reason))})
+		}
+	}
+	return remarks
+}
