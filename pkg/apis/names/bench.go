@@ -11,4 +11,7 @@ const (
 	// BenchPrefix is what the names of a run's namespace and of its fake nodes start
 	// with; the run's id follows.
 	BenchPrefix = "berth-bench-"
+	// BenchAPIVersion is the apiVersion of the files that describe a benchmark's
+	// workload.
+	BenchAPIVersion = "bench." + prefix + "v1alpha1"
 )

@@ -71,6 +71,6 @@ func Known() []string {
 		GPUMilliResource, GPUMemoryResource, GPUModelAnnotation, GPUMinMemoryAnnotation, GPUAssignedAnnotation,
 		GPUDevicesAnnotationPrefix, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
 		ColocateWithAnnotation, ColocatePreferAnnotation, ColocateRequireWithinAnnotation, AllowColocationFromAnnotation,
-		BenchLabel,
+		BenchLabel, BenchAPIVersion,
 	}
 }
