@@ -1,0 +1,40 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contender
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// Limiter is a client's rate limit that counts whom it held up.
+type Limiter struct {
+	flowcontrol.RateLimiter
+	requests, delayed atomic.Int64
+}
+
+var _ flowcontrol.RateLimiter = &Limiter{}
+
+// NewLimiter returns a token bucket.
+func NewLimiter(limit Limit) *Limiter {
+	return &Limiter{RateLimiter: flowcontrol.NewTokenBucketRateLimiter(float32(limit.QPS), limit.Burst)}
+}
+
+// Wait implements flowcontrol.RateLimiter.
+func (l *Limiter) Wait(ctx context.Context) error {
+	start := time.Now()
+	err := l.RateLimiter.Wait(ctx)
+	l.requests.Add(1)
+	if time.Since(start) > DelayThreshold {
+		l.delayed.Add(1)
+	}
+	return err
+}
+
+// Counts returns how many requests there were, and how many of them waited for more
+// than DelayThreshold.
+func (l *Limiter) Counts() (requests, delayed int64) { return l.requests.Load(), l.delayed.Load() }

@@ -1,0 +1,116 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contender
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// The metrics that a Sample is made of. Each scheduler has them all.
+const (
+	requestsMetric = "rest_client_requests_total"
+	waitsMetric    = "rest_client_rate_limiter_duration_seconds"
+	cpuMetric      = "process_cpu_seconds_total"
+	memoryMetric   = "process_resident_memory_bytes"
+)
+
+// scrape reads a page of metrics.
+func scrape(ctx context.Context, client *http.Client, url string) (*Sample, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was only read
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	sample, err := parseSample(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", url, err)
+	}
+	return sample, nil
+}
+
+// parseSample reads metrics in Prometheus' text format.
+func parseSample(page io.Reader) (*Sample, error) {
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(page)
+	if err != nil {
+		return nil, err
+	}
+	sample := &Sample{}
+	for _, single := range []struct {
+		name   string
+		target *float64
+	}{{cpuMetric, &sample.CPUSeconds}, {memoryMetric, &sample.MemoryBytes}} {
+		family := families[single.name]
+		if family == nil || len(family.GetMetric()) != 1 {
+			return nil, fmt.Errorf("there is no metric %s", single.name)
+		}
+		metric := family.GetMetric()[0]
+		*single.target = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() // it is one of the two
+	}
+	for _, metric := range families[requestsMetric].GetMetric() {
+		switch labelOf(metric, "method") {
+		case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+			sample.Writes += metric.GetCounter().GetValue()
+		}
+	}
+	for _, metric := range families[waitsMetric].GetMetric() {
+		histogram := metric.GetHistogram()
+		sample.Requests += float64(histogram.GetSampleCount())
+		prompt := 0.0
+		for _, bucket := range histogram.GetBucket() {
+			if bucket.GetUpperBound() <= DelayThreshold.Seconds() {
+				prompt = max(prompt, float64(bucket.GetCumulativeCount()))
+			}
+		}
+		sample.Delayed += float64(histogram.GetSampleCount()) - prompt
+	}
+	return sample, nil
+}
+
+// labelOf returns the value of a label; empty without it.
+func labelOf(metric *dto.Metric, name string) string {
+	for _, label := range metric.GetLabel() {
+		if label.GetName() == name {
+			return label.GetValue()
+		}
+	}
+	return ""
+}
+
+// peakMemory returns the largest resident memory that a process has had, in bytes,
+// where the system tells: Linux does.
+func peakMemory(pid int) (float64, bool) {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		value, ok := strings.CutPrefix(lines.Text(), "VmHWM:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
+		return kib * 1024, err == nil
+	}
+	return 0, false
+}

@@ -1,0 +1,154 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/workload"
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// deviceAccount is what pods hold of the devices of a node.
+type deviceAccount struct {
+	node  *device.Node
+	state device.State
+	// handedOut are the devices that a device plugin has given away.
+	handedOut int64
+	cpuFree   int64
+}
+
+// kindOfNode is all that a mix's view of a node depends on.
+type kindOfNode struct {
+	model     string
+	memoryMiB int64
+}
+
+// deviceSums are amounts over all nodes, in thousandths of a device.
+type deviceSums struct{ capacity, allocated, held, idle, fragmented float64 }
+
+// devices adds what pods hold of devices and what is left of them, if there are any.
+// It fails if a device is held twice.
+func (e *ending) devices(metrics map[string]float64, used map[string]corev1.ResourceList) error {
+	keys := device.DefaultNodeKeys()
+	accounts := map[string]*deviceAccount{}
+	var sums deviceSums
+	for name, node := range e.nodes {
+		a := &deviceAccount{node: device.ParseNode(node, &keys)}
+		if a.node.Devices == 0 {
+			continue
+		}
+		a.state = a.node.State()
+		a.cpuFree = cpuMilli(node.Status.Allocatable) - cpuMilli(used[name])
+		accounts[name] = a
+		sums.capacity += float64(a.node.Devices * device.MilliPerDevice)
+	}
+	if sums.capacity == 0 {
+		return nil
+	}
+	var errs []error
+	for _, pod := range e.pods {
+		request, err := device.ParsePod(pod, keys.PluginResources)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
+			continue
+		}
+		if request.Form == device.FormNone {
+			continue
+		}
+		a := accounts[pod.Spec.NodeName]
+		if a == nil {
+			errs = append(errs, fmt.Errorf("pod %s asks for devices and is on node %s, which has none", pod.Name, pod.Spec.NodeName))
+			continue
+		}
+		if err := a.take(pod, request, e.plan.Group(pod.Name), &sums); err != nil {
+			errs = append(errs, fmt.Errorf("pod %s on node %s: %w", pod.Name, pod.Spec.NodeName, err))
+		}
+	}
+	views := map[kindOfNode]*device.Expected{}
+	for name, a := range accounts {
+		if err := a.close(e.mix, views, &sums); err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", name, err))
+		}
+	}
+	if err := wrongPlacement(errs); err != nil {
+		return err
+	}
+	metrics[report.GPUAllocated] = 100 * sums.allocated / sums.capacity
+	metrics[report.GPUHeld] = 100 * sums.held / sums.capacity
+	if e.mix != nil && sums.idle > 0 {
+		metrics[report.GPUFragmented] = 100 * sums.fragmented / sums.idle
+	}
+	return nil
+}
+
+// take books a pod.
+func (a *deviceAccount) take(pod *corev1.Pod, request *device.Request, group *workload.Group, sums *deviceSums) error {
+	if request.Form == device.FormDevicePlugin {
+		devices := int64(0)
+		for i := range request.Asks {
+			devices += int64(request.Asks[i].Devices)
+		}
+		a.handedOut += devices
+		sums.held += float64(devices * device.MilliPerDevice)
+		sums.allocated += a.asked(group, devices)
+		return nil
+	}
+	assignment, err := device.ParseAssignment(pod.Annotations, request)
+	if err != nil {
+		return err
+	}
+	holding := assignment.Holding(request.Asks)
+	for i := range holding {
+		if i >= a.node.Devices && holding[i] != (device.Share{}) {
+			return fmt.Errorf("it was given device %d, and there are %d", i, a.node.Devices)
+		}
+		sums.held += float64(holding[i].Milli)
+		sums.allocated += float64(holding[i].Milli)
+	}
+	a.state.TakeAll(&holding)
+	return nil
+}
+
+// asked is what the workload asks for, in thousandths, where a pod was given whole
+// devices.
+func (a *deviceAccount) asked(group *workload.Group, devices int64) float64 {
+	switch {
+	case group == nil:
+		return float64(devices * device.MilliPerDevice)
+	case group.MemoryMiB > 0 && a.node.MemoryMiB > 0:
+		return float64(device.MilliPerDevice*group.MemoryMiB) / float64(a.node.MemoryMiB)
+	}
+	return float64(int64(group.Devices) * group.Milli)
+}
+
+// close adds what is left. It fails if more was taken than there is.
+func (a *deviceAccount) close(mix *device.Workload, views map[kindOfNode]*device.Expected, sums *deviceSums) error {
+	if a.node.Kind == device.NodeDevicePlugin {
+		if a.handedOut > int64(a.node.Devices) {
+			return fmt.Errorf("%d of %d devices are given away", a.handedOut, a.node.Devices)
+		}
+		var measured bool
+		if a.state, measured = a.node.PluginState(a.handedOut); !measured {
+			return nil
+		}
+	}
+	if over := a.state.Overcommitted(); over.Len() > 0 {
+		return fmt.Errorf("device %d is given away twice", over.Lowest())
+	}
+	sums.idle += float64(a.state.IdleMilli())
+	if mix == nil {
+		return nil
+	}
+	kind := kindOfNode{a.node.Model, a.node.MemoryMiB}
+	if views[kind] == nil {
+		views[kind] = mix.On(kind.model, kind.memoryMiB)
+	}
+	causes := views[kind].Fragmentation(&a.state, a.cpuFree)
+	sums.fragmented += causes.Total()
+	return nil
+}

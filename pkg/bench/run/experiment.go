@@ -1,0 +1,291 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/bench/contender"
+	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/workload"
+	"github.com/berth-scheduler/berth/pkg/device"
+	simreport "github.com/berth-scheduler/berth/pkg/simulator/report"
+)
+
+// steadyPart is the part of what a scheduler reaches in a burst at which its pods
+// arrive in PhaseSteady.
+const steadyPart = 0.8
+
+// Ground is the part of a cluster that a benchmark uses.
+type Ground interface {
+	Namespace() string
+	NodeName(planned string) string
+	Adopt(pod *corev1.Pod)
+	AdoptService(service *corev1.Service)
+	CreateNodes(ctx context.Context, nodes []corev1.Node) error
+	DeleteNodes(ctx context.Context) error
+	Reset(ctx context.Context) error
+	Probe(ctx context.Context, schedulerName string) error
+}
+
+// Schedulers starts the schedulers of a benchmark. Package contender has those of a
+// local control plane, and those of a cluster where somebody else runs them.
+type Schedulers interface {
+	// Start starts one and returns when it is ready to schedule.
+	Start(ctx context.Context, spec *contender.Spec, place contender.Place) (contender.Running, error)
+	// Lease returns the lease whose renewals are among the requests that are counted;
+	// elected is false if there is none.
+	Lease(spec *contender.Spec) (namespace, name string, elected bool)
+}
+
+// Progress is told how far an experiment is. It may be called from any goroutine.
+type Progress interface {
+	// Step says what is being done now.
+	Step(text string)
+	// Pods says how many of the pods of the present round have been bound or refused.
+	Pods(done, planned int)
+}
+
+// Options are an experiment's.
+type Options struct {
+	// Plan returns the workload written out in a dialect.
+	Plan func(workload.Dialect) (*workload.Plan, error)
+	// Contenders are the schedulers in the order of the report. At least one; names are
+	// unique.
+	Contenders []*contender.Spec
+	// Rounds is how often each runs the workload as planned, at least 1, and
+	// SteadyRounds how often after that at 80 % of its throughput. A workload whose
+	// pods do not all arrive at once has no steady rounds: it is steady itself.
+	Rounds, SteadyRounds int
+	// RoundTimeout is after how long a round ends that has not settled.
+	RoundTimeout time.Duration
+	// Limit is that of the benchmark's own client.
+	Limit contender.Limit
+	// Config is how to reach the API server. Its rate limit is not used.
+	Config *rest.Config
+	// Ground is where the pods go, Schedulers who places them.
+	Ground     Ground
+	Schedulers Schedulers
+	// Progress is told what happens.
+	Progress Progress
+}
+
+// Experiment runs rounds and keeps what they came to.
+type Experiment struct {
+	options Options
+	// client creates and deletes, within the limit; watcher has a connection of its own,
+	// so that no event waits behind an answer.
+	client, watcher kubernetes.Interface
+	limiter         *contender.Limiter
+	plans           map[workload.Dialect]*workload.Plan
+	mix             *device.Workload
+	// nodes are those that are there now.
+	nodes []corev1.Node
+	// begin is when the first pod of the first round was created.
+	begin   time.Time
+	results []report.Scheduler
+	// wrong are placements that cannot be.
+	wrong []error
+}
+
+// New checks the options and writes the workload out.
+func New(options Options) (*Experiment, error) {
+	e := &Experiment{options: options, limiter: contender.NewLimiter(options.Limit), plans: map[workload.Dialect]*workload.Plan{}}
+	for _, dialect := range append([]workload.Dialect{workload.Shares}, e.dialects()...) {
+		plan, err := options.Plan(dialect)
+		if err != nil {
+			return nil, err
+		}
+		if e.plans[dialect] = plan; len(plan.Arrivals) == 0 {
+			return nil, errors.New("the workload has no pods that arrive")
+		}
+	}
+	var err error
+	keys := device.DefaultNodeKeys()
+	// What pods ask for is the same in every dialect.
+	if e.mix, err = simreport.Typical(func(yield func(*corev1.Pod) bool) {
+		for i := range e.plans[workload.Shares].Arrivals {
+			if !yield(e.plans[workload.Shares].Arrivals[i].Pod) {
+				return
+			}
+		}
+	}, &keys); err != nil {
+		return nil, err
+	}
+	limited, free := rest.CopyConfig(options.Config), rest.CopyConfig(options.Config)
+	limited.RateLimiter = e.limiter
+	free.QPS, free.RateLimiter = -1, nil
+	free.Dial = (&net.Dialer{}).DialContext // not shared with any other client
+	if e.client, err = kubernetes.NewForConfig(limited); err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
+	}
+	if e.watcher, err = kubernetes.NewForConfig(free); err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
+	}
+	for _, spec := range options.Contenders {
+		e.results = append(e.results, e.describe(spec))
+	}
+	return e, nil
+}
+
+// describe is a scheduler before its first round.
+func (e *Experiment) describe(spec *contender.Spec) report.Scheduler {
+	s := report.Scheduler{
+		Name: spec.Name, Binary: spec.Binary, Version: spec.Version, Profile: spec.Profile, ProfileSHA256: spec.ProfileSHA256,
+		Notes: slices.Concat(spec.Notes, e.plans[dialectOf(spec)].Notes),
+	}
+	if spec.Name == names.RandomScheduler {
+		s.Control = contender.BareBinderName
+	}
+	return s
+}
+
+// dialectOf is how a scheduler's pods ask for devices.
+func dialectOf(spec *contender.Spec) workload.Dialect {
+	if spec.Shares {
+		return workload.Shares
+	}
+	return workload.DevicePlugin
+}
+
+// dialects are those that the schedulers need.
+func (e *Experiment) dialects() []workload.Dialect {
+	var dialects []workload.Dialect
+	for _, spec := range e.options.Contenders {
+		if dialect := dialectOf(spec); !slices.Contains(dialects, dialect) {
+			dialects = append(dialects, dialect)
+		}
+	}
+	return dialects
+}
+
+// bursts reports whether all pods arrive at once.
+func (e *Experiment) bursts() bool {
+	return !slices.ContainsFunc(e.plans[workload.Shares].Arrivals, func(a workload.Arrival) bool { return a.At > 0 })
+}
+
+// Run runs all rounds. If it fails, or ctx ends, Results has what was measured until
+// then. A placement that cannot be does not end it: the error comes at the end.
+func (e *Experiment) Run(ctx context.Context) error {
+	count := len(e.options.Contenders)
+	for number := 1; number <= e.options.Rounds; number++ {
+		for turn := range count {
+			i := (turn + number - 1) % count
+			if err := e.turn(ctx, i, number, report.PhaseAsPlanned, 0); err != nil {
+				return err
+			}
+		}
+	}
+	if !e.bursts() {
+		return errors.Join(e.wrong...)
+	}
+	for number := 1; number <= e.options.SteadyRounds; number++ {
+		for turn := range count {
+			i := (turn + number - 1) % count
+			rate, ok := e.steadyRate(i)
+			if !ok {
+				continue
+			}
+			if err := e.turn(ctx, i, number, report.PhaseSteady, rate); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(e.wrong...)
+}
+
+// turn runs a round of a scheduler and keeps what it came to.
+func (e *Experiment) turn(ctx context.Context, i, number int, phase report.Phase, rate float64) error {
+	spec := e.options.Contenders[i]
+	title := fmt.Sprintf("round %d of %d, %s", number, e.options.Rounds, spec.Name)
+	if phase == report.PhaseSteady {
+		title = fmt.Sprintf("steady round %d of %d, %s at %.0f pods/s", number, e.options.SteadyRounds, spec.Name, rate)
+	}
+	r := &round{Experiment: e, spec: spec, plan: e.plans[dialectOf(spec)], title: title, rate: rate}
+	result, err := r.run(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%s: %w", title, err)
+	}
+	result.Number, result.Phase = number, phase
+	e.results[i].Rounds = append(e.results[i].Rounds, *result)
+	return nil
+}
+
+// steadyRate is the rate of a scheduler's steady rounds, in pods a second; false if
+// none of its rounds counts.
+func (e *Experiment) steadyRate(i int) (float64, bool) {
+	var throughputs []float64
+	for k := range e.results[i].Rounds {
+		round := &e.results[i].Rounds[k]
+		if round.Phase == report.PhaseAsPlanned && len(round.Invalid) == 0 {
+			throughputs = append(throughputs, round.Metrics[report.Throughput])
+		}
+	}
+	if len(throughputs) == 0 {
+		return 0, false
+	}
+	return steadyPart * percentiles(throughputs)[50], true
+}
+
+// Begin is when the first pod of the first round was created; zero before that.
+func (e *Experiment) Begin() time.Time { return e.begin }
+
+// Results returns what was measured so far, in the order of the contenders.
+func (e *Experiment) Results() []report.Scheduler { return slices.Clone(e.results) }
+
+// FullRounds is how many rounds as planned every scheduler has behind it.
+func (e *Experiment) FullRounds() int {
+	full := e.options.Rounds
+	for i := range e.results {
+		n := 0
+		for k := range e.results[i].Rounds {
+			if e.results[i].Rounds[k].Phase == report.PhaseAsPlanned {
+				n++
+			}
+		}
+		full = min(full, n)
+	}
+	return full
+}
+
+// Sizes returns how many nodes, existing and arriving pods the workload has.
+func (e *Experiment) Sizes() (nodes, existing, pods int) {
+	plan := e.plans[workload.Shares]
+	return len(plan.Nodes), len(plan.Existing), len(plan.Arrivals)
+}
+
+// prepareNodes clears the namespace, and brings the nodes there if others are.
+func (e *Experiment) prepareNodes(ctx context.Context, nodes []corev1.Node) error {
+	if err := e.options.Ground.Reset(ctx); err != nil {
+		return err
+	}
+	if apiequality.Semantic.DeepEqual(e.nodes, nodes) {
+		return nil
+	}
+	if e.nodes != nil {
+		e.nodes = nil
+		if err := e.options.Ground.DeleteNodes(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.options.Ground.CreateNodes(ctx, nodes); err != nil {
+		return err
+	}
+	e.nodes = nodes
+	return nil
+}

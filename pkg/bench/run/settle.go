@@ -1,0 +1,63 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import "time"
+
+const (
+	// quiet is how long nothing must have happened before a queue in which every pod is
+	// refused counts as settled: longer than the API server needs to tell everybody of
+	// the last binding.
+	quiet = 5 * time.Second
+	// quietAfterDeletions is the same where pods were deleted, which makes room: a
+	// scheduler tries a refused pod again after its back-off, up to 10 s for
+	// kube-scheduler.
+	quietAfterDeletions = 15 * time.Second
+	// settlePoll is how often that is looked at.
+	settlePoll = 50 * time.Millisecond
+)
+
+// state is how far a round has come.
+type state struct {
+	counts
+	// planned pods are to be created; created is whether all creations have been
+	// answered.
+	planned int
+	created bool
+	// leaving pods are bound and will be deleted within the round.
+	leaving int
+}
+
+// verdict is whether a round goes on.
+type verdict int
+
+const (
+	// underway: something may still happen.
+	underway verdict = iota
+	// allBound: every pod has got a node, or is gone.
+	allBound
+	// settled: every pod without a node is refused, and nothing moves.
+	settled
+)
+
+// judge says whether a round is over at a time.
+func (s *state) judge(now time.Time) verdict {
+	waiting := s.planned - s.bound - s.lost
+	switch {
+	case !s.created || s.seen < s.planned:
+		return underway
+	case waiting == 0:
+		return allBound
+	case s.refused < waiting || s.leaving > 0:
+		return underway
+	}
+	needed := quiet
+	if s.gone > 0 {
+		needed = quietAfterDeletions
+	}
+	if now.Sub(s.last) < needed {
+		return underway
+	}
+	return settled
+}

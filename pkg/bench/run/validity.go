@@ -1,0 +1,83 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// maxOfQPS is the part of the clients' limit that a throughput must stay below: near
+	// the limit it is the limit that is measured.
+	maxOfQPS = 0.8
+	// maxDelayed is the part of a client's requests that its limit may hold up. A few
+	// are: a machine with all CPUs busy lets a request wait even for a free token.
+	maxDelayed = 0.01
+	// maxLateness is how far behind its plan the creation of a pod may be, where the
+	// plan has times.
+	maxLateness = time.Second
+	// maxLag is how long after the answer to a pod's creation the watch may tell of the
+	// pod, for 99 % of them.
+	maxLag = time.Second
+)
+
+// observation is what decides whether a round counts.
+type observation struct {
+	throughput, qps float64
+	// requests and delayed are those of the benchmark's client, and of the scheduler's
+	// where that can be seen.
+	requests, delayed                   float64
+	schedulerRequests, schedulerDelayed float64
+	// timeout is what ended the round; 0 if it settled. left are the pods that were
+	// neither bound nor refused then.
+	timeout time.Duration
+	left    int
+	// bound and planned count pods.
+	bound, planned int
+	// paced is whether the plan has times, and lateness how far behind the worst
+	// creation was.
+	paced    bool
+	lateness time.Duration
+	// lag is of the watch.
+	lag time.Duration
+	// losses is how often the watch was lost.
+	losses int
+	// complaints are lines of the scheduler's log about rights that it lacks.
+	complaints []string
+}
+
+// invalid returns why a round does not count; nothing if it does.
+func (o *observation) invalid() []string {
+	var why []string
+	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	if o.timeout > 0 {
+		add("it had not settled after %v: %d of %d pods were neither bound nor refused", o.timeout, o.left, o.planned)
+	}
+	if o.bound == 0 {
+		add("no pod was bound")
+	}
+	if o.throughput >= maxOfQPS*o.qps {
+		add("%.0f pods/s is not below %.0f %% of the clients' limit of %.0f requests/s", o.throughput, 100*maxOfQPS, o.qps)
+	}
+	if o.delayed > maxDelayed*o.requests {
+		add("the benchmark's client was throttled: its limit held up %.0f of %.0f requests", o.delayed, o.requests)
+	}
+	if o.schedulerDelayed > maxDelayed*o.schedulerRequests {
+		add("the scheduler's client was throttled: its limit held up %.0f of %.0f requests", o.schedulerDelayed, o.schedulerRequests)
+	}
+	if o.paced && o.lateness > maxLateness {
+		add("a pod was created %v later than planned: the API server does not keep up", o.lateness.Round(time.Millisecond))
+	}
+	if o.lag > maxLag {
+		add("the watch was %v behind: times are not exact", o.lag.Round(time.Millisecond))
+	}
+	if o.losses > 0 {
+		add("the watch was lost %d times: times are not exact", o.losses)
+	}
+	for _, line := range o.complaints {
+		add("the scheduler lacks a right: %s", line)
+	}
+	return why
+}
