@@ -101,6 +101,10 @@ profiles:
 		}},
 		{name: "a trace within the capacity", args: withArgs("-f", nodesCSV, "-f", small, "--config", gpuProfile, "--target-load", "0.5"), wantCode: exitOK},
 		{name: "a trace as it is", args: withArgs("-f", nodesCSV, "-f", small, "--config", gpuProfile, "--target-load", "0"), wantCode: exitOK, wantStdout: []string{"Workload: 1 pods, seed 42"}},
+		{name: "shares as whole devices", args: withArgs("-f", nodesCSV, "-f", small, "--config", gpuProfile, "--config", stockProfile, "--target-load", "0"), wantCode: exitOK, wantStdout: []string{
+			"default-scheduler+whole is " + stockProfile, "given a whole GPU for each share of one", "gpu is " + gpuProfile,
+		}},
+		{name: "shares as they are", args: withArgs("-f", nodesCSV, "-f", small, "--config", stockProfile, "--target-load", "0", "--shares", "keep"), wantCode: exitNotPlaced, wantStdout: []string{"default-scheduler is " + stockProfile}},
 		{name: "a trace beyond the capacity", args: withArgs("-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile), wantCode: exitNotPlaced, wantStdout: []string{"brought to ask for 130 % of all GPUs"}},
 		{name: "a trace on the nodes of a cluster", args: withArgs("-f", small, "-f", "-", "--config", gpuProfile, "--target-load", "0"), stdin: nodesAlone, wantCode: exitOK},
 		{name: "a pod that no node could hold", args: withArgs("-f", nodesCSV, "-f", huge, "--config", gpuProfile, "--target-load", "0"), wantCode: exitNotPlaced, wantStdout: []string{"with whole GPUs"}},
@@ -122,6 +126,7 @@ profiles:
 		{name: "profile twice", args: withArgs("-f", objects, "--config", gpuProfile, "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"--config: " + gpuProfile + " stands twice"}},
 		{name: "output that is none", args: withArgs("-f", objects, "--config", gpuProfile, "-o", "yaml"), wantCode: exitUsage, wantStderr: []string{`-o: "yaml" is none of table, json, csv`}},
 		{name: "workload that is none", args: withArgs("-f", objects, "--config", gpuProfile, "--expected-workload", "past"), wantCode: exitUsage, wantStderr: []string{`--expected-workload: "past" is none of`}},
+		{name: "shares that are none", args: withArgs("-f", objects, "--config", gpuProfile, "--shares", "half"), wantCode: exitUsage, wantStderr: []string{`--shares: "half" is none of whole, keep`}},
 		{name: "no run at a time", args: withArgs("-f", objects, "--config", gpuProfile, "--parallel", "0"), wantCode: exitUsage, wantStderr: []string{"--parallel: 0 must be at least 1"}},
 		{name: "negative load", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "-1"), wantCode: exitUsage, wantStderr: []string{"--target-load: -1 must be 0"}},
 		{name: "load of a cluster", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "1"), wantCode: exitUsage, wantStderr: []string{"--target-load: only pods from a CSV file"}},
@@ -242,6 +247,50 @@ func TestReport(t *testing.T) {
 			if got := run.Metrics["allocatedPercentAt100"]; got < 80 || got > 100 {
 				t.Errorf("%s, seed %d: %v %% allocated", p.Name, run.Seed, got)
 			}
+		}
+	}
+}
+
+// TestWholeDevices follows pods of a trace through a scheduler that knows no
+// shares: two shares that one device could hold take two, count as what they ask
+// for, and a model is insisted on.
+func TestWholeDevices(t *testing.T) {
+	nodes := file(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\na,32000,262144,2,T4\nb,32000,262144,1,a10\n")
+	pods := file(t, "pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"+
+		"p0,1000,1024,1,400,T4\np1,1000,1024,1,500,T4\np2,1000,1024,1,100,t4\np3,1000,1024,1,200,A10\np4,1000,1024,0,0,\n")
+	dir := t.TempDir()
+	code, stdout, stderr := execute(t, "", "simulate", "-f", nodes, "-f", pods, "--config", stockProfile, "--config", gpuProfile, "--target-load", "0", "-o", "json", "--out", dir)
+	if code != exitNotPlaced {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var r report.Report
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Fatal(err)
+	}
+	type numbers struct {
+		Shares                             report.Shares
+		Allocated, Placed, Shared, Devices float64
+	}
+	got := map[string]numbers{}
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		got[p.Name] = numbers{p.Shares, p.Metrics["allocatedPercent"].Mean, p.Metrics["podsPlaced"].Mean, p.Metrics["podsFailedShare"].Mean, p.Metrics["devicesUsed"].Mean}
+	}
+	// One of the three pods that accept a T4 finds none; which one is drawn.
+	stock := got["default-scheduler+whole"]
+	if stock.Allocated < 23.3 || stock.Allocated > 36.7 {
+		t.Errorf("%v %% of the GPUs are allocated, want what two of three shares and another ask for", stock.Allocated)
+	}
+	stock.Allocated = 0
+	if want := (numbers{Shares: report.SharesAsWholeDevices, Placed: 4, Shared: 1, Devices: 3}); stock != want {
+		t.Errorf("stock: %+v, want %+v", stock, want)
+	}
+	if gpu := got["gpu"]; gpu.Shares != report.SharesAsAsked || gpu.Allocated != 40 || gpu.Placed != 5 {
+		t.Errorf("gpu: %+v, want all five placed, with 40 %% of the GPUs", gpu)
+	}
+	for line := range strings.Lines(read(t, filepath.Join(dir, "placements.csv"))) {
+		if strings.HasPrefix(line, "default-scheduler+whole,") && strings.Contains(line, "trace/p3,") && !strings.Contains(line, "trace/p3,b,") {
+			t.Errorf("the pod that insists on an A10 is not on it: %s", line)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 )
@@ -115,6 +116,23 @@ func (c *contender) learns() bool {
 	for _, args := range c.gpuDeviceArgs(c.config) {
 		if args.ScoringStrategy.Type.ExpectsWorkload() && len(args.ExpectedWorkload) == 0 {
 			return true
+		}
+	}
+	return false
+}
+
+// knowsShares reports whether a profile that is used has the plugin that hands out
+// shares of devices.
+func (c *contender) knowsShares() bool {
+	for i := range c.config.Profiles {
+		p := &c.config.Profiles[i]
+		if !slices.Contains(c.used(), p.SchedulerName) || p.Plugins == nil {
+			continue
+		}
+		for _, set := range []*schedconfig.PluginSet{&p.Plugins.MultiPoint, &p.Plugins.Bind} {
+			if slices.ContainsFunc(set.Enabled, func(plugin schedconfig.Plugin) bool { return plugin.Name == gpudevice.Name }) {
+				return true
+			}
 		}
 	}
 	return false

@@ -18,6 +18,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
@@ -46,6 +47,11 @@ type prepared struct {
 	measure *device.Workload
 	// effective is the configuration to run.
 	effective *schedconfig.KubeSchedulerConfiguration
+	// cluster is the input's, in the form that the profile understands.
+	cluster *cluster.Cluster
+	// whole writes the pods of the trace for a profile that knows no shares; nil for
+	// one that does.
+	whole *trace.WholeDevices
 }
 
 // newExperiment checks that the input and the profiles make sense together.
@@ -88,7 +94,12 @@ func (e *experiment) targetLoad() float64 {
 }
 
 func (e *experiment) prepare(c contender) (prepared, error) {
-	p := prepared{contender: c, nodeKeys: c.keys(), effective: c.config}
+	p := prepared{contender: c, nodeKeys: c.keys(), effective: c.config, cluster: e.input.cluster}
+	if e.options.shares == sharesWhole && e.input.fromTrace() && !c.knowsShares() {
+		p.name += "+whole"
+		p.whole = e.input.trace.WholeDevices()
+		p.cluster = e.input.withWholeDevices(p.whole)
+	}
 	if c.schedulerName == "" && e.input.fromTrace() {
 		return p, usagef("--scheduler-name: %s has several profiles, and the pods of a trace name none: choose one of %s", c.file.Path, commaSeparated(c.profileNames()))
 	}
@@ -242,6 +253,9 @@ func (e *experiment) profile(c *prepared, runs []report.Run) report.Profile {
 	if c.oracle {
 		p.ExpectedWorkload = report.WorkloadFromOracle
 	}
+	if c.whole != nil {
+		p.Shares = report.SharesAsWholeDevices
+	}
 	p.SetRuns(runs, !e.input.fromTrace())
 	return p
 }
@@ -251,20 +265,20 @@ func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, paral
 	sim, err := engine.New(ctx, engine.Options{
 		Config: c.effective, SchedulerName: c.schedulerName, Seed: uint64(seed), //nolint:gosec // seeds are not negative
 		Parallelism: parallelism, Preemption: e.options.preemption,
-	}, e.input.cluster)
+	}, c.cluster)
 	if err != nil {
 		return run, nil, err
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
 
-	recorder := report.NewRecorder(e.input.cluster.Nodes(), e.input.cluster.Bound(), c.nodeKeys, c.measure)
+	recorder := report.NewRecorder(c.cluster.Nodes(), c.cluster.Bound(), c.nodeKeys, c.measure)
 	pods, err := e.arrivals(sim, c, seed)
 	if err != nil {
 		return run, nil, err
 	}
 	// Interrupted between two pods, and not within a scheduling cycle.
 	cycle := context.WithoutCancel(ctx)
-	for pod := range pods {
+	for pod, asked := range pods {
 		if err := ctx.Err(); err != nil {
 			return run, nil, err
 		}
@@ -273,7 +287,7 @@ func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, paral
 			return run, nil, err
 		}
 		if err := recorder.Record(report.Event{
-			Pod: result.Pod, Node: result.Node, Message: result.Message, Victims: result.Victims,
+			Pod: result.Pod, Asked: asked, Node: result.Node, Message: result.Message, Victims: result.Victims,
 		}); err != nil {
 			return run, nil, err
 		}
@@ -287,19 +301,30 @@ func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, paral
 	return recorder.Run(seed), warningsOf(sim), nil
 }
 
-// arrivals are the pods of a run in their order. Those of a trace are made as they
-// come: thousands of objects that will fail need not exist at one time.
-func (e *experiment) arrivals(sim *engine.Engine, c *prepared, seed int64) (iter.Seq[*corev1.Pod], error) {
+// arrivals are the pods of a run in their order, each with what it asks for if that
+// is not what it says. Those of a trace are made as they come: thousands of objects
+// that will fail need not exist at one time.
+func (e *experiment) arrivals(sim *engine.Engine, c *prepared, seed int64) (iter.Seq2[*corev1.Pod, *corev1.Pod], error) {
 	if !e.input.fromTrace() {
 		ordered, err := sim.InQueueOrder(slices.DeleteFunc(slices.Clone(e.input.cluster.Pending()), func(pod *corev1.Pod) bool {
 			return !sim.Handles(pod)
 		}))
-		return slices.Values(ordered), err
+		return func(yield func(pod, asked *corev1.Pod) bool) {
+			for _, pod := range ordered {
+				if !yield(pod, nil) {
+					return
+				}
+			}
+		}, err
 	}
 	order, err := trace.Arrivals(e.input.trace.Pods, e.capacity, e.targetLoad(), seed)
-	return func(yield func(*corev1.Pod) bool) {
+	return func(yield func(pod, asked *corev1.Pod) bool) {
 		for i := range order {
-			if !yield(order[i].Object(c.schedulerName)) {
+			pod, asked := order[i].Object(c.schedulerName), (*corev1.Pod)(nil)
+			if c.whole != nil {
+				pod, asked = c.whole.Pod(&order[i], c.schedulerName), pod
+			}
+			if !yield(pod, asked) {
 				return
 			}
 		}

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
@@ -75,6 +77,20 @@ func readInput(ctx context.Context, o *simulateOptions, stdin io.Reader) (*input
 		}
 	}
 	return in, in.check(o)
+}
+
+// withWholeDevices returns the cluster with the nodes of the trace in another form.
+func (in *input) withWholeDevices(whole *trace.WholeDevices) *cluster.Cluster {
+	rows := make(map[string]*trace.Node, len(in.trace.Nodes))
+	for i := range in.trace.Nodes {
+		rows[in.trace.Nodes[i].Name] = &in.trace.Nodes[i]
+	}
+	return in.cluster.WithNodes(func(node *corev1.Node) *corev1.Node {
+		if row, ok := rows[node.Name]; ok {
+			return whole.Node(row)
+		}
+		return node
+	})
 }
 
 // check refuses input from which nothing can be simulated.

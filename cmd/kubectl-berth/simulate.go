@@ -26,6 +26,7 @@ type simulateOptions struct {
 	seedList         string
 	targetLoad       float64
 	expectedWorkload string
+	shares           string
 	preemption       bool
 	parallel         int
 	outDir           string
@@ -37,7 +38,7 @@ type simulateOptions struct {
 	targetLoadSet bool
 }
 
-// What --output and --expected-workload take.
+// What --output, --expected-workload and --shares take.
 const (
 	outputTable = "table"
 	outputJSON  = "json"
@@ -46,6 +47,9 @@ const (
 	workloadProfile = "profile"
 	workloadOracle  = "oracle"
 	workloadBoth    = "both"
+
+	sharesWhole = "whole"
+	sharesKeep  = "keep"
 )
 
 // defaultTargetLoad is the paper's.
@@ -104,6 +108,7 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
 	flags.StringVar(&o.seedList, "seeds", "42", "seeds, one run each: a list such as 1,2,5 or a range such as 42..51")
 	flags.Float64Var(&o.targetLoad, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, reached by repeating or leaving out pods at random; 0 takes the list as it is")
 	flags.StringVar(&o.expectedWorkload, "expected-workload", workloadProfile, "what GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods of the trace or of the whole cluster, as in the paper; or \"both\", beside each other")
+	flags.StringVar(&o.shares, "shares", sharesWhole, "for CSV pods and profiles without GPUDevice, which know no shares of devices: \"whole\" gives each share one whole nvidia.com/gpu on nodes with a device plugin, and the report says so; \"keep\" leaves them, and they fit nowhere")
 	flags.BoolVar(&o.preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
 	flags.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time or, if there are fewer runs, goroutines that share the work of each; the results do not depend on it")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
@@ -130,6 +135,9 @@ func (o *simulateOptions) complete() error {
 	}
 	if !slices.Contains([]string{workloadProfile, workloadOracle, workloadBoth}, o.expectedWorkload) {
 		return usagef("--expected-workload: %q is none of profile, oracle, both", o.expectedWorkload)
+	}
+	if o.shares != sharesWhole && o.shares != sharesKeep {
+		return usagef("--shares: %q is none of whole, keep", o.shares)
 	}
 	if o.parallel < 1 {
 		return usagef("--parallel: %d must be at least 1", o.parallel)

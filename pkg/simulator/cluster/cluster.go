@@ -91,6 +91,18 @@ func (c *Cluster) podsThat(is func(*corev1.Pod) bool) []*corev1.Pod {
 	return pods
 }
 
+// WithNodes returns a copy of the cluster in which each node is what replace makes
+// of it: the same node, or another object of the same name and UID. Everything else
+// is shared, and neither cluster must be added to afterwards.
+func (c *Cluster) WithNodes(replace func(*corev1.Node) *corev1.Node) *Cluster {
+	other := *c
+	other.nodes = make([]*corev1.Node, 0, len(c.nodes))
+	for _, node := range c.nodes {
+		other.nodes = append(other.nodes, replace(node))
+	}
+	return &other
+}
+
 // Has reports whether the input had the resource, by its plural as in
 // "persistentvolumeclaims": an object of it, or a list from an API server, which
 // may be empty.

@@ -50,8 +50,10 @@ type account struct {
 	state    device.State
 	measured bool
 	cpuFree  int64
-	// handedOut are the devices in use that a device plugin hands out.
-	handedOut int64
+	// handedOut are the devices in use that a device plugin hands out, and blocked is
+	// what of them nobody uses, in thousandths: the rest of a device that was given to
+	// a pod with a share of it.
+	handedOut, blocked int64
 	// touched is whether a pod came to it.
 	touched bool
 
@@ -65,6 +67,7 @@ type holding struct {
 	cpuMilli, memory int64
 	devices          device.Holding
 	handedOut        int64
+	blocked          int64
 	milli            int64
 }
 
@@ -100,7 +103,7 @@ func (b *books) measure(a *account) {
 		return
 	}
 	b.idle -= a.idle
-	a.idle = a.state.IdleMilli()
+	a.idle = a.state.IdleMilli() + a.blocked
 	b.idle += a.idle
 	if b.workload == nil {
 		return
@@ -112,6 +115,7 @@ func (b *books) measure(a *account) {
 		b.views[view] = expected
 	}
 	causes := expected.Fragmentation(&a.state, a.cpuFree)
+	causes[device.Q2LackGPU] += float64(a.blocked)
 	for cause := range causes {
 		b.causes[cause] += causes[cause] - a.causes[cause]
 	}
@@ -127,7 +131,7 @@ func (b *books) take(pod *corev1.Pod, d *demand) (milli int64, wrong bool) {
 		return 0, false
 	}
 	h := holding{account: a, cpuMilli: d.cpuMilli, memory: d.memory}
-	switch d.request.Form {
+	switch d.given().Form {
 	case device.FormShares:
 		assignment, err := device.ParseAssignment(pod.Annotations, d.request)
 		if err != nil {
@@ -146,9 +150,11 @@ func (b *books) take(pod *corev1.Pod, d *demand) (milli int64, wrong bool) {
 			wrong = wrong || h.devices[i] != device.Share{}
 		}
 	case device.FormDevicePlugin:
+		taken := d.taken(a.device.MemoryMiB)
 		h.milli = d.milli(a.device.MemoryMiB)
-		h.handedOut = h.milli / device.MilliPerDevice
+		h.handedOut, h.blocked = taken/device.MilliPerDevice, taken-h.milli
 		a.handOut(h.handedOut)
+		a.blocked += h.blocked
 	case device.FormNone:
 	}
 	a.cpuFree -= h.cpuMilli
@@ -170,6 +176,7 @@ func (b *books) release(uid types.UID) {
 	h.account.state.ReleaseAll(&h.devices)
 	if h.handedOut > 0 {
 		h.account.handOut(-h.handedOut)
+		h.account.blocked -= h.blocked
 	}
 	h.account.cpuFree += h.cpuMilli
 	b.used.cpuMilli -= h.cpuMilli

@@ -12,6 +12,10 @@ type Event struct {
 	// Pod is the pod as it is afterwards: where it was bound, with the annotations
 	// of its Binding.
 	Pod *corev1.Pod
+	// Asked is what the pod asks for where Pod asks for more, because its scheduler
+	// knows whole devices alone: it arrives, fails and is allocated as Asked, and the
+	// rest of the devices that it takes is idle and of no use to anybody. nil is Pod.
+	Asked *corev1.Pod
 	// Node is the node that it was bound to; empty if it was not.
 	Node string
 	// Message says why it was not bound; empty if it was.

@@ -51,6 +51,11 @@ func (r *Recorder) Record(event Event) error {
 	}
 	pod := event.Pod
 	d := demandOf(pod, r.books.keys)
+	if event.Asked != nil {
+		takes := d.request
+		d = demandOf(event.Asked, r.books.keys)
+		d.takes = takes
+	}
 	asked := d.milli(r.books.largestDevice)
 	r.arrived++
 	if event.Node == "" {

@@ -73,6 +73,55 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestWholeDevicesForShares checks numbers that were computed by hand, for a
+// scheduler that gives each pod whole devices, on 2 devices of n0 and 1 of n1:
+//
+//	pod  asks for            takes        load   allocated   idle
+//	a    0.4 GPU             1 on n0      13 %      13 %     n0: 0.6 is nobody's (Q2), 1 of use; n1: 1 of use
+//	b    0.5 GPU             1 on n0      30 %      30 %     n0: 0.6 and 0.5 are nobody's; n1: 1 of use
+//	c    0.5 GPU, fails      -            47 %      30 %
+//	d    1 GPU               1 on n1      80 %      63 %     n0: 1.1 is nobody's
+//
+// and then a is evicted for e, which fits nowhere all the same.
+func TestWholeDevicesForShares(t *testing.T) {
+	rows := []trace.Node{{Name: "n0", CPUMilli: 4000, MemoryMiB: 8192, Devices: 2, Model: "T4"}, {Name: "n1", CPUMilli: 2000, MemoryMiB: 8192, Devices: 1, Model: "A10"}}
+	whole := (&trace.Trace{Nodes: rows}).WholeDevices()
+	r := NewRecorder([]*corev1.Node{whole.Node(&rows[0]), whole.Node(&rows[1])}, nil, &keys, wholeDevice(t))
+	arrive := func(name string, milli int64, node string, victims ...*corev1.Pod) *corev1.Pod {
+		t.Helper()
+		row := trace.Pod{Name: name, CPUMilli: 1000, Devices: 1, Milli: milli}
+		pod := whole.Pod(&row, "default-scheduler")
+		pod.Spec.NodeName = node
+		if err := r.Record(Event{Pod: pod, Asked: row.Object("default-scheduler"), Node: node, Victims: victims}); err != nil {
+			t.Fatal(err)
+		}
+		return pod
+	}
+	check := func(want map[string]float64) {
+		t.Helper()
+		got := r.Run(1).Metrics
+		for key := range got {
+			if _, ok := want[key]; !ok {
+				delete(got, key)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("metrics (-want,+got):\n%s", diff)
+		}
+	}
+	a := arrive("a", 400, "n0")
+	arrive("b", 500, "n0")
+	check(map[string]float64{"allocatedPercent": 30, "fragmentedPercent": 36.6667, "idlePercentQ2LackGPU": 36.6667, "idlePercentQ3Satisfied": 33.3333, "devicesUsed": 2})
+	arrive("c", 500, "")
+	arrive("d", 1000, "n1")
+	check(map[string]float64{
+		"allocatedPercent": 63.3333, "fragmentedPercent": 36.6667, "fragmentationRatioPercent": 100, "devicesUsed": 3,
+		"podsPlaced": 3, "podsFailedShare": 1, "podsFailedWhole": 0, "devicesFailed": 0.5,
+	})
+	arrive("e", 1000, "", a)
+	check(map[string]float64{"allocatedPercent": 50, "fragmentedPercent": 16.6667, "idlePercentQ3Satisfied": 33.3333, "devicesUsed": 2, "podsEvicted": 1})
+}
+
 // TestEveryMetricHasAKeyOfItsOwn, and is there for a cluster with devices.
 func TestEveryMetricHasAKeyOfItsOwn(t *testing.T) {
 	nodes := testNodes()

@@ -88,6 +88,8 @@ type Profile struct {
 	SchedulerName string `json:"schedulerName"`
 	// ExpectedWorkload says where the strategy FragmentationGradient has it from.
 	ExpectedWorkload ExpectedWorkload `json:"expectedWorkload"`
+	// Shares says in what form the profile was given shares of devices.
+	Shares Shares `json:"shares,omitempty"`
 	// Metrics are mean and standard deviation over the runs.
 	Metrics map[string]Statistic `json:"metrics"`
 	// Series are mean and standard deviation over the runs, at each percent of load
@@ -111,6 +113,17 @@ const (
 	WorkloadFromProfile ExpectedWorkload = "Profile"
 	// WorkloadFromOracle is an oracle: computed from the very pods that will arrive.
 	WorkloadFromOracle ExpectedWorkload = "Oracle"
+)
+
+// Shares is the form in which pods ask a profile for shares of devices.
+type Shares string
+
+const (
+	// SharesAsAsked is as the input has it.
+	SharesAsAsked Shares = ""
+	// SharesAsWholeDevices is a whole device for each share, because the profile
+	// knows no shares. What a pod leaves of its device is idle and nobody's.
+	SharesAsWholeDevices Shares = "WholeDevices"
 )
 
 // Statistic is mean and standard deviation of a metric over runs.

@@ -4,6 +4,8 @@
 package report
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -15,6 +17,9 @@ type demand struct {
 	// request is what it asks of devices; of FormNone if it asks for none, and if
 	// what it asks for can never be served.
 	request *device.Request
+	// takes is the request by which it is given devices, if that is another one: of
+	// whole devices for shares.
+	takes *device.Request
 	// cpuMilli and memory (bytes) are its requests.
 	cpuMilli, memory int64
 }
@@ -30,10 +35,19 @@ func demandOf(pod *corev1.Pod, keys *device.NodeKeys) demand {
 
 // milli returns the compute that the pod asks for at the busiest point of its
 // life, in thousandths of a device, where devices have memoryMiB each.
-func (d *demand) milli(memoryMiB int64) int64 {
+func (d *demand) milli(memoryMiB int64) int64 { return milliOf(d.request, memoryMiB) }
+
+// taken returns the compute that the pod is given, which may be more than it asks
+// for.
+func (d *demand) taken(memoryMiB int64) int64 { return milliOf(d.given(), memoryMiB) }
+
+// given returns the request by which the pod is given devices.
+func (d *demand) given() *device.Request { return cmp.Or(d.takes, d.request) }
+
+func milliOf(request *device.Request, memoryMiB int64) int64 {
 	var running, peak int64
-	for i := range d.request.Asks {
-		ask := &d.request.Asks[i]
+	for i := range request.Asks {
+		ask := &request.Asks[i]
 		share, ok := ask.On(max(1, memoryMiB))
 		if !ok {
 			share.Milli = device.MilliPerDevice // more than a device has

@@ -52,6 +52,9 @@ func (r *Report) writeInput(out io.Writer) {
 		if p.ExpectedWorkload == WorkloadFromOracle {
 			fmt.Fprint(out, ", told the workload in advance")
 		}
+		if p.Shares == SharesAsWholeDevices {
+			fmt.Fprint(out, ", given a whole GPU for each share of one")
+		}
 		fmt.Fprintln(out)
 	}
 	fmt.Fprintln(out)

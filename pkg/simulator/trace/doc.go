@@ -11,6 +11,9 @@
 //	                                                      |
 //	                                                      +-- Pod.Object --> corev1.Pod
 //
+// For schedulers that know no shares of devices [Trace.WholeDevices] makes the same
+// objects with whole ones.
+//
 // # Files
 //
 // A file is known by its header, not by its name. Columns may stand in any order.

@@ -43,11 +43,14 @@ func (n *Node) Object() *corev1.Node {
 			labels[keys.Product] = n.Model
 		}
 	}
-	resources := corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewMilliQuantity(n.CPUMilli, resource.DecimalSI),
-		corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
-		corev1.ResourcePods:   *resource.NewQuantity(podsPerNode, resource.DecimalSI),
-	}
+	return n.object(labels, corev1.ResourceList{})
+}
+
+// object returns the node with labels and, beside what every node has, resources.
+func (n *Node) object(labels map[string]string, resources corev1.ResourceList) *corev1.Node {
+	resources[corev1.ResourceCPU] = *resource.NewMilliQuantity(n.CPUMilli, resource.DecimalSI)
+	resources[corev1.ResourceMemory] = *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI)
+	resources[corev1.ResourcePods] = *resource.NewQuantity(podsPerNode, resource.DecimalSI)
 	return &corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: types.UID(n.Name), Labels: labels},
@@ -63,6 +66,15 @@ func (n *Node) Object() *corev1.Node {
 // what it may use, devices by the limit gpu-milli. Every call makes a new object.
 // Its UID is the name, so the same pod has the same UID in every run.
 func (p *Pod) Object(schedulerName string) *corev1.Pod {
+	pod := p.object(schedulerName, names.GPUMilliResource, p.DeviceMilli())
+	if p.Models != "" {
+		pod.Annotations = map[string]string{names.GPUModelAnnotation: strings.ReplaceAll(p.Models, modelSeparator, ",")}
+	}
+	return pod
+}
+
+// object returns the pod with so much of the resource by which it asks for devices.
+func (p *Pod) object(schedulerName string, devices corev1.ResourceName, amount int64) *corev1.Pod {
 	limits := corev1.ResourceList{}
 	if p.CPUMilli > 0 {
 		limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(p.CPUMilli, resource.DecimalSI)
@@ -70,18 +82,12 @@ func (p *Pod) Object(schedulerName string) *corev1.Pod {
 	if p.MemoryMiB > 0 {
 		limits[corev1.ResourceMemory] = *resource.NewQuantity(p.MemoryMiB<<20, resource.BinarySI)
 	}
-	if p.Devices > 0 {
-		limits[names.GPUMilliResource] = *resource.NewQuantity(p.DeviceMilli(), resource.DecimalSI)
-	}
-	var annotations map[string]string
-	if p.Models != "" {
-		annotations = map[string]string{names.GPUModelAnnotation: strings.ReplaceAll(p.Models, modelSeparator, ",")}
+	if amount > 0 {
+		limits[devices] = *resource.NewQuantity(amount, resource.DecimalSI)
 	}
 	return &corev1.Pod{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: p.Name, Namespace: Namespace, UID: types.UID(p.Name), Annotations: annotations,
-		},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: Namespace, UID: types.UID(p.Name)},
 		Spec: corev1.PodSpec{
 			SchedulerName: schedulerName,
 			Containers: []corev1.Container{{
