@@ -61,6 +61,7 @@ func TestGolden(t *testing.T) {
 		"report.md":         func(w io.Writer) error { return WriteMarkdown(w, r) },
 		"other.txt":         func(w io.Writer) error { return WriteTable(w, other) },
 		"overview.md":       func(w io.Writer) error { return WriteMarkdownOverview(w, r, other) },
+		"report.html":       func(w io.Writer) error { return WriteHTML(w, r) },
 		"keys.txt":          func(w io.Writer) error { return writeKeys(w, r) },
 		"nothing.txt":       func(w io.Writer) error { return WriteTable(w, emptyReport()) },
 		"nothing.md":        func(w io.Writer) error { return WriteMarkdown(w, emptyReport()) },

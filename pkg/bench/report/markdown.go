@@ -22,7 +22,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		return err
 	}
 	var out bytes.Buffer
-	header := []string{escapeMarkdown(r.Workload.Name)}
+	header := []string{escapeMarkdown(output.Line(r.Workload.Name))}
 	for _, name := range r.names() {
 		header = append(header, escapeMarkdown(name))
 	}

@@ -1,0 +1,163 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// hostile are texts that names, reasons and notes of a cluster could be.
+var hostile = []string{
+	`<script>alert(1)</script>`,
+	`"><img src=x onerror=alert(1)>`,
+	`' onload='alert(1)`,
+	`</title></style></desc></svg><script>alert(1)</script>`,
+	`javascript:alert(1) {{.}} {{template "table" .}} ${x} -->`,
+	"a | b \\| c \\\\| `d` ``` e\n| f | *g* _h_ [i](j) ~~k~~ &lt;",
+	"\x1b[2J\x1b]0;title\x07 \u202egnirts\u202c \u200b \x00 \x9b31m \xff\xfe",
+	strings.Repeat("very-long-", 40),
+}
+
+// poisoned is the fixture with another text in every field that is free text; each
+// text ends in a number of its own, so that names stay different.
+func poisoned(t *testing.T, text string) *Report {
+	t.Helper()
+	r := testReport(t)
+	number := 0
+	next := func() string { number++; return fmt.Sprintf("%s %d", text, number) }
+	var walk func(value reflect.Value, field string)
+	walk = func(value reflect.Value, field string) {
+		switch value.Kind() {
+		case reflect.String:
+			// Those that Validate holds to a form, and the name that Control refers to.
+			if field != "Date" && field != "Phase" && field != "Control" && value.String() != "" {
+				value.SetString(next())
+			}
+		case reflect.Struct:
+			for i := range value.NumField() {
+				walk(value.Field(i), value.Type().Field(i).Name)
+			}
+		case reflect.Slice:
+			for i := range value.Len() {
+				walk(value.Index(i), field)
+			}
+		case reflect.Map:
+			if field != "Reasons" || value.Len() == 0 {
+				return
+			}
+			counts := map[string]int{}
+			for _, key := range value.MapKeys() {
+				counts[fmt.Sprintf("%s %s", text, key)] = int(value.MapIndex(key).Int())
+			}
+			value.Set(reflect.ValueOf(counts))
+		}
+	}
+	walk(reflect.ValueOf(r).Elem(), "")
+	r.Schedulers[2].Control = r.Schedulers[3].Name
+	r.Summarise()
+	return r
+}
+
+// written returns what a writer makes of a report.
+func written(t *testing.T, r *Report, write func(io.Writer, *Report) error) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := write(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestHostileText shows that no text changes the structure of any form.
+func TestHostileText(t *testing.T) {
+	harmless := poisoned(t, "text")
+	overview := func(w io.Writer, r *Report) error { return WriteMarkdownOverview(w, r) }
+	for i, text := range hostile {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			r := poisoned(t, text)
+			t.Run("page", func(t *testing.T) {
+				got := pageOf(t, r)
+				if diff := cmp.Diff(skeleton(pageOf(t, harmless)), skeleton(got)); diff != "" {
+					t.Errorf("tags (-harmless,+hostile):\n%s", diff)
+				}
+				noControls(t, written(t, r, WriteHTML))
+			})
+			t.Run("table", func(t *testing.T) {
+				want, got := written(t, harmless, WriteTable), written(t, r, WriteTable)
+				if strings.Count(want, "\n") != strings.Count(got, "\n") {
+					t.Errorf("%d lines, want %d:\n%s", strings.Count(got, "\n"), strings.Count(want, "\n"), got)
+				}
+				noControls(t, got)
+			})
+			for name, write := range map[string]func(io.Writer, *Report) error{"Markdown": WriteMarkdown, "overview": overview} {
+				t.Run(name, func(t *testing.T) {
+					want, got := written(t, harmless, write), written(t, r, write)
+					if diff := cmp.Diff(markdownSkeleton(want), markdownSkeleton(got)); diff != "" {
+						t.Errorf("signs (-harmless,+hostile):\n%s", diff)
+					}
+					noControls(t, got)
+				})
+			}
+			t.Run("JSON", func(t *testing.T) {
+				content := written(t, r, WriteJSON)
+				noControls(t, content, '\u202e', '\u202c', '\u200b', '\u009b')
+				if _, err := ReadJSON(strings.NewReader(content)); err != nil {
+					t.Errorf("reading it again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// noControls looks for what a terminal acts on, or a reader does not see.
+func noControls(t *testing.T, text string, allowed ...rune) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && !unicode.IsGraphic(r) && !slices.Contains(allowed, r) {
+			t.Errorf("%q is in the text", r)
+			return
+		}
+	}
+}
+
+// escapedSign is a sign that Markdown takes as text.
+var escapedSign = regexp.MustCompile("\\\\[\\\\`*_\\[\\]<>|~&$@]")
+
+// markdownSkeleton keeps, of each line outside the command, the signs that mean
+// something to Markdown.
+func markdownSkeleton(text string) []string {
+	var lines []string
+	fence := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case fence == "" && strings.HasPrefix(line, "```"):
+			fence = strings.TrimSuffix(line, "sh")
+			line = "fence"
+		case fence != "" && line == fence:
+			fence, line = "", "fence"
+		case fence != "":
+			line = "command"
+		default:
+			line = strings.Map(func(r rune) rune {
+				if strings.ContainsRune("\\`*_[]<>|~&$@", r) {
+					return r
+				}
+				return -1
+			}, escapedSign.ReplaceAllString(line, ""))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
