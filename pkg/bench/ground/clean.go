@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -162,14 +161,12 @@ func findRuns(ctx context.Context, client kubernetes.Interface) ([]string, error
 			runs.Insert(runOfNode(name))
 		}
 	}
-	events, err := client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.kind", "Node").String(),
-	})
+	events, err := eventsAboutNodes(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("listing the events about nodes: %w", err)
+		return nil, err
 	}
-	for i := range events.Items {
-		if name := events.Items[i].InvolvedObject.Name; !others.Has(name) {
+	for i := range events {
+		if name := events[i].InvolvedObject.Name; !others.Has(name) {
 			runs.Insert(runOfNode(name))
 		}
 	}

@@ -25,6 +25,8 @@ import (
 const (
 	// reachLimit is how long the API server may take for its first answer.
 	reachLimit = 10 * time.Second
+	// defaultPatience is that of Options.
+	defaultPatience = 30 * time.Second
 	// namespaceLimit is how long the controller-manager may take to give the
 	// namespace its ServiceAccount, without which it takes no pods.
 	namespaceLimit = 30 * time.Second
@@ -47,6 +49,9 @@ type Options struct {
 	Exclusive bool
 	// Rights are needed besides the package's own, checked together with them.
 	Rights []preflight.Right
+	// Patience is how long kwok may take with one node, and a scheduler with one pod.
+	// 0: 30 seconds.
+	Patience time.Duration
 	// Progress is told in a few words what is being done. It may be called from any
 	// goroutine. Nil: nobody is told.
 	Progress func(string)
@@ -60,6 +65,7 @@ type Ground struct {
 	runID     string
 	namespace string
 	exclusive bool
+	patience  time.Duration
 	progress  func(string)
 
 	heart *heartbeat
@@ -92,7 +98,11 @@ func Prepare(ctx context.Context, config *rest.Config, options Options) (*Ground
 		runID:     options.RunID,
 		namespace: namespaceOf(options.RunID),
 		exclusive: options.Exclusive,
+		patience:  options.Patience,
 		progress:  options.Progress,
+	}
+	if g.patience <= 0 {
+		g.patience = defaultPatience
 	}
 	if g.progress == nil {
 		g.progress = func(string) {}
@@ -100,12 +110,17 @@ func Prepare(ctx context.Context, config *rest.Config, options Options) (*Ground
 	if err := reach(ctx, client, g.server); err != nil {
 		return nil, err
 	}
-	if err := checkRights(ctx, client, append(g.rights(), options.Rights...)); err != nil {
+	if err := checkRights(ctx, client, append(Rights(g.namespace, g.exclusive), options.Rights...)); err != nil {
 		return nil, err
 	}
+	if err := g.createNamespace(ctx); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil, err // whatever is in it is not this run's
+		}
+		return nil, errors.Join(err, g.clear(ctx))
+	}
 	if err := g.occupy(ctx); err != nil {
-		// What failed may be the caller's context, and the cluster is cleared even so.
-		return nil, errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, g.clear(ctx))
 	}
 	return g, nil
 }
@@ -144,8 +159,8 @@ func reach(ctx context.Context, client kubernetes.Interface, server string) erro
 	}
 }
 
-// occupy creates the namespace and what is needed before the first node.
-func (g *Ground) occupy(ctx context.Context) error {
+// createNamespace creates the run's namespace.
+func (g *Ground) createNamespace(ctx context.Context) error {
 	_, err := g.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   g.namespace,
 		Labels: map[string]string{names.BenchLabel: g.runID},
@@ -153,7 +168,18 @@ func (g *Ground) occupy(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating namespace %s: %w", g.namespace, err)
 	}
+	return nil
+}
+
+// clear takes back what Prepare has done, also where what failed is the context.
+func (g *Ground) clear(ctx context.Context) error {
+	return g.Close(context.WithoutCancel(ctx))
+}
+
+// occupy does what is needed in the namespace before the first node.
+func (g *Ground) occupy(ctx context.Context) error {
 	if !g.exclusive {
+		var err error
 		if g.heart, err = startHeartbeat(ctx, g.client, g.runID, g.progress); err != nil {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -138,9 +137,4 @@ func with(values map[string]string, key, value string) map[string]string {
 // selector selects what carries the run's label.
 func selector(runID string) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: names.BenchLabel + "=" + runID}
-}
-
-// exactly is a condition for a delete: this object, not one that has its name now.
-func exactly(uid types.UID) metav1.DeleteOptions {
-	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 }

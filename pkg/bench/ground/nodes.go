@@ -21,9 +21,7 @@ import (
 )
 
 const (
-	// kwokLimit is how long kwok may take with one node.
-	kwokLimit = 30 * time.Second
-	// perNodeLimit is what each node adds to it.
+	// perNodeLimit is what each node adds to the time that kwok may take.
 	perNodeLimit = 50 * time.Millisecond
 	// probeNode is the planned name of the node that Prepare creates.
 	probeNode = "probe"
@@ -106,7 +104,7 @@ func (g *Ground) awaitNodes(ctx context.Context, nodes []*corev1.Node) error {
 	if waiting.Len() == 0 {
 		return nil
 	}
-	limit := kwokLimit + time.Duration(len(nodes))*perNodeLimit
+	limit := g.patience + time.Duration(len(nodes))*perNodeLimit
 	watching, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	lw := cache.NewFilteredListWatchFromClient(g.client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, func(options *metav1.ListOptions) {

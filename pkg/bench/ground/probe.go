@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// probeLimit is how long a scheduler may take to bind the pod.
-	probeLimit = 30 * time.Second
 	// afterLimit is how long it may take to tidy up and to read events afterwards.
 	afterLimit = 10 * time.Second
 	// pauseImage is never pulled: no container runs on a fake node.
@@ -55,7 +53,7 @@ func (g *Ground) Probe(ctx context.Context, schedulerName string) error {
 }
 
 func (g *Ground) awaitBinding(ctx context.Context, pod *corev1.Pod, schedulerName string) error {
-	watching, cancel := context.WithTimeout(ctx, probeLimit)
+	watching, cancel := context.WithTimeout(ctx, g.patience)
 	defer cancel()
 	lw := cache.NewListWatchFromClient(g.client.CoreV1().RESTClient(), "pods", g.namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name))
 	_, err := watchtools.UntilWithSync(watching, lw, &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
@@ -100,10 +98,10 @@ func (g *Ground) explain(ctx context.Context, pod, schedulerName string) error {
 		}
 	}
 	if said != "" {
-		return fmt.Errorf("the scheduler %s has not bound a pod that asks for nothing to a fake node within %v; it says: %s", schedulerName, probeLimit, said)
+		return fmt.Errorf("the scheduler %s has not bound a pod that asks for nothing to a fake node within %v; it says: %s", schedulerName, g.patience, said)
 	}
 	return fmt.Errorf("no scheduler has answered for the name %s within %v: none of that name runs, it does not lead, or it does not see namespace %s: start it, or leave the name out",
-		schedulerName, probeLimit, g.namespace)
+		schedulerName, g.patience, g.namespace)
 }
 
 // CheckPlacement returns an error that names a pod of the run on a node that is not

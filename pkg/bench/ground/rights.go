@@ -16,26 +16,26 @@ import (
 	"github.com/berth-scheduler/berth/pkg/preflight"
 )
 
-// rights returns what the API server must let a run do: everything that this
-// package asks of it, and the pods and Services that a run creates.
-func (g *Ground) rights() []preflight.Right {
+// Rights returns what the API server must let a run do that works in this namespace:
+// everything that this package asks of it, and the pods and Services that a run
+// creates. On an exclusive ground it is less.
+func Rights(namespace string, exclusive bool) []preflight.Right {
 	var rights []preflight.Right
 	need := func(right preflight.Right, verbs ...string) {
 		rights = append(rights, preflight.Expand(right, verbs...)...)
 	}
 	need(preflight.Right{Resource: "namespaces", Why: "a run works in a namespace of its own"}, "create", "get", "delete")
 	need(preflight.Right{Resource: "nodes", Why: "a run works on fake nodes of its own"}, "create", "get", "list", "watch", "delete")
-	ns := g.namespace
-	need(preflight.Right{Resource: "serviceaccounts", Namespace: ns, Why: "tells when the namespace takes pods"}, "get")
-	need(preflight.Right{Resource: "pods", Namespace: ns, Why: "the pods to schedule"}, "create", "get", "list", "watch", "delete", "deletecollection")
-	need(preflight.Right{Resource: "pods", Subresource: "binding", Namespace: ns, Why: "places the pods that are there before the run"}, "create")
-	need(preflight.Right{Resource: "services", Namespace: ns, Why: "the Services of the pods"}, "create", "list", "delete")
-	need(preflight.Right{Resource: "events", Namespace: ns, Why: "tells why a pod stays pending, and each round starts without those of the last one"}, "list", "deletecollection")
-	if g.exclusive {
+	need(preflight.Right{Resource: "serviceaccounts", Namespace: namespace, Why: "tells when the namespace takes pods"}, "get")
+	need(preflight.Right{Resource: "pods", Namespace: namespace, Why: "the pods to schedule"}, "create", "get", "list", "watch", "delete")
+	need(preflight.Right{Resource: "pods", Subresource: "binding", Namespace: namespace, Why: "places the pods that are there before the run"}, "create")
+	need(preflight.Right{Resource: "services", Namespace: namespace, Why: "the Services of the pods"}, "create", "list", "delete")
+	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "tells why a pod stays pending, and each round starts without those of the last one"}, "list", "delete")
+	if exclusive {
 		return rights
 	}
 	const group = "coordination.k8s.io"
-	need(preflight.Right{Group: group, Resource: "leases", Namespace: ns, Why: "shows that the run is alive"}, "create", "patch")
+	need(preflight.Right{Group: group, Resource: "leases", Namespace: namespace, Why: "shows that the run is alive"}, "create", "patch")
 	need(preflight.Right{Group: group, Resource: "leases", Namespace: corev1.NamespaceNodeLease, Why: "removes the leases of the fake nodes"}, "list", "delete")
 	need(preflight.Right{Resource: "events", Namespace: metav1.NamespaceDefault, Why: "removes the events about the fake nodes"}, "list", "delete")
 	need(preflight.Right{Resource: "pods", Why: "removes the DaemonSets' pods from the fake nodes"}, "list", "delete")

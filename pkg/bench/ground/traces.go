@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
+	"k8s.io/client-go/kubernetes"
 )
 
 const (
@@ -30,7 +31,8 @@ const (
 // pods that DaemonSets put on them, kwok's Leases, and events. Controllers remove
 // the first two as well, later.
 func (r *remover) traces(ctx context.Context) error {
-	others, err := r.nodesOfOthers(ctx)
+	// What still has a node of its name is about that one, which is not the run's.
+	others, err := nodeNamesWith(ctx, r.client, nodePrefix(r.runID))
 	if err != nil {
 		return err
 	}
@@ -52,52 +54,28 @@ func (r *remover) traces(ctx context.Context) error {
 }
 
 func (r *remover) daemonPods(ctx context.Context, about func(string) bool) error {
-	var found []corev1.Pod
-	removed, err := untilGone(ctx, "pods of DaemonSets on fake nodes", func(ctx context.Context) (int, error) {
+	return sweep(ctx, "pods of DaemonSets on fake nodes", &r.removed.Pods, func(ctx context.Context) ([]victim, error) {
 		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		found = found[:0]
-		for i := range list.Items {
-			if about(list.Items[i].Spec.NodeName) {
-				found = append(found, list.Items[i])
-			}
-		}
-		return len(found), nil
-	}, func(ctx context.Context) error {
-		return inParallel(ctx, len(found), func(i int) error {
-			options := exactly(found[i].UID)
-			options.GracePeriodSeconds = ptr.To[int64](0)
-			return r.client.CoreV1().Pods(found[i].Namespace).Delete(ctx, found[i].Name, options)
-		})
+		return victims(list.Items, func(pod *corev1.Pod) bool { return about(pod.Spec.NodeName) }), nil
+	}, func(ctx context.Context, v victim) error {
+		return r.client.CoreV1().Pods(v.namespace).Delete(ctx, v.name, v.now())
 	})
-	r.removed.Pods += removed
-	return err
 }
 
 func (r *remover) nodeLeases(ctx context.Context, about func(string) bool) error {
 	leases := r.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	var found []string
-	removed, err := untilGone(ctx, "Leases of fake nodes", func(ctx context.Context) (int, error) {
+	return sweep(ctx, "Leases of fake nodes", &r.removed.Leases, func(ctx context.Context) ([]victim, error) {
 		list, err := leases.List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		found = found[:0]
-		for i := range list.Items {
-			if about(list.Items[i].Name) {
-				found = append(found, list.Items[i].Name)
-			}
-		}
-		return len(found), nil
-	}, func(ctx context.Context) error {
-		return inParallel(ctx, len(found), func(i int) error {
-			return leases.Delete(ctx, found[i], metav1.DeleteOptions{})
-		})
+		return victims(list.Items, func(lease *coordinationv1.Lease) bool { return about(lease.Name) }), nil
+	}, func(ctx context.Context, v victim) error {
+		return leases.Delete(ctx, v.name, v.only())
 	})
-	r.removed.Leases += removed
-	return err
 }
 
 // nodeEvents deletes the events about the run's nodes. The last ones come when the
@@ -136,26 +114,48 @@ func (r *remover) nodeEvents(ctx context.Context, about func(string) bool) error
 
 // deleteNodeEvents deletes the events about nodes that there are, and returns them.
 func (r *remover) deleteNodeEvents(ctx context.Context, about func(string) bool) ([]corev1.Event, error) {
-	events := r.client.CoreV1().Events(metav1.NamespaceDefault)
-	var all, found []corev1.Event
-	removed, err := untilGone(ctx, "events about fake nodes", func(ctx context.Context) (int, error) {
-		list, err := events.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("involvedObject.kind", "Node").String()})
+	var found []corev1.Event
+	err := sweep(ctx, "events about fake nodes", &r.removed.Events, func(ctx context.Context) ([]victim, error) {
+		list, err := eventsAboutNodes(ctx, r.client)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		found = found[:0]
-		for i := range list.Items {
-			if about(list.Items[i].InvolvedObject.Name) {
-				found = append(found, list.Items[i])
+		return victims(list, func(event *corev1.Event) bool {
+			if !about(event.InvolvedObject.Name) {
+				return false
 			}
-		}
-		all = append(all, found...)
-		return len(found), nil
-	}, func(ctx context.Context) error {
-		return inParallel(ctx, len(found), func(i int) error {
-			return events.Delete(ctx, found[i].Name, exactly(found[i].UID))
-		})
+			found = append(found, *event)
+			return true
+		}), nil
+	}, func(ctx context.Context, v victim) error {
+		return r.client.CoreV1().Events(v.namespace).Delete(ctx, v.name, v.only())
 	})
-	r.removed.Events += removed
-	return all, err
+	return found, err
+}
+
+// eventsAboutNodes lists them: events about objects without a namespace are in
+// namespace default.
+func eventsAboutNodes(ctx context.Context, client kubernetes.Interface) ([]corev1.Event, error) {
+	list, err := client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.kind", "Node").String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the events about nodes: %w", err)
+	}
+	return list.Items, nil
+}
+
+// nodeNamesWith returns the names of the nodes that start with prefix.
+func nodeNamesWith(ctx context.Context, client kubernetes.Interface, prefix string) (sets.Set[string], error) {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	found := sets.New[string]()
+	for i := range list.Items {
+		if name := list.Items[i].Name; strings.HasPrefix(name, prefix) {
+			found.Insert(name)
+		}
+	}
+	return found, nil
 }
