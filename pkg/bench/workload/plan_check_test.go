@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -89,14 +90,21 @@ func checkPod(t *testing.T, plan *Plan, pod *corev1.Pod, dialect Dialect, seen m
 		t.Fatalf("Pod %s is there twice", pod.Name)
 	}
 	seen[pod.Name] = true
+	if problems := apivalidation.NameIsDNSSubdomain(pod.Name, false); len(problems) > 0 {
+		t.Fatalf("Pod %s would be refused: %v", pod.Name, problems)
+	}
+	group := plan.Group(pod.Name)
+	switch {
+	case group == nil || pod.Labels[appLabel] != group.Name:
+		t.Fatalf("Pod %s, labelled %v, belongs to group %v", pod.Name, pod.Labels, group)
+	case seen["one of "+group.Name]:
+		return // they are all alike
+	}
+	seen["one of "+group.Name] = true
 	pod = pod.DeepCopy()
 	pod.Namespace = namespace
 	if errs := validation.ValidatePodCreate(internal(t, pod, &core.Pod{}), validation.PodValidationOptions{}); len(errs) > 0 {
 		t.Fatalf("Pod %s would be refused: %v", pod.Name, errs.ToAggregate())
-	}
-	group := plan.Group(pod.Name)
-	if group == nil {
-		t.Fatalf("Pod %s belongs to no group", pod.Name)
 	}
 	request, err := device.ParsePod(pod, []corev1.ResourceName{"nvidia.com/gpu"})
 	if err != nil {

@@ -140,10 +140,14 @@ func orNone(value any) any {
 // describe says which field has a value of the wrong type.
 func describe(err error) error {
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		return fmt.Errorf("%s: is a %s, which cannot be a value of this field", wrong.Field, wrong.Value)
+	if !errors.As(err, &wrong) || wrong.Field == "" {
+		return err
 	}
-	return err
+	hint := ""
+	if wrong.Value == "bool" {
+		hint = " (in YAML, y, n, yes, no, on and off are booleans unless they stand in quotes)"
+	}
+	return fmt.Errorf("%s: a %s cannot be a value of this field%s", wrong.Field, wrong.Value, hint)
 }
 
 // setDefaults fills in what is missing in lists, and the names of choices.

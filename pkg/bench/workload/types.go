@@ -3,13 +3,11 @@
 
 package workload
 
-import (
-	"github.com/berth-scheduler/berth/pkg/apis/names"
-)
+import "github.com/berth-scheduler/berth/pkg/apis/names"
 
 const (
 	// APIVersion is the apiVersion of a workload file.
-	APIVersion = "bench." + names.Domain + "/v1alpha1"
+	APIVersion = names.BenchAPIVersion
 	// Kind is its kind.
 	Kind = "Workload"
 )
