@@ -52,18 +52,25 @@ func newCommand() *cobra.Command {
 		return usagef("%w: see %s --help", err, cmd.CommandPath())
 	})
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.AddCommand(newSimulateCommand())
-	for _, c := range append(cmd.Commands(), cmd) {
-		run := c.RunE
-		c.RunE = func(c *cobra.Command, args []string) error {
-			if showVersion {
-				version.Print(c.OutOrStdout(), program)
-				return nil
-			}
-			return run(c, args)
-		}
-	}
+	cmd.AddCommand(newSimulateCommand(), newBenchCommand())
+	versionFirst(cmd, &showVersion)
 	return cmd
+}
+
+// versionFirst makes a command and those below it print the version alone if that is
+// asked for.
+func versionFirst(cmd *cobra.Command, show *bool) {
+	run := cmd.RunE
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if *show {
+			version.Print(c.OutOrStdout(), program)
+			return nil
+		}
+		return run(c, args)
+	}
+	for _, c := range cmd.Commands() {
+		versionFirst(c, show)
+	}
 }
 
 // noArguments refuses arguments that are no flags.

@@ -5,6 +5,7 @@
 // answers questions about what Berth would do.
 //
 //	kubectl berth simulate -f FILE… --config PROFILE.yaml
+//	kubectl berth bench -f WORKLOAD.yaml --schedulers NAME,…
 package main
 
 import (
@@ -29,6 +30,11 @@ const (
 	exitFailed    = 1
 	exitUsage     = 2
 	exitNotPlaced = 3
+	// exitNoRoundCounts is a benchmark's: it was measured, and none of a scheduler's
+	// rounds counts.
+	exitNoRoundCounts = 4
+	// exitInterrupted is a benchmark's too: a signal ended it.
+	exitInterrupted = 130
 )
 
 // usageError marks an error of the command line.
@@ -49,6 +55,10 @@ func exitCode(err error) (code int, show bool) {
 		return exitOK, false
 	case errors.Is(err, errNotPlaced):
 		return exitNotPlaced, false
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted, true
+	case errors.Is(err, errNoRoundCounts):
+		return exitNoRoundCounts, true
 	case errors.As(err, &usageError{}):
 		return exitUsage, true
 	}

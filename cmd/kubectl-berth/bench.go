@@ -1,0 +1,267 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
+	"github.com/berth-scheduler/berth/pkg/bench/workload"
+)
+
+// benchOptions are the flags of bench.
+type benchOptions struct {
+	file         string
+	schedulers   []string
+	kubeconfig   string
+	kubecontext  string
+	configs      []string
+	shares       []string
+	rounds       int
+	steadyRounds int
+	outDir       string
+	output       string
+	binDir       string
+
+	// workload, plans and contenders are what file, schedulers, configs and shares
+	// name.
+	workload   *workload.Workload
+	plans      map[workload.Dialect]*workload.Plan
+	contenders []*benchcontender.Spec
+	// command is the command line, quoted for a shell.
+	command string
+}
+
+// outputMarkdown is what --output takes beside table and json.
+const outputMarkdown = "markdown"
+
+func newBenchCommand() *cobra.Command {
+	o := &benchOptions{}
+	cmd := &cobra.Command{
+		Use:   "bench -f WORKLOAD.yaml --schedulers NAME,…",
+		Short: "Let schedulers place the same pods, and compare how fast and how well",
+		Long: `Let several schedulers place the same pods on the same fake nodes, in turns, and
+compare how fast they are, what they cost and how well the pods lie.
+
+Without --kubeconfig everything runs on this machine: a control plane of its own
+(berth-local), and in each round exactly one scheduler, a fresh process that the
+benchmark starts. Every client has the same limit, spec.clientQPS of the workload.
+The schedulers are found by name:
+
+  default-scheduler   kube-scheduler, with its defaults or --config
+  berth-scheduler     berth-scheduler, with the profile that the workload names or
+                      --config
+  random-scheduler    random-scheduler --fit=resources; bare-binder comes with it
+  bare-binder         no scheduler: a loop that only posts Bindings, which shows
+                      what the API server allows
+  any other NAME      berth-scheduler with --config NAME=PROFILE.yaml; the one
+                      profile in the file runs under that name
+
+With --kubeconfig the schedulers of that cluster are used as they run, with limits of
+their own. The pods go to a namespace and to fake nodes (kwok) that the benchmark
+creates, labels and taints; other nodes get none of them. At the end all of that is
+removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C stops waiting.
+"kubectl berth bench clean" removes what a killed one left.
+
+The rounds of the schedulers alternate. After them comes a steady round for each, in
+which the pods arrive at 80 % of the throughput that it reached. A round that says
+more about a limit of a client, or that did not come to an end, is shown and does not
+count.
+
+Exit codes: 0 measured; 1 the benchmark failed, or a placement cannot be (a device
+held twice, a node asked for more than it has); 2 the command line, the workload or a
+profile is wrong; 4 measured, and none of a scheduler's rounds counts; 130
+interrupted. What was measured is printed and written in all cases if every scheduler
+has a round behind it.`,
+		Example: `  kubectl berth bench -f config/bench/smoke.yaml --schedulers default-scheduler,berth-scheduler,random-scheduler
+  kubectl berth bench -f config/bench/gpu-mix.yaml --schedulers default-scheduler,berth-scheduler --out report
+  kubectl berth bench -f config/bench/burst.yaml --schedulers default-scheduler,berth-scheduler \
+    --kubeconfig ~/.kube/config --shares berth-scheduler`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.command = commandLine(os.Args[1:])
+			if err := o.complete(cmd); err != nil {
+				return err
+			}
+			return runBench(withErrorsOnly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.file, "filename", "f", "", "the workload, a YAML file (config/bench has some)")
+	flags.StringSliceVar(&o.schedulers, "schedulers", nil, "schedulers by name, separated by commas, in the order of the report")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run on this cluster, with the schedulers that run there; without it, on a control plane of this machine")
+	flags.StringVar(&o.kubecontext, "context", "", "the context of --kubeconfig to use")
+	flags.StringArrayVar(&o.configs, "config", nil, "NAME=PROFILE.yaml: the KubeSchedulerConfiguration to start scheduler NAME with, in place of the workload's; give it once for each")
+	flags.StringSliceVar(&o.shares, "shares", nil, "with --kubeconfig: the schedulers that know shares of devices (GPUDevice); the others get each share as one whole device")
+	flags.IntVar(&o.rounds, "rounds", 0, "rounds for each scheduler (default: the workload's)")
+	flags.IntVar(&o.steadyRounds, "steady-rounds", 1, "rounds for each scheduler at 80 % of its throughput; only where all pods arrive at once")
+	flags.StringVar(&o.outDir, "out", "", "folder to write report.json and report.html to")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or markdown")
+	flags.StringVar(&o.binDir, "bin-dir", "", "folder with berth-local and the schedulers (default: where kubectl-berth is)")
+	cmd.AddCommand(newBenchCleanCommand())
+	return cmd
+}
+
+// complete checks everything that can be checked before anything is started.
+func (o *benchOptions) complete(cmd *cobra.Command) error {
+	switch {
+	case o.file == "":
+		return usagef("-f: required: name a workload, such as config/bench/smoke.yaml")
+	case len(o.schedulers) == 0:
+		return usagef("--schedulers: required: name schedulers, such as default-scheduler,berth-scheduler")
+	case duplicate(o.schedulers) >= 0:
+		return usagef("--schedulers: %s stands twice", o.schedulers[duplicate(o.schedulers)])
+	case !slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output):
+		return usagef("-o: %q is none of table, json, markdown", o.output)
+	case cmd.Flags().Changed("rounds") && (o.rounds < 1 || o.rounds > 100):
+		return usagef("--rounds: %d must be from 1 to 100", o.rounds)
+	case o.steadyRounds < 0 || o.steadyRounds > 100:
+		return usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)
+	case o.given() && len(o.configs) > 0:
+		return usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")
+	case !o.given() && len(o.shares) > 0:
+		return usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")
+	case !o.given() && o.kubecontext != "":
+		return usagef("--context: only with --kubeconfig")
+	}
+	for _, name := range o.shares {
+		if !slices.Contains(o.schedulers, name) {
+			return usagef("--shares: %s is not among --schedulers", name)
+		}
+	}
+	if err := o.findBinDir(); err != nil {
+		return err
+	}
+	var err error
+	if o.workload, err = workload.Read(o.file); err != nil {
+		return usageError{err}
+	}
+	if o.rounds == 0 {
+		o.rounds = o.workload.Spec.Rounds
+	}
+	// A ratio to random-scheduler means something only beside it.
+	if slices.Contains(o.schedulers, names.RandomScheduler) && !slices.Contains(o.schedulers, benchcontender.BareBinderName) {
+		o.schedulers = append(o.schedulers, benchcontender.BareBinderName)
+	}
+	if err := o.findContenders(cmd.Context()); err != nil {
+		return err
+	}
+	return o.writeOutPlans()
+}
+
+// given reports whether somebody else's cluster is used.
+func (o *benchOptions) given() bool { return o.kubeconfig != "" }
+
+// findBinDir fills in the folder of the binaries, which is not needed on a given
+// cluster.
+func (o *benchOptions) findBinDir() error {
+	if o.binDir != "" || o.given() {
+		return nil
+	}
+	executable, err := os.Executable()
+	if err == nil {
+		executable, err = filepath.EvalSymlinks(executable)
+	}
+	if err != nil {
+		return fmt.Errorf("finding the folder with the schedulers: %w: name it with --bin-dir", err)
+	}
+	o.binDir = filepath.Dir(executable)
+	return nil
+}
+
+// findContenders finds the schedulers.
+func (o *benchOptions) findContenders(ctx context.Context) error {
+	profiles, err := o.profiles()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range o.schedulers {
+		if err := benchcontender.CheckName(name); err != nil {
+			return usagef("--schedulers: %w", err)
+		}
+		if o.given() {
+			o.contenders = append(o.contenders, benchcontender.GivenSpec(name, slices.Contains(o.shares, name)))
+			continue
+		}
+		spec, err := benchcontender.Find(ctx, name, benchcontender.FindOptions{BinDir: o.binDir, Profiles: profiles})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--schedulers: %w", err))
+			continue
+		}
+		o.contenders = append(o.contenders, spec)
+	}
+	if err := errors.Join(errs...); err != nil {
+		if errors.Is(err, benchcontender.ErrProfile) {
+			return usageError{err}
+		}
+		return err
+	}
+	return nil
+}
+
+// profiles are the configuration files by scheduler: the workload's, and --config's
+// in their place.
+func (o *benchOptions) profiles() (map[string]string, error) {
+	profiles := map[string]string{}
+	for _, name := range o.schedulers {
+		if path, ok := o.workload.Profile(name); ok {
+			profiles[name] = path
+		}
+	}
+	given := map[string]bool{}
+	for _, value := range o.configs {
+		name, path, ok := strings.Cut(value, "=")
+		switch {
+		case !ok || name == "" || path == "":
+			return nil, usagef("--config: %q must be NAME=PROFILE.yaml", value)
+		case !slices.Contains(o.schedulers, name):
+			return nil, usagef("--config: %s is not among --schedulers", name)
+		case given[name]:
+			return nil, usagef("--config: %s stands twice", name)
+		}
+		given[name], profiles[name] = true, path
+	}
+	if slices.Contains(o.schedulers, names.Scheduler) && profiles[names.Scheduler] == "" && !o.given() {
+		return nil, usagef("--config: %s needs a profile: the workload names none: give --config %[1]s=PROFILE.yaml", names.Scheduler)
+	}
+	return profiles, nil
+}
+
+// writeOutPlans writes the workload out as each scheduler gets it, which shows
+// whether that can be.
+func (o *benchOptions) writeOutPlans() error {
+	o.plans = map[workload.Dialect]*workload.Plan{}
+	for _, dialect := range workload.Dialects() {
+		plan, err := o.workload.Plan(dialect)
+		if err != nil {
+			return usageError{err}
+		}
+		o.plans[dialect] = plan
+	}
+	return nil
+}
+
+// commandLine is what was typed, quoted for a shell.
+func commandLine(args []string) string {
+	quoted := []string{invocation}
+	for _, arg := range args {
+		if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/.,:@%+", r)
+		}) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		quoted = append(quoted, arg)
+	}
+	return strings.Join(quoted, " ")
+}

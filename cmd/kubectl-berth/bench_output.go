@@ -1,0 +1,102 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+
+	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/output"
+)
+
+// roomForReport is more than the files of a report take.
+const roomForReport = 4 << 20
+
+// benchOutDir is the folder of --out; its path is empty if there is none.
+type benchOutDir struct {
+	path string
+	// isNew is whether it was made for this run.
+	isNew bool
+}
+
+// prepareBenchOutDir makes the folder and fills some of it for a moment: who cannot
+// write there, or has no room, learns it before an hour of measuring.
+func prepareBenchOutDir(path string) (*benchOutDir, error) {
+	d := &benchOutDir{path: path}
+	if path == "" {
+		return d, nil
+	}
+	_, err := os.Stat(path)
+	d.isNew = errors.Is(err, fs.ErrNotExist)
+	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // a report is no secret
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	if err := d.tryRoom(); err != nil {
+		d.removeIfNew()
+		return nil, fmt.Errorf("--out: a report may not find room there: %w", err)
+	}
+	return d, nil
+}
+
+// tryRoom writes as much as a report may take, down to the disk, and removes it.
+func (d *benchOutDir) tryRoom() error {
+	probe, err := os.CreateTemp(d.path, ".berth-")
+	if err != nil {
+		return err
+	}
+	_, err = probe.Write(make([]byte, roomForReport))
+	if err == nil {
+		err = probe.Sync()
+	}
+	return errors.Join(err, probe.Close(), os.Remove(probe.Name()))
+}
+
+// removeIfNew removes the folder if this run has made it and nothing is in it.
+func (d *benchOutDir) removeIfNew() {
+	if d.isNew {
+		_ = os.Remove(d.path) // one that is not empty stays
+	}
+}
+
+// write prints the report as --output says, and writes the files of --out. What
+// keeps the files from being written does not keep the report from being printed.
+func (d *benchOutDir) write(r *report.Report, form string, out io.Writer) error {
+	writers := map[string]func(io.Writer, *report.Report) error{
+		outputTable: report.WriteTable, outputJSON: report.WriteJSON, outputMarkdown: report.WriteMarkdown,
+	}
+	return errors.Join(writers[form](out, r), d.writeFiles(r))
+}
+
+// writeFiles writes the files, all or none.
+func (d *benchOutDir) writeFiles(r *report.Report) error {
+	if d.path == "" {
+		return nil
+	}
+	var data, page bytes.Buffer
+	if err := errors.Join(report.WriteJSON(&data, r), report.WriteHTML(&page, r)); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if err := output.WriteFiles(d.path, output.File{Name: "report.json", Content: data.Bytes()}, output.File{Name: "report.html", Content: page.Bytes()}); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return nil
+}
+
+// describedCommit is how git describe ends between two tags.
+var describedCommit = regexp.MustCompile(`-g([0-9a-f]{7,40})(-dirty)?$`)
+
+// commitOf is the git commit that a version tells of, if it does.
+func commitOf(version string) string {
+	match := describedCommit.FindStringSubmatch(version)
+	if match == nil {
+		return ""
+	}
+	return match[1] + match[2]
+}

@@ -1,0 +1,99 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// hurriedCleaning is how long cleaning may take after a second signal.
+const hurriedCleaning = 10 * time.Second
+
+// benchSignals turns the first signal into the end of a context, and the second into
+// that of the patience with cleaning.
+type benchSignals struct {
+	// ctx ends with the first signal.
+	ctx         context.Context
+	interrupted atomic.Bool
+	hurry       chan struct{}
+	stop        func()
+}
+
+// watchSignals listens for the signals that end a program.
+func watchSignals(parent context.Context, status io.Writer) *benchSignals {
+	ctx, cancel := context.WithCancelCause(parent)
+	s := &benchSignals{ctx: ctx, hurry: make(chan struct{})}
+	received := make(chan os.Signal, 4)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		ends = append(ends, syscall.SIGHUP)
+	}
+	signal.Notify(received, ends...)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-received:
+			}
+			switch n {
+			case 0:
+				fmt.Fprintf(status, "\r%s: stopping and cleaning up; once more to wait no longer than %v for it\n", program, hurriedCleaning)
+				s.interrupted.Store(true)
+				cancel(errInterrupted)
+			case 1:
+				close(s.hurry)
+			}
+		}
+	}()
+	s.stop = func() {
+		signal.Stop(received)
+		close(done)
+		cancel(nil)
+	}
+	return s
+}
+
+// end stops listening.
+func (s *benchSignals) end() { s.stop() }
+
+// reason is errInterrupted where a signal is why something failed.
+func (s *benchSignals) reason(err error) error {
+	if err != nil && s.interrupted.Load() {
+		return errInterrupted
+	}
+	if errors.Is(err, context.Canceled) && context.Cause(s.ctx) != nil {
+		return errInterrupted // the caller's context
+	}
+	return err
+}
+
+// cleaning returns a context for cleaning, which ends soon after a second signal.
+func (s *benchSignals) cleaning() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
+	go func() {
+		select {
+		case <-s.hurry:
+		case <-ctx.Done():
+			return
+		}
+		timer := time.NewTimer(hurriedCleaning)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
