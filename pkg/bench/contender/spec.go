@@ -40,6 +40,10 @@ const (
 // versionPatience is how long a binary may take to say its version.
 const versionPatience = 20 * time.Second
 
+// ErrProfile marks an error of a profile: its file cannot be read, is not valid, or
+// does not serve the scheduler's name.
+var ErrProfile = errors.New("the profile cannot be used")
+
 // Spec is a scheduler that a benchmark can run.
 type Spec struct {
 	// Name is the spec.schedulerName of its pods.
@@ -76,6 +80,9 @@ type FindOptions struct {
 	Profiles map[string]string
 }
 
+// bareNote is what a reader must know of BareBinder.
+const bareNote = "It is no scheduler: it only posts Bindings, to the nodes in turn, and shows what the API server allows."
+
 // Find returns how the scheduler of a name is started, and fails if that cannot
 // work: if the binary is not there or does not run, or if the file of the profile is
 // not valid or does not serve the name. Nothing is left running.
@@ -89,13 +96,13 @@ func Find(ctx context.Context, name string, options FindOptions) (*Spec, error) 
 	switch name {
 	case BareBinderName:
 		if profile != "" {
-			return nil, fmt.Errorf("%s takes no profile, and %s is given", name, profile)
+			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
 		}
-		spec.Notes = append(spec.Notes, "It is no scheduler: it only posts Bindings, to the nodes in turn, and shows what the API server allows.")
+		spec.Notes = append(spec.Notes, bareNote)
 		return spec, nil
 	case names.RandomScheduler:
 		if profile != "" {
-			return nil, fmt.Errorf("%s takes no profile, and %s is given", name, profile)
+			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
 		}
 		binary = randomBinary
 		spec.Notes = append(spec.Notes, "It runs with --fit=resources: of the nodes with room it takes any.")
@@ -103,16 +110,25 @@ func Find(ctx context.Context, name string, options FindOptions) (*Spec, error) 
 		binary = stockBinary
 	default:
 		if profile == "" {
-			return nil, fmt.Errorf("%s needs a profile: give one with --config %[1]s=PROFILE.yaml", name)
+			return nil, fmt.Errorf("%s: %w: there is none: give one with --config %[1]s=PROFILE.yaml", name, ErrProfile)
 		}
 	}
 	if profile != "" {
 		if err := spec.load(profile); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w: %w", name, ErrProfile, err)
 		}
 	}
 	spec.Binary = filepath.Join(options.BinDir, binary)
 	return spec, spec.askVersion(ctx)
+}
+
+// GivenSpec is a scheduler that runs already, where somebody else has started it.
+func GivenSpec(name string, shares bool) *Spec {
+	spec := &Spec{Name: name, Shares: shares}
+	if spec.Bare() {
+		spec.Notes = append(spec.Notes, bareNote)
+	}
+	return spec
 }
 
 // CheckName returns why a pod's spec.schedulerName cannot be this; nil if it can.
@@ -127,7 +143,7 @@ func CheckName(name string) error {
 func (s *Spec) load(file string) error {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("the profile of %s: %w", s.Name, err)
+		return err
 	}
 	config, err := engine.LoadConfiguration(file, content)
 	if err != nil {
