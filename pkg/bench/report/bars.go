@@ -11,9 +11,9 @@ import (
 // Places within a chart of bars: each scheduler has a line of text and, below it, a
 // bar.
 const (
-	barSlot   = 40.0
+	barSlot   = 44.0
 	barText   = 14.0
-	barTop    = 20.0
+	barTop    = 22.0
 	barHeight = 12.0
 	barLeft   = 2.0
 	barRight  = chartWidth - 2
