@@ -37,11 +37,12 @@ type expectedClass struct {
 }
 
 // On returns the workload as nodes with this model (in lower case) and device
-// memory see it.
+// memory see it; memory that is not known is 0.
 //
 // A class that asks for more memory than such a device has in total is excluded
 // like one that does not accept the model: neither will ever run there.
 func (w *Workload) On(model string, memoryMiB int64) *Expected {
+	memoryMiB = scoredMemory(memoryMiB)
 	e := &Expected{weight: w.weight}
 	for i := range w.classes {
 		c := &w.classes[i]

@@ -57,13 +57,18 @@ func (n *Node) PluginState(used int64) (State, bool) {
 	if n.Kind != NodeDevicePlugin || n.Devices > MaxDevices {
 		return State{}, false
 	}
-	// A node without a memory label is scored by its compute alone.
-	s := NewState(n.Devices, max(1, n.MemoryMiB), 0)
+	s := NewState(n.Devices, scoredMemory(n.MemoryMiB), 0)
 	for i := range min(int64(n.Devices), used) {
 		s.Take(int(i), s.capacity)
 	}
 	return s, true
 }
+
+// scoredMemory is the memory of a device as strategies count it. A node with a
+// device plugin may have no label that tells it, and is scored by its compute
+// alone: one unit of memory is what a whole device has then, and all that a pod
+// without a wish for memory takes of it.
+func scoredMemory(memoryMiB int64) int64 { return max(1, memoryMiB) }
 
 // Rejection says why a node cannot take a pod. The set is closed, so that it can
 // be a metric label.

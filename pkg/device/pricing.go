@@ -3,13 +3,16 @@
 
 package device
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Supply is how many devices of one kind the cluster has.
 type Supply struct {
 	// Model is in lower case, as Node.Model is kept.
 	Model string
-	// MemoryMiB is the memory of each device.
+	// MemoryMiB is the memory of each device; 0 if it is not known.
 	MemoryMiB int64
 	// Devices is how many there are, at least 1.
 	Devices int64
@@ -55,9 +58,11 @@ func (w *Workload) Priced(supply []Supply) *Workload {
 }
 
 func (w *Workload) pricedBy(t tuning, supply []Supply) *Workload {
-	p := &pricing{tuning: t, supply: supply, supplied: make([]float64, len(w.classes))}
-	for _, kind := range supply {
-		p.devices += float64(kind.Devices)
+	p := &pricing{tuning: t, supply: slices.Clone(supply), supplied: make([]float64, len(w.classes))}
+	supply = p.supply
+	for i := range supply {
+		supply[i].MemoryMiB = scoredMemory(supply[i].MemoryMiB)
+		p.devices += float64(supply[i].Devices)
 	}
 	constrained, pods := 0.0, 0.0
 	alike := true
@@ -103,8 +108,8 @@ func (c *Class) on(model string, memoryMiB int64) (Share, bool) {
 	return share, ok && c.MinMemoryMiB <= memoryMiB && c.Models.Match(model)
 }
 
-// sizes returns the shares of all classes that fit a device with so much memory.
-// Who accepts which model is left out: shares that cannot meet are rare, and one
+// sizes returns the shares of all classes that fit a device with so much memory; 0
+// is good where no class asks for memory, and then they are the same everywhere. Who accepts which model is left out: shares that cannot meet are rare, and one
 // table serves all.
 func (w *Workload) sizes(memoryMiB int64) []packedSize {
 	var sizes []packedSize

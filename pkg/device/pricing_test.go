@@ -105,6 +105,43 @@ func TestPackingByMemory(t *testing.T) {
 	}
 }
 
+// TestUnknownMemory: nodes whose devices a device plugin hands out need not tell
+// how much memory these have. Classes that ask for memory are not expected there,
+// and the others are.
+func TestUnknownMemory(t *testing.T) {
+	supply := []Supply{{Model: "told", MemoryMiB: 16000, Devices: 10}, {Model: "untold", Devices: 30}}
+	tests := []struct {
+		name   string
+		shapes []Shape
+		// wantClasses are expected on the devices without known memory, and wantWorth
+		// is what one such device is worth to packing, beside the others.
+		wantClasses int
+		wantPacking bool
+	}{
+		{name: "memory alone", shapes: []Shape{{Devices: 1, MemoryMiB: 8000}}},
+		{name: "memory and compute", shapes: []Shape{{Devices: 1, Milli: 500, MemoryMiB: 8000}}},
+		{name: "a least memory", shapes: []Shape{{Devices: 1, Milli: 1000, MinMemoryMiB: 8000}}, wantPacking: true},
+		{name: "whole devices", shapes: []Shape{{Devices: 2, Milli: 1000}}, wantClasses: 1, wantPacking: true},
+		{name: "all of them", shapes: []Shape{{Devices: 1, MemoryMiB: 8000}, {Devices: 1, Milli: 500, MemoryMiB: 8000}, {Devices: 2, Milli: 1000}}, wantClasses: 1, wantPacking: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := workloadOf(t, tt.shapes...).Priced(supply).On("untold", 0)
+			if len(e.classes) != tt.wantClasses || (e.packing != nil) != tt.wantPacking {
+				t.Fatalf("%d classes, packing %t; want %d, %t", len(e.classes), e.packing != nil, tt.wantClasses, tt.wantPacking)
+			}
+			node := &Node{Kind: NodeDevicePlugin, Model: "untold", Devices: 4}
+			empty, _ := node.PluginState(0)
+			if worth := e.worth(&empty, 64_000); (worth > 0) != (tt.wantClasses > 0) {
+				t.Errorf("an empty node is worth %d", worth)
+			}
+		})
+	}
+	if supply[1].MemoryMiB != 0 {
+		t.Error("Priced changed its argument")
+	}
+}
+
 func BenchmarkPriced(b *testing.B) {
 	w := benchWorkload(b)
 	supply := []Supply{{Model: "nvidia-a100-sxm4-80gb", MemoryMiB: 81920, Devices: 800}, {Model: "nvidia-t4", MemoryMiB: 15109, Devices: 800}}

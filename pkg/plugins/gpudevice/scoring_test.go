@@ -88,6 +88,28 @@ func TestRandomScores(t *testing.T) {
 	}
 }
 
+// A node with a device plugin need not tell the memory of its devices. It is scored
+// beside nodes that do, whatever is expected.
+func TestScoresWithoutMemoryLabel(t *testing.T) {
+	untold := pluginNode("untold", a100, 2)
+	delete(untold.Labels, "nvidia.com/gpu.memory")
+	args := gpuArgs()
+	args.ExpectedWorkload = []config.GPUDeviceWorkloadClass{{Weight: 1, GPUMemory: resource.MustParse("10Gi")}, {Weight: 1, GPUMilli: 1000}}
+	profile, _ := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{untold, pluginNode("told", a100, 2), gpuNode("shared", 2)}})
+	memory := makePod("memory")
+	memory.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"berth.dev/gpu-memory": resource.MustParse("10Gi")}
+	whole := makePod("whole")
+	whole.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	whole.Spec.Containers[0].Resources.Requests = whole.Spec.Containers[0].Resources.Limits
+	for _, pod := range []*corev1.Pod{memory, whole, makePod("none")} {
+		for node, score := range profile.Scores(t.Context(), t, pod) {
+			if score < fwk.MinNodeScore || score > fwk.MaxNodeScore {
+				t.Errorf("%s on %s scores %d", pod.Name, node, score)
+			}
+		}
+	}
+}
+
 // Pods without devices prefer nodes without devices over every other, and leave
 // the devices to those who need them where they must share a node.
 func TestScoresOfPodsWithoutDevices(t *testing.T) {
