@@ -61,10 +61,10 @@ func Read(path string) (*Workload, error) {
 // scheduler, and false if it names none.
 func (w *Workload) Profile(schedulerName string) (string, bool) {
 	path, named := w.Spec.Profiles[schedulerName]
-	if named && !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(w.Path), path)
+	if !named {
+		return "", false
 	}
-	return path, named
+	return filepath.Join(filepath.Dir(w.Path), path), true
 }
 
 // decode decodes one workload and validates it. The workload is nil where nothing
@@ -189,6 +189,9 @@ func (w *Workload) checkProfiles() field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "profiles")
 	for _, name := range sortedKeys(w.Spec.Profiles) {
+		if path := w.Spec.Profiles[name]; path == "" || filepath.IsAbs(path) {
+			continue // which is told already
+		}
 		file, _ := w.Profile(name)
 		if info, err := os.Stat(file); err != nil {
 			errs = append(errs, field.Invalid(path.Key(name), w.Spec.Profiles[name], err.Error()))

@@ -5,9 +5,11 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -25,37 +27,58 @@ func validatePods(path *field.Path, spec *Spec) field.ErrorList {
 	counted, weighted := 0, 0
 	for i := range spec.Pods {
 		group, groupPath := &spec.Pods[i], path.Child("pods").Index(i)
-		errs = append(errs, validateGroup(groupPath, group, spec.Nodes)...)
-		switch {
-		case group.Count == 0 && group.Weight == 0:
-			errs = append(errs, field.Required(groupPath.Child("count"), "set it, or weight: how many pods there are"))
-		case group.Count != 0 && group.Weight != 0:
-			errs = append(errs, field.Forbidden(groupPath.Child("weight"), "a group with a count has none: remove one of the two"))
-		case group.Weight != 0:
+		errs = append(errs, validateGroup(groupPath, group)...)
+		errs = append(errs, validateArriving(groupPath, group, spec.Nodes)...)
+		if group.Weight != 0 {
 			weighted++
-			errs = append(errs, validateRange(groupPath.Child("weight"), group.Weight, 1, maxWeight)...)
-		default:
-			counted += min(max(0, group.Count), maxPods+1)
-			errs = append(errs, validateRange(groupPath.Child("count"), group.Count, 1, maxPods)...)
 		}
-		if group.Lifetime != nil {
-			errs = append(errs, validateDuration(groupPath.Child("lifetime", "mean"), group.Lifetime.Mean, time.Millisecond)...)
-			errs = append(errs, validateEnum(groupPath.Child("lifetime", "distribution"), group.Lifetime.Distribution, Exponential, Fixed)...)
-		}
+		counted += min(max(0, group.Count), maxPods+1)
 	}
 	errs = append(errs, validateTotal(path.Child("totalPods"), spec.TotalPods, counted, weighted)...)
 	for i := range spec.Existing {
 		group, groupPath := &spec.Existing[i], path.Child("existing").Index(i)
-		errs = append(errs, validateGroup(groupPath, group, spec.Nodes)...)
-		errs = append(errs, validateRange(groupPath.Child("count"), group.Count, 1, maxPods)...)
-		for child, set := range map[string]bool{"weight": group.Weight != 0, "gpu": group.GPU != nil, "lifetime": group.Lifetime != nil} {
-			if set {
-				errs = append(errs, field.Forbidden(groupPath.Child(child), "an existing pod has none: remove it"))
-			}
-		}
+		errs = append(errs, validateGroup(groupPath, group)...)
+		errs = append(errs, validateExisting(groupPath, group)...)
 	}
 	errs = append(errs, validateSum(path, spec, counted)...)
 	return append(errs, validateNames(path, spec)...)
+}
+
+// validateArriving checks what only groups of spec.pods have.
+func validateArriving(path *field.Path, group *PodGroup, nodes []NodeGroup) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case group.Count == 0 && group.Weight == 0:
+		errs = append(errs, field.Required(path.Child("count"), "set it, or weight: how many pods there are"))
+	case group.Count != 0 && group.Weight != 0:
+		errs = append(errs, field.Forbidden(path.Child("weight"), "a group with a count has none: remove one of the two"))
+	case group.Weight != 0:
+		errs = append(errs, validateRange(path.Child("weight"), group.Weight, 1, maxWeight)...)
+	default:
+		errs = append(errs, validateRange(path.Child("count"), group.Count, 1, maxPods)...)
+	}
+	if group.GPU != nil {
+		errs = append(errs, validatePodGPU(path.Child("gpu"), group.GPU, nodes)...)
+	}
+	if lifetime := path.Child("lifetime"); group.Lifetime != nil {
+		errs = append(errs, validateDuration(lifetime.Child("mean"), group.Lifetime.Mean, time.Millisecond)...)
+		errs = append(errs, validateEnum(lifetime.Child("distribution"), group.Lifetime.Distribution, Exponential, Fixed)...)
+	}
+	return errs
+}
+
+// validateExisting checks what groups of spec.existing have, and what they have not.
+func validateExisting(path *field.Path, group *PodGroup) field.ErrorList {
+	errs := validateRange(path.Child("count"), group.Count, 1, maxPods)
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{{"gpu", group.GPU != nil}, {"lifetime", group.Lifetime != nil}, {"weight", group.Weight != 0}} {
+		if other.set {
+			errs = append(errs, field.Forbidden(path.Child(other.name), "an existing pod has none: remove it"))
+		}
+	}
+	return errs
 }
 
 func validateTotal(path *field.Path, total, counted, weighted int) field.ErrorList {
@@ -89,39 +112,45 @@ func validateSum(path *field.Path, spec *Spec, counted int) field.ErrorList {
 }
 
 // validateGroup checks what all groups of pods have in common.
-func validateGroup(path *field.Path, group *PodGroup, nodes []NodeGroup) field.ErrorList {
+func validateGroup(path *field.Path, group *PodGroup) field.ErrorList {
 	errs := validateName(path.Child("name"), group.Name, validation.IsDNS1123Label)
 	errs = append(errs, validateQuantity(path.Child("cpu"), group.CPU)...)
 	errs = append(errs, validateQuantity(path.Child("memory"), group.Memory)...)
 	errs = append(errs, validateLabels(path.Child("labels"), group.Labels, isPodLabel)...)
 	errs = append(errs, validateLabelKeys(path.Child("requireNodeLabels"), group.RequireNodeLabels)...)
 	errs = append(errs, validateLabelKeys(path.Child("forbidNodeLabels"), group.ForbidNodeLabels)...)
-	if group.GPU != nil {
-		errs = append(errs, validatePodGPU(path.Child("gpu"), group.GPU, nodes)...)
+	for i, key := range group.ForbidNodeLabels {
+		if slices.Contains(group.RequireNodeLabels, key) {
+			errs = append(errs, field.Invalid(path.Child("forbidNodeLabels").Index(i), key, "is in requireNodeLabels, too: no node could be right"))
+		}
 	}
 	return errs
 }
 
 func validatePodGPU(path *field.Path, gpu *PodGPU, nodes []NodeGroup) field.ErrorList {
 	var errs field.ErrorList
-	memory := gpu.Memory.malformed != "" || !gpu.Memory.IsZero()
-	set := 0
-	for _, is := range []bool{gpu.Milli != 0, memory, gpu.Count != 0} {
-		if is {
-			set++
-		}
-	}
-	if set != 1 {
-		errs = append(errs, field.Invalid(path, set, "must have exactly one of milli, memory and count"))
-	}
+	var forms []string
 	if gpu.Milli != 0 {
+		forms = append(forms, "milli")
 		errs = append(errs, validateRange(path.Child("milli"), gpu.Milli, 1, device.MilliPerDevice-1)...)
 	}
+	if gpu.Memory.malformed != "" || !gpu.Memory.IsZero() {
+		forms = append(forms, "memory")
+		errs = append(errs, validateDeviceMemory(path.Child("memory"), gpu.Memory)...)
+	}
 	if gpu.Count != 0 {
+		forms = append(forms, "count")
 		errs = append(errs, validateRange(path.Child("count"), gpu.Count, 1, device.MaxDevices)...)
 	}
-	if memory {
-		errs = append(errs, validateDeviceMemory(path.Child("memory"), gpu.Memory)...)
+	const one = "set exactly one of milli, memory and count"
+	switch {
+	case len(forms) == 0:
+		errs = append(errs, field.Required(path, one))
+	case len(forms) > 1:
+		errs = append(errs, field.Forbidden(path, one+", not "+strings.Join(forms, " and ")))
+	}
+	if len(matchingModels(nodes, device.Models{})) == 0 {
+		return append(errs, field.Forbidden(path, "no group of spec.nodes has devices: give one of them gpu, or remove it"))
 	}
 	return append(errs, validateModels(path.Child("models"), gpu.Models, nodes)...)
 }
@@ -181,9 +210,16 @@ func validateNames(path *field.Path, spec *Spec) field.ErrorList {
 	}
 	for i := range spec.Applications {
 		app, appPath := &spec.Applications[i], path.Child("applications").Index(i).Child("name")
-		for copied := range min(*app.Copies, maxPods) {
-			for j := range app.Services {
-				if !add(appPath, objectName(app, copied, &app.Services[j])) {
+		services := sets.New[string]() // a service that is there twice is told elsewhere
+		for j := range app.Services {
+			services.Insert(app.Services[j].Name)
+		}
+		for copied := range *app.Copies {
+			if len(seen) > maxPods {
+				return errs // which is told elsewhere, too
+			}
+			for _, name := range sets.List(services) {
+				if !add(appPath, objectName(app, copied, &Service{Name: name})) {
 					return errs // the other copies would be the same again
 				}
 			}
