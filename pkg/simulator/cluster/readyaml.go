@@ -145,6 +145,9 @@ func (d *document) endItem() error {
 	defer d.current.Reset()
 	var err error
 	if it.json, err = toJSON(text, it.line); err != nil {
+		if strings.Contains(err.Error(), "unknown anchor") {
+			err = fmt.Errorf("%w: items are read one by one, so an alias cannot refer to another item: write out what it stands for", err)
+		}
 		return d.source.errorAt(it, "", err)
 	}
 	return d.source.add(it)

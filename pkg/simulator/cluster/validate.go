@@ -6,22 +6,28 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // validate checks what an API server would never have let through, and what a
-// scheduler takes for granted: names, and amounts that are not negative. It
-// returns the first problem, with its field.
+// scheduler takes for granted: names, and amounts that are not negative and can be
+// counted. It returns the first problem, with its field.
 func validate(kind Kind, obj runtime.Object, meta metav1.Object) error {
 	path := field.NewPath("metadata")
+	problems := validation.NameIsDNSSubdomain(meta.GetName(), false)
 	switch {
 	case meta.GetName() == "":
 		return field.Required(path.Child("name"), "every object has a name")
+	case len(problems) > 0:
+		return field.Invalid(path.Child("name"), meta.GetName(), problems[0])
 	case kind.Namespaced && meta.GetNamespace() == "":
 		return field.Required(path.Child("namespace"), fmt.Sprintf("every %s has one", kind.Kind))
 	case !kind.Namespaced && meta.GetNamespace() != "":
@@ -58,18 +64,38 @@ func validatePod(pod *corev1.Pod) error {
 	return validateAmounts(spec.Child("overhead"), pod.Spec.Overhead)
 }
 
-// validateAmounts refuses the first amount, by name, that is negative.
+// Amounts beyond these overflow where a scheduler adds them up, and a pod that asks
+// for too much then seems to ask for little.
+const (
+	maxCPU    = 1 << 50
+	maxAmount = 1 << 60
+)
+
+// validateAmounts refuses the first amount, by name, that is negative or too large.
 func validateAmounts(path *field.Path, list corev1.ResourceList) error {
-	var names []string
-	for name, amount := range list {
-		if amount.Sign() < 0 {
-			names = append(names, string(name))
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		amount, most := list[name], int64(maxAmount)
+		if name == corev1.ResourceCPU {
+			most = maxCPU
+		}
+		switch {
+		case amount.Sign() < 0:
+			return field.Invalid(path.Key(string(name)), amount.String(), "must not be negative")
+		case exceeds(amount, most):
+			return field.Invalid(path.Key(string(name)), amount.String(), "must be at most "+resource.NewQuantity(most, resource.BinarySI).String())
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	return nil
+}
+
+// exceeds reports whether an amount is larger than most. Comparing writes both out,
+// which for an exponent of a billion takes a billion digits; so it is looked at
+// first.
+func exceeds(amount resource.Quantity, most int64) bool {
+	const digits = 30 // most has fewer
+	if value, ok := amount.AsInt64(); ok {
+		return value > most
 	}
-	slices.Sort(names)
-	amount := list[corev1.ResourceName(names[0])]
-	return field.Invalid(path.Key(names[0]), amount.String(), "must not be negative")
+	exact := amount.DeepCopy() // AsDec changes how an amount is kept
+	return amount.Sign() > 0 && (exact.AsDec().Scale() < -digits || amount.CmpInt64(most) > 0)
 }

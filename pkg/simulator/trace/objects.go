@@ -5,7 +5,6 @@ package trace
 
 import (
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -68,7 +67,7 @@ func (n *Node) object(labels map[string]string, resources corev1.ResourceList) *
 func (p *Pod) Object(schedulerName string) *corev1.Pod {
 	pod := p.object(schedulerName, names.GPUMilliResource, p.DeviceMilli())
 	if p.Models != "" {
-		pod.Annotations = map[string]string{names.GPUModelAnnotation: strings.ReplaceAll(p.Models, modelSeparator, ",")}
+		pod.Annotations = map[string]string{names.GPUModelAnnotation: p.modelList()}
 	}
 	return pod
 }

@@ -31,6 +31,9 @@ type Pod struct {
 // device.
 func (p *Pod) DeviceMilli() int64 { return int64(p.Devices) * p.Milli }
 
+// modelList returns the models as the annotation has them.
+func (p *Pod) modelList() string { return strings.ReplaceAll(p.Models, modelSeparator, ",") }
+
 const (
 	podDevicesColumn = "num_gpu"
 	milliColumn      = "gpu_milli"
@@ -138,6 +141,9 @@ func (p *Pod) parseDevices(table *table, index map[string]int) error {
 		if err := checkModel(model); err != nil {
 			return table.at(spec, fmt.Errorf("%s: %q: %w", specColumn, abbreviate(p.Models), err))
 		}
+	}
+	if _, err := device.ParseModels(p.modelList()); err != nil {
+		return table.at(spec, fmt.Errorf("%s: %q %w", specColumn, abbreviate(p.Models), err))
 	}
 	return nil
 }

@@ -123,6 +123,7 @@ func TestReadErrors(t *testing.T) {
 		{name: "share of two devices", file: podHeader + "p0,1,1,2,500,\n", want: "f.csv:2:10: gpu_milli: must be 1000 with num_gpu 2, not 500: a share is of one device"},
 		{name: "model without a device", file: podHeader + "p0,1,1,0,0,T4\n", want: `f.csv:2:12: gpu_spec: is "T4" on a pod with num_gpu 0: a model without a device`},
 		{name: "empty model in a list", file: podHeader + "p0,1,1,1,10,T4|\n", want: `f.csv:2:13: gpu_spec: "T4|": a model is empty`},
+		{name: "too many models", file: podHeader + "p0,1,1,1,10," + strings.Repeat("T4|", 40) + "T4\n", want: `f.csv:2:13: gpu_spec: "T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|T4|…" has 41 patterns: list at most 32`},
 		{name: "pattern as a model", file: podHeader + "p0,1,1,1,10,V100*\n", want: `f.csv:2:13: gpu_spec: "V100*": "V100*" is not a device model, which is the value of a label: `},
 		{name: "node model that is no label value", file: nodeHeader + "n0,1,1,1,Tesla T4\n", want: `f.csv:2:10: model: "Tesla T4" is not a device model`},
 		{name: "model of devices in parts", file: nodeHeader + "n0,1,1,1,A100-MIG-1g.5gb\n", want: "f.csv:2:10: model: the devices of such a node cannot be shared: "},
