@@ -298,7 +298,11 @@ func (e *experiment) runOnce(ctx context.Context, c *prepared, seed int64, paral
 		}
 		progress.add(1)
 	}
-	return recorder.Run(seed), warningsOf(sim), nil
+	run = recorder.Run(seed)
+	if e.input.fromTrace() && e.options.outDir == "" {
+		run.Placements = nil // nobody will see them, and they are most of a run
+	}
+	return run, warningsOf(sim), nil
 }
 
 // arrivals are the pods of a run in their order, each with what it asks for if that
