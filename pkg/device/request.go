@@ -83,6 +83,12 @@ type Request struct {
 	MinMemoryMiB int64
 }
 
+// Constrained reports whether the pod accepts only some devices, by model or by
+// memory.
+func (r *Request) Constrained() bool {
+	return !r.Models.Any() || r.MinMemoryMiB > 0
+}
+
 // atPeak returns the sum over all devices of what the pod needs at the busiest
 // point of its life, on a node whose devices have memoryMiB each. An ask that is
 // larger than a device counts as nothing: no such node is ever scored.

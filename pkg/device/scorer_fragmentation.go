@@ -28,7 +28,7 @@ func scoreFragmentation(site Site, demand Demand) int64 {
 			return 0
 		}
 		cost += loss
-		if r := demand.Request; e.scarcity > 0 && r.Models.Any() && r.MinMemoryMiB == 0 {
+		if r := demand.Request; e.scarcity > 0 && !r.Constrained() {
 			cost += e.scarcity * r.atPeak(s.capacity.MemoryMiB).Milli / MilliPerDevice
 		}
 	}

@@ -191,6 +191,9 @@ type scoreKey struct {
 	scale   device.Scale
 	cpu     int64
 	request string
+	// constrained matters to the price of scarce devices. Which ones the pod accepts
+	// does not: it is scored on those alone.
+	constrained bool
 }
 
 // maxScoreKeys bounds the memory; when it is reached, all are forgotten.
@@ -198,7 +201,7 @@ const maxScoreKeys = 4096
 
 // of returns the number of what s asks for.
 func (k *scoreKeys) of(s *preScoreState) uint64 {
-	key := scoreKey{scale: s.scale, cpu: s.demand.CPUMilli, request: requestKey(s.demand.Request)}
+	key := scoreKey{scale: s.scale, cpu: s.demand.CPUMilli, request: requestKey(s.demand.Request), constrained: s.demand.Request.Constrained()}
 	if s.expected != nil {
 		key.epoch = s.expected.epoch
 	}

@@ -179,6 +179,53 @@ func TestRank(t *testing.T) {
 	})
 }
 
+// A remembered score is not for pods of another kind: who insists on some devices
+// pays no price for a scarce one.
+func TestScoresAreNotRememberedForOthers(t *testing.T) {
+	nodes := []*corev1.Node{gpuNode("rare", 1), gpuNode("plenty", 3)}
+	nodes[0].Labels["nvidia.com/gpu.product"] = "RARE"
+	args := gpuArgs()
+	args.ExpectedWorkload = []config.GPUDeviceWorkloadClass{{Weight: 1, GPUMilli: 1000}, {Weight: 1, GPUMilli: 1000, GPUModel: "RARE"}}
+	anybody := func() *corev1.Pod { return sharePod("anybody", 1000) }
+	pods := []struct {
+		name string
+		make func() *corev1.Pod
+	}{
+		{"anybody", anybody},
+		{"a model", func() *corev1.Pod { return annotated(anybody(), "berth.dev/gpu-model", "RARE,"+a100) }},
+		{"memory", func() *corev1.Pod { return annotated(anybody(), "berth.dev/gpu-min-memory", "1Gi") }},
+	}
+	// scores returns what the pods score in turn on the rare node.
+	scores := func(turn ...func() *corev1.Pod) []int64 {
+		t.Helper()
+		profile, pl := startProfile(t, args, schedtest.Options{Nodes: nodes})
+		var all []int64
+		for _, pod := range turn {
+			state := preFilter(t, profile, pod())
+			if status := pl.PreScore(t.Context(), state, pod(), snapshotNodes(t, profile)); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			score, status := pl.Score(t.Context(), state, pod(), nodeInfo(t, profile, "rare"))
+			if !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			all = append(all, score)
+		}
+		return all
+	}
+	if scores(pods[0].make)[0] >= scores(pods[1].make)[0] {
+		t.Fatal("nobody pays a price: the test shows nothing")
+	}
+	for _, first := range pods {
+		for _, second := range pods {
+			want := []int64{scores(first.make)[0], scores(second.make)[0]}
+			if diff := cmp.Diff(want, scores(first.make, second.make)); diff != "" {
+				t.Errorf("%s and then %s (-each alone,+in turn):\n%s", first.name, second.name, diff)
+			}
+		}
+	}
+}
+
 // A remembered score must not outlive what it depends on.
 func TestScoresAreNotRememberedTooLong(t *testing.T) {
 	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceBestFit, config.GPUDeviceFragmentationGradient, config.GPUDeviceFragmentationGradientPublished} {

@@ -89,5 +89,5 @@ func (d *demand) shape() shape {
 
 // constrained reports whether the pod accepts only some devices.
 func (d *demand) constrained() bool {
-	return !d.request.Models.Any() || d.request.MinMemoryMiB > 0
+	return d.request.Constrained()
 }
