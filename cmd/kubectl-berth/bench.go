@@ -93,7 +93,7 @@ has a round behind it.`,
 			if err := o.complete(cmd); err != nil {
 				return err
 			}
-			return runBench(withErrorsOnly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runBench(quietly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()

@@ -39,7 +39,7 @@ Exit codes: 0 nothing is left but what running benchmarks use; 1 it failed, or
 					return usagef("--run: %w", err)
 				}
 			}
-			return benchClean(withErrorsOnly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return benchClean(quietly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()

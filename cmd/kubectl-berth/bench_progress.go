@@ -4,15 +4,22 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"k8s.io/component-base/term"
+	"k8s.io/klog/v2"
 
 	benchrun "github.com/berth-scheduler/berth/pkg/bench/run"
 )
+
+// quietly gives what runs in the context a logger that says nothing: clients log what
+// they try again, and what fails is returned.
+func quietly(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // benchProgress shows what is being done: in one line on a terminal, which it
 // rewrites, and in a line for each step anywhere else.

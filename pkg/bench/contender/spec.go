@@ -25,6 +25,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
+	"github.com/berth-scheduler/berth/pkg/version"
 )
 
 // BareBinderName is the name by which a benchmark calls BareBinder.
@@ -48,8 +49,8 @@ var ErrProfile = errors.New("the profile cannot be used")
 type Spec struct {
 	// Name is the spec.schedulerName of its pods.
 	Name string
-	// Binary is the path of its binary; empty for BareBinder, and on a cluster where
-	// somebody else runs it.
+	// Binary is the path of its binary; empty for BareBinder, which has none, and on a
+	// cluster where somebody else runs it.
 	Binary string
 	// Version is what the binary says of itself; empty if it was not asked.
 	Version string
@@ -80,8 +81,13 @@ type FindOptions struct {
 	Profiles map[string]string
 }
 
-// bareNote is what a reader must know of BareBinder.
-const bareNote = "It is no scheduler: it only posts Bindings, to the nodes in turn, and shows what the API server allows."
+// bareSpec is BareBinder's.
+func bareSpec() *Spec {
+	return &Spec{
+		Name: BareBinderName, Version: "kubectl-berth " + version.String(),
+		Notes: []string{"It is no scheduler: it only posts Bindings, to the nodes in turn, and shows what the API server allows."},
+	}
+}
 
 // Find returns how the scheduler of a name is started, and fails if that cannot
 // work: if the binary is not there or does not run, or if the file of the profile is
@@ -98,8 +104,7 @@ func Find(ctx context.Context, name string, options FindOptions) (*Spec, error) 
 		if profile != "" {
 			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
 		}
-		spec.Notes = append(spec.Notes, bareNote)
-		return spec, nil
+		return bareSpec(), nil
 	case names.RandomScheduler:
 		if profile != "" {
 			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
@@ -124,11 +129,10 @@ func Find(ctx context.Context, name string, options FindOptions) (*Spec, error) 
 
 // GivenSpec is a scheduler that runs already, where somebody else has started it.
 func GivenSpec(name string, shares bool) *Spec {
-	spec := &Spec{Name: name, Shares: shares}
-	if spec.Bare() {
-		spec.Notes = append(spec.Notes, bareNote)
+	if name == BareBinderName {
+		return bareSpec()
 	}
-	return spec
+	return &Spec{Name: name, Shares: shares}
 }
 
 // CheckName returns why a pod's spec.schedulerName cannot be this; nil if it can.

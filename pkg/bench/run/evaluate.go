@@ -48,7 +48,7 @@ func (r *round) evaluate(seen *observation, used usage, renewed float64) *report
 	result.BoundPerSecond = perSecond(bound)
 	if len(bound) > 0 {
 		duration := slices.Max(bound)
-		result.DurationSeconds = duration.Seconds()
+		seen.duration, result.DurationSeconds = duration, duration.Seconds()
 		seen.throughput = float64(len(bound)) / duration.Seconds()
 		result.Metrics[report.Throughput] = seen.throughput
 		result.LatencyMillis = percentiles(latencies)

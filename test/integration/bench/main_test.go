@@ -1,0 +1,141 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bench runs benchmarks against real control planes and real schedulers, and
+// holds what they report against what the API server says.
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/bench/contender"
+	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/run"
+	"github.com/berth-scheduler/berth/pkg/bench/workload"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// everyone is all that a benchmark can run on a control plane of its own.
+var everyone = []string{corev1.DefaultSchedulerName, names.Scheduler, names.RandomScheduler, contender.BareBinderName}
+
+// silent is a run.Progress that tells nobody.
+type silent struct{}
+
+func (silent) Step(string)   {}
+func (silent) Pods(int, int) {}
+
+// bench is a control plane with ground for benchmarks.
+type bench struct {
+	*framework.Cluster
+	ground *ground.Ground
+	local  *contender.Local
+	limit  contender.Limit
+}
+
+// start starts a control plane and prepares it.
+func start(t *testing.T, limit contender.Limit) *bench {
+	t.Helper()
+	b := &bench{Cluster: framework.Start(t, framework.Options{Audit: true}), limit: limit}
+	var err error
+	if b.local, err = contender.NewLocal(t.Context(), b.Cluster.Cluster, t.TempDir(), limit); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.local.Close)
+	if b.ground, err = ground.Prepare(t.Context(), b.Config, ground.Options{Exclusive: true}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// run runs one round of a workload through a scheduler, and leaves the pods there
+// until the test ends.
+func (b *bench) run(t *testing.T, file, scheduler string) report.Round {
+	t.Helper()
+	w, err := workload.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles := map[string]string{}
+	if profile, ok := w.Profile(scheduler); ok {
+		profiles[scheduler] = profile
+	}
+	spec, err := contender.Find(t.Context(), scheduler, contender.FindOptions{BinDir: binDir(t), Profiles: profiles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	experiment, err := run.New(run.Options{
+		Plan: w.Plan, Contenders: []*contender.Spec{spec}, Rounds: 1, RoundTimeout: w.Spec.RoundTimeout.Duration,
+		Limit: b.limit, Config: b.Config, Ground: b.ground, Schedulers: b.local, Progress: silent{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := errors.Join(b.ground.Reset(ctx), b.ground.DeleteNodes(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := experiment.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return experiment.Results()[0].Rounds[0]
+}
+
+// binDir is the folder with the binaries.
+func binDir(t *testing.T) string {
+	t.Helper()
+	return filepath.Dir(framework.Binary(t, framework.BerthLocal))
+}
+
+// auditEvent is what the tests read of a line of the audit log.
+type auditEvent struct {
+	Verb                     string
+	User                     struct{ Username string }
+	ObjectRef                struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus           struct{ Code int }
+	RequestReceivedTimestamp time.Time
+}
+
+// on returns the object's resource, with its subresource.
+func (e *auditEvent) on() string {
+	if e.ObjectRef.Subresource == "" {
+		return e.ObjectRef.Resource
+	}
+	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
+}
+
+// audit returns the requests that the API server has answered.
+func (b *bench) audit(t *testing.T) []auditEvent {
+	t.Helper()
+	file, err := os.Open(b.AuditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var events []auditEvent
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var event auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, event)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
