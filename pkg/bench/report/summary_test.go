@@ -4,6 +4,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -159,24 +160,34 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestQuantile975 integrates the density of Student's t up to each quantile: half
-// of all lies below 0, and another 47.5 % must lie between.
-func TestQuantile975(t *testing.T) {
-	for _, degrees := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 40, 100, 1000} {
-		n := float64(degrees)
-		above, _ := math.Lgamma((n + 1) / 2)
-		below, _ := math.Lgamma(n / 2)
-		density := func(x float64) float64 {
-			return math.Exp(above-below) / math.Sqrt(n*math.Pi) * math.Pow(1+x*x/n, -(n+1)/2)
-		}
-		const steps = 20000
-		width := quantile975(degrees) / steps
-		sum := density(0) + density(quantile975(degrees))
-		for i := 1; i < steps; i++ {
-			sum += density(float64(i)*width) * float64(2+2*(i%2)) // Simpson's 4, 2, 4, …
-		}
-		if got := sum * width / 3; math.Abs(got-0.475) > 5e-6 {
-			t.Errorf("%d degrees of freedom: %.6f of all lies between 0 and %.4f, want 0.475", degrees, got, quantile975(degrees))
-		}
+func TestUnplaced(t *testing.T) {
+	many := map[string]int{}
+	for i := range 10 {
+		many[fmt.Sprintf("reason %d", i)] = i + 1
+	}
+	r := &Report{Schedulers: []Scheduler{
+		{Name: "a", Rounds: []Round{
+			{Number: 1, Phase: PhaseAsPlanned, Reasons: map[string]int{"x": 3, "y\n": 3}},
+			{Number: 2, Phase: PhaseAsPlanned, Reasons: map[string]int{"x": 1, "z": 4}},
+			{Number: 3, Phase: PhaseAsPlanned, Reasons: map[string]int{"throttled": 99}, Invalid: []string{"throttled"}},
+		}},
+		{Name: "b", Rounds: []Round{{Number: 1, Phase: PhaseAsPlanned, Reasons: many}}},
+	}}
+	want := []remark{
+		{"a", "up to 4 pods: z"},
+		{"a", "up to 3 pods: x"},
+		{"a", "up to 3 pods: y"},
+		{"b", "up to 10 pods: reason 9"},
+		{"b", "up to 9 pods: reason 8"},
+		{"b", "up to 8 pods: reason 7"},
+		{"b", "up to 7 pods: reason 6"},
+		{"b", "up to 6 pods: reason 5"},
+		{"b", "up to 5 pods: reason 4"},
+		{"b", "up to 4 pods: reason 3"},
+		{"b", "up to 3 pods: reason 2"},
+		{"b", "2 more reasons"},
+	}
+	if diff := cmp.Diff(want, r.unplaced()); diff != "" {
+		t.Errorf("reasons (-want,+got):\n%s", diff)
 	}
 }

@@ -333,6 +333,11 @@ func (r *Report) dismissed() []remark {
 	return remarks
 }
 
+// maxReasons is how many reasons of a scheduler are shown: those of a real cluster
+// have counts of nodes in them, and nearly every pod can have one of its own.
+// report.json has all.
+const maxReasons = 8
+
 // unplaced returns why pods were not placed in the rounds that count: each reason
 // with the largest number of pods that had it in a round, the most frequent first.
 func (r *Report) unplaced() []remark {
@@ -350,7 +355,11 @@ func (r *Report) unplaced() []remark {
 		reasons := slices.SortedFunc(maps.Keys(most), func(a, b string) int {
 			return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b))
 		})
-		for _, reason := range reasons {
+		for k, reason := range reasons {
+			if k == maxReasons {
+				remarks = append(remarks, remark{output.Line(s.Name), plural(len(reasons)-k, "more reason")})
+				break
+			}
 			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("up to %s: %s", plural(most[reason], "pod"), output.Line(reason))})
 		}
 	}
