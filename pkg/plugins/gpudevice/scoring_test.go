@@ -5,6 +5,7 @@ package gpudevice
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -271,5 +272,64 @@ func testScoresAreNotRememberedTooLong(t *testing.T, args *config.GPUDeviceArgs)
 	}
 	if len(seen) < 4 {
 		t.Errorf("only %d different scores: this test shows little", len(seen))
+	}
+}
+
+// TestRememberedScoresAreRight lets pods of all kinds come in a random order, and
+// computes every score a second time. What is expected is learnt from them, so it
+// changes meanwhile.
+func TestRememberedScoresAreRight(t *testing.T) {
+	var nodes []*corev1.Node
+	for i, model := range []string{a100, "RARE", a100, "RARE", a100} {
+		node := gpuNode(fmt.Sprintf("n%d", i), 1+i)
+		node.Labels["nvidia.com/gpu.product"] = model
+		nodes = append(nodes, node)
+	}
+	nodes = append(nodes, pluginNode("plugin", "RARE", 4), makeNode("plain", nil))
+	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceFragmentationGradient, config.GPUDeviceFragmentationGradientPublished, config.GPUDeviceBestFit} {
+		t.Run(string(strategy), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(7, 0)) //nolint:gosec // reproducible on purpose
+			profile, pl := startProfile(t, gpuArgs(withStrategy(strategy)), schedtest.Options{Nodes: nodes})
+			different := map[int64]bool{}
+			for i := range 400 {
+				pod := sharePod(fmt.Sprintf("p%d", i), []int{100, 460, 1000}[random.IntN(3)])
+				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(1+random.IntN(2)), resource.DecimalSI)}
+				switch random.IntN(4) {
+				case 0:
+					annotated(pod, "berth.dev/gpu-model", "RARE")
+				case 1:
+					annotated(pod, "berth.dev/gpu-model", "*")
+				case 2:
+					annotated(pod, "berth.dev/gpu-min-memory", "1Gi")
+				}
+				state := preFilter(t, profile, pod)
+				all := snapshotNodes(t, profile)
+				if status := pl.PreScore(t.Context(), state, pod, all); !status.IsSuccess() {
+					t.Fatal(status)
+				}
+				prepared, err := readPreScoreState(state)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, info := range all {
+					if pl.Filter(t.Context(), state, pod, info) != nil {
+						continue
+					}
+					got, status := pl.Score(t.Context(), state, pod, info)
+					if !status.IsSuccess() {
+						t.Fatal(status)
+					}
+					v := pl.view(info, false)
+					site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: prepared.scale, Expected: pl.workload.current.Load().on(v.node)}
+					if want := pl.policy.Score(site, prepared.demand); got != want {
+						t.Fatalf("%s on %s: %d, but computed again %d", pod.Name, info.Node().Name, got, want)
+					}
+					different[got] = true
+				}
+			}
+			if len(different) < 20 {
+				t.Errorf("only %d different scores: this test shows little", len(different))
+			}
+		})
 	}
 }
