@@ -77,7 +77,9 @@ The input is one of, or a mixture of:
     they fit?
 
 With several --config the profiles are compared. A profile that is given with one
-name for all pods schedules all of them, whatever their schedulerName is.
+name for all pods schedules all of them, whatever their schedulerName is. One
+without GPUDevice knows no shares: of a trace it is given a whole nvidia.com/gpu
+for each, and its name in the report ends in +whole (--shares).
 
 A pod that no node can hold is no error: it fails, and the report says why. A model
 that a pod accepts and no node has is noted.
