@@ -43,6 +43,7 @@ func testReport(t *testing.T) *Report {
 		},
 		{
 			name: "random-scheduler", binary: "bin/random-scheduler", control: "bare-binder", rate: 371, writes: 2.0, cpu: 0.61, memory: 74,
+			notes:   []string{"Knows no shares of devices: each share is given out as one whole nvidia.com/gpu.", "Of the nodes with room it takes any."},
 			quality: map[string]float64{Unplaced: 428, GPUAllocated: 51.3, GPUHeld: 97.2, GPUFragmented: 0.4, CallsWithinNode: 0.3, CallsWithinZone: 33.1, CPUImbalance: 19.9},
 			reasons: map[string]int{"no node admits the pod": 428},
 		},
@@ -64,7 +65,10 @@ func testReport(t *testing.T) *Report {
 		},
 	}
 	for i, c := range contenders {
-		s := Scheduler{Name: c.name, Binary: c.binary, Profile: c.profile, Control: c.control, Notes: c.notes, Version: "v1.36.3"}
+		s := Scheduler{Name: c.name, Binary: c.binary, Profile: c.profile, Control: c.control, Notes: c.notes}
+		if c.binary != "" {
+			s.Version = "v1.36.3"
+		}
 		if c.profile != "" {
 			s.ProfileSHA256 = "8d74beec1be996322ad76813bafb92d40839895d6dd7ee808b17ca201eac98be"
 		}

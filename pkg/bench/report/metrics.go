@@ -65,8 +65,16 @@ type Metric struct {
 // isPercentage reports whether the metric is between 0 and 100.
 func (m Metric) isPercentage() bool { return strings.HasSuffix(m.Title, "%") }
 
+// manyDigits is where a number has enough digits without decimals.
+const manyDigits = 1000
+
 // text writes a value of the metric with its decimals.
-func (m Metric) text(value float64) string { return strconv.FormatFloat(value, 'f', m.Digits, 64) }
+func (m Metric) text(value float64) string {
+	if value >= manyDigits {
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(value, 'f', m.Digits, 64)
+}
 
 // throughputMetric is how throughput is shown where it stands alone.
 func throughputMetric() Metric { return Metrics()[0] }

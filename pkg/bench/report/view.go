@@ -43,7 +43,7 @@ func (r *Report) facts() []fact {
 		{"Command", e.Command},
 	}
 	for i := range r.Schedulers {
-		facts = append(facts, fact{r.Schedulers[i].Name, r.Schedulers[i].what()})
+		facts = append(facts, fact{r.Schedulers[i].Name, r.what(&r.Schedulers[i])})
 	}
 	for i := range facts {
 		facts[i] = fact{output.Line(facts[i].Key), output.Line(facts[i].Value)}
@@ -55,7 +55,7 @@ func (r *Report) cluster() string {
 	e := &r.Environment
 	version := cmp.Or(e.Kubernetes, "of unknown version")
 	qps := strconv.FormatFloat(e.ClientQPS, 'f', -1, 64)
-	if e.Cluster == "local" {
+	if r.isLocal() {
 		return fmt.Sprintf("a control plane of the bench's own on this machine, Kubernetes %s, every client at %s requests/s", version, qps)
 	}
 	return fmt.Sprintf("%s, Kubernetes %s, the bench's client at %s requests/s", e.Cluster, version, qps)
@@ -85,8 +85,11 @@ func (r *Report) berth() string {
 	return r.Environment.Version + ", commit " + r.Environment.Commit
 }
 
+// isLocal reports whether the bench had a control plane of its own.
+func (r *Report) isLocal() bool { return r.Environment.Cluster == "local" }
+
 // what says what ran under a scheduler's name.
-func (s *Scheduler) what() string {
+func (r *Report) what(s *Scheduler) string {
 	var parts []string
 	if ran := strings.TrimSpace(s.Binary + " " + s.Version); ran != "" {
 		parts = append(parts, ran)
@@ -97,7 +100,14 @@ func (s *Scheduler) what() string {
 	case s.Binary != "":
 		parts = append(parts, "no profile file")
 	}
-	return cmp.Or(strings.Join(parts, ", "), "as it runs there")
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case r.isLocal():
+		return "part of the bench" // what runs as a process has a binary
+	default:
+		return "as it runs there"
+	}
 }
 
 // plural counts things whose plural takes an s.
@@ -298,14 +308,23 @@ func (r *Report) ratios() []row {
 // remark is a sentence about a scheduler.
 type remark struct{ Scheduler, Text string }
 
-// remarks returns the schedulers' notes.
+// remarks returns the schedulers' notes. What holds for several is said once.
 func (r *Report) remarks() []remark {
-	var remarks []remark
+	var notes []string
+	about := map[string][]string{}
 	for i := range r.Schedulers {
 		s := &r.Schedulers[i]
 		for _, note := range s.Notes {
-			remarks = append(remarks, remark{output.Line(s.Name), output.Line(note)})
+			note = output.Line(note)
+			if about[note] == nil {
+				notes = append(notes, note)
+			}
+			about[note] = append(about[note], output.Line(s.Name))
 		}
+	}
+	remarks := make([]remark, len(notes))
+	for i, note := range notes {
+		remarks[i] = remark{strings.Join(about[note], ", "), note}
 	}
 	return remarks
 }
