@@ -40,7 +40,7 @@ func (w *writer) noteWholeDevices() {
 	if shares == 0 {
 		return
 	}
-	text := fmt.Sprintf("Each of %s of a device is given out as a whole one (%s: 1), which is all that a scheduler without GPUDevice knows: ", plural(shares, "share"), pluginResource)
+	text := fmt.Sprintf("Each of %s of a device is given out as a whole one (%s: 1), which is all that a scheduler without GPUDevice knows: ", plural(shares, "share"), pluginResource())
 	switch byMemory {
 	case 0:
 		text += fmt.Sprintf("they take %s instead of %s.", plural(shares, "device"), tenths(milli))

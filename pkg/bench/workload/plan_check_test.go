@@ -12,12 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install" // defaults and conversions of the API's objects
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 	"github.com/berth-scheduler/berth/pkg/device"
-
-	_ "k8s.io/kubernetes/pkg/apis/core/install" // defaults and conversions of the API's objects
 )
 
 // namespace stands for the one that a run has its pods in.

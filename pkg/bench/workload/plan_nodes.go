@@ -23,10 +23,10 @@ const (
 	// missing, with a write a node.
 	betaOSLabel   = "beta.kubernetes.io/os"
 	betaArchLabel = "beta.kubernetes.io/arch"
-
-	// pluginResource is what NVIDIA's device plugin advertises whole devices as.
-	pluginResource corev1.ResourceName = "nvidia.com/gpu"
 )
+
+// pluginResource is what a device plugin advertises whole devices as.
+func pluginResource() corev1.ResourceName { return device.DefaultNodeKeys().PluginResources[0] }
 
 // writeNodes writes out all groups, in their order.
 func writeNodes(groups []NodeGroup, dialect Dialect) []corev1.Node {
@@ -61,8 +61,8 @@ func writeNode(group *NodeGroup, name, zone string, dialect Dialect) corev1.Node
 		labels[corev1.LabelTopologyZone] = zone
 	}
 	capacity := corev1.ResourceList{
-		corev1.ResourceCPU:    group.CPU.Quantity.DeepCopy(),
-		corev1.ResourceMemory: group.Memory.Quantity.DeepCopy(),
+		corev1.ResourceCPU:    group.CPU.DeepCopy(),
+		corev1.ResourceMemory: group.Memory.DeepCopy(),
 		corev1.ResourcePods:   *resource.NewQuantity(*group.Pods, resource.DecimalSI),
 	}
 	if gpu := group.GPU; gpu != nil {
@@ -74,7 +74,7 @@ func writeNode(group *NodeGroup, name, zone string, dialect Dialect) corev1.Node
 		if dialect == Shares {
 			labels[names.GPUSharingLabel] = "true"
 		} else {
-			capacity[pluginResource] = *resource.NewQuantity(int64(gpu.Count), resource.DecimalSI)
+			capacity[keys.PluginResources[0]] = *resource.NewQuantity(int64(gpu.Count), resource.DecimalSI)
 		}
 	}
 	return corev1.Node{

@@ -56,10 +56,10 @@ func named(template *corev1.PodTemplateSpec, name string) *corev1.Pod {
 func requests(cpu, memory Quantity) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	if !cpu.IsZero() {
-		list[corev1.ResourceCPU] = cpu.Quantity.DeepCopy()
+		list[corev1.ResourceCPU] = cpu.DeepCopy()
 	}
 	if !memory.IsZero() {
-		list[corev1.ResourceMemory] = memory.Quantity.DeepCopy()
+		list[corev1.ResourceMemory] = memory.DeepCopy()
 	}
 	return list
 }
@@ -90,14 +90,14 @@ func (w *writer) addDevices(pod *corev1.PodTemplateSpec, gpu *PodGPU) {
 		case gpu.Count != 0:
 			ask(names.GPUMilliResource, *resource.NewQuantity(int64(gpu.Count)*device.MilliPerDevice, resource.DecimalSI))
 		default:
-			ask(names.GPUMemoryResource, gpu.Memory.Quantity.DeepCopy())
+			ask(names.GPUMemoryResource, gpu.Memory.DeepCopy())
 		}
 		if len(gpu.Models) > 0 {
 			pod.Annotations = map[string]string{names.GPUModelAnnotation: patterns}
 		}
 		return
 	}
-	ask(pluginResource, *resource.NewQuantity(int64(max(1, gpu.Count)), resource.DecimalSI))
+	ask(pluginResource(), *resource.NewQuantity(int64(max(1, gpu.Count)), resource.DecimalSI))
 	if len(gpu.Models) == 0 {
 		return
 	}

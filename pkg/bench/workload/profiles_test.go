@@ -150,7 +150,11 @@ func place(t *testing.T, file string) (*Plan, []corev1.Pod) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	var placed []corev1.Pod
 	for _, arrival := range plan.Arrivals {
 		pod := arrival.Pod.DeepCopy()

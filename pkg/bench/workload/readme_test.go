@@ -31,13 +31,13 @@ func fieldsOf(path string, typ reflect.Type) []string {
 		return []string{path}
 	}
 	var fields []string
-	for i := range typ.NumField() {
-		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+	for field := range typ.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		// Existing pods are described with the others.
 		if name == "-" || path == "spec" && name == "existing" {
 			continue
 		}
-		fields = append(fields, fieldsOf(strings.TrimPrefix(path+"."+name, "."), typ.Field(i).Type)...)
+		fields = append(fields, fieldsOf(strings.TrimPrefix(path+"."+name, "."), field.Type)...)
 	}
 	return fields
 }
