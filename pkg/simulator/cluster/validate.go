@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/api/validation"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,7 +23,13 @@ import (
 // counted. It returns the first problem, with its field.
 func validate(kind Kind, obj runtime.Object, meta metav1.Object) error {
 	path := field.NewPath("metadata")
-	problems := validation.NameIsDNSSubdomain(meta.GetName(), false)
+	// An API server is less strict with some kinds; those two are what reports show.
+	valid := validation.ValidateNameFunc(pathvalidation.ValidatePathSegmentName)
+	switch obj.(type) {
+	case *corev1.Node, *corev1.Pod:
+		valid = validation.NameIsDNSSubdomain
+	}
+	problems := valid(meta.GetName(), false)
 	switch {
 	case meta.GetName() == "":
 		return field.Required(path.Child("name"), "every object has a name")
