@@ -161,12 +161,12 @@ func findRuns(ctx context.Context, client kubernetes.Interface) ([]string, error
 			runs.Insert(runOfNode(name))
 		}
 	}
-	events, err := eventsAboutNodes(ctx, client)
+	events, err := eventsWithoutNamespace(ctx, client)
 	if err != nil {
 		return nil, err
 	}
 	for i := range events {
-		if name := events[i].InvolvedObject.Name; !others.Has(name) {
+		if name := events[i].InvolvedObject.Name; isAboutNode(&events[i]) && !others.Has(name) {
 			runs.Insert(runOfNode(name))
 		}
 	}

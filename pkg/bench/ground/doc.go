@@ -10,8 +10,8 @@
 //
 // What it promises:
 //
-//   - The run's namespace is the first object that it creates and the last one that
-//     it removes, so that whatever a killed run leaves can be found.
+//   - The run's namespace is the first object that it creates, and stays until its
+//     pods and nodes are gone, so that whatever a killed run leaves can be found.
 //   - Everything is told apart by the label names.BenchLabel with the run's id, and
 //     by names that start with names.BenchPrefix and the id. An object that has only
 //     one of the two is somebody else's and stays. What others make for the run's
@@ -20,6 +20,10 @@
 //   - The cluster's own nodes take no pod of a run: its pods select the run's nodes,
 //     and those are tainted against all other pods. On a cluster that nothing else
 //     uses (Options.Exclusive) there is neither selector nor taint.
+//   - DaemonSets that tolerate every taint are kept off the run's nodes by the label
+//     kubernetes.io/os, which is none there instead of linux. Those that do not even
+//     select an operating system do come; their pods go with the nodes, and events
+//     about them stay until they expire, like all events about objects of others.
 //   - A run that is alive renews a Lease in its namespace. Clean leaves such a run
 //     alone unless it is told otherwise.
 package ground

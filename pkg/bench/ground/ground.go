@@ -24,7 +24,7 @@ import (
 
 const (
 	// reachLimit is how long the API server may take for its first answer.
-	reachLimit = 10 * time.Second
+	reachLimit = 8 * time.Second
 	// defaultPatience is that of Options.
 	defaultPatience = 30 * time.Second
 	// namespaceLimit is how long the controller-manager may take to give the

@@ -23,6 +23,13 @@ const (
 	// whose kubelet it plays.
 	fakeNodeAnnotation = "kwok.x-k8s.io/node"
 	fakeNode           = "fake"
+	// fakeOS is the value of kubernetes.io/os on the nodes of a run that shares its
+	// cluster. Many DaemonSets tolerate every taint, but select linux: a pod of each on
+	// every fake node would be scheduled while something is measured.
+	fakeOS = "none"
+	// labelOSBeta is the older name of kubernetes.io/os. The controller-manager copies
+	// its value where it is missing: a write a node.
+	labelOSBeta = "beta.kubernetes.io/os"
 )
 
 // runIDs is the form of every run's id. It has no dash, so that the name of a node
@@ -91,13 +98,16 @@ func (g *Ground) adoptNode(planned *corev1.Node) (*corev1.Node, error) {
 	node.Annotations = with(node.Annotations, fakeNodeAnnotation, fakeNode)
 	if !g.exclusive {
 		node.Spec.Taints = append(node.Spec.Taints, taintOf(g.runID))
+		node.Labels[corev1.LabelOSStable] = fakeOS
+		node.Labels[labelOSBeta] = fakeOS
 	}
 	return node, nil
 }
 
 // Adopt makes a planned pod the run's: it sets the namespace and the label, and
 // keeps the pod on the run's nodes. A node that the pod names (spec.nodeName, or a
-// nodeSelector for kubernetes.io/hostname) gets the name that it has in the cluster.
+// nodeSelector for kubernetes.io/hostname) gets the name that it has in the cluster,
+// and a nodeSelector for the operating system the one of the fake nodes.
 func (g *Ground) Adopt(pod *corev1.Pod) {
 	pod.Namespace = g.namespace
 	pod.Labels = with(pod.Labels, names.BenchLabel, g.runID)
@@ -111,6 +121,11 @@ func (g *Ground) Adopt(pod *corev1.Pod) {
 		return
 	}
 	pod.Spec.NodeSelector = with(pod.Spec.NodeSelector, names.BenchLabel, g.runID)
+	for _, key := range []string{corev1.LabelOSStable, labelOSBeta} {
+		if _, ok := pod.Spec.NodeSelector[key]; ok {
+			pod.Spec.NodeSelector[key] = fakeOS
+		}
+	}
 	taint := taintOf(g.runID)
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations[:len(pod.Spec.Tolerations):len(pod.Spec.Tolerations)], corev1.Toleration{
 		Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,

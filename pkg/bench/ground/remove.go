@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,7 @@ type remover struct {
 }
 
 // all removes everything. It goes on after errors, apart from one: the namespace is
-// the record of the run, and stays as long as anything else does.
+// the record of the run, and stays as long as there may be pods or nodes.
 func (r *remover) all(ctx context.Context) error {
 	defer r.heart.stop()
 	r.progress("removing what run " + r.runID + " has created")
@@ -43,11 +44,33 @@ func (r *remover) all(ctx context.Context) error {
 	if err := errors.Join(err, r.nodes(ctx)); err != nil {
 		return err
 	}
-	if err := r.traces(ctx); err != nil {
+	// What still has a node of its name is about that one, which is not the run's.
+	others, err := nodeNamesWith(ctx, r.client, nodePrefix(r.runID))
+	if err != nil {
 		return err
 	}
+	about := func(name string) bool {
+		return strings.HasPrefix(name, nodePrefix(r.runID)) && !others.Has(name)
+	}
 	r.heart.stop()
-	return r.namespace(ctx)
+	return errors.Join(
+		r.daemonPods(ctx, about),
+		// It goes while the events come: controllers take their time with both.
+		r.startNamespace(ctx),
+		r.nodeEvents(ctx, about),
+		// Only now: kwok may have been about to create one when its node went.
+		r.nodeLeases(ctx, about),
+		r.namespace(ctx),
+	)
+}
+
+// startNamespace asks for the namespace to be deleted.
+func (r *remover) startNamespace(ctx context.Context) error {
+	_, err := sweepOnce(ctx, r.findNamespace, r.deleteNamespace)
+	if err != nil {
+		return fmt.Errorf("deleting namespace %s: %w", namespaceOf(r.runID), err)
+	}
+	return nil
 }
 
 // ownsNamespace reports whether the run has a namespace.
@@ -130,9 +153,11 @@ func (r *remover) nodes(ctx context.Context) error {
 
 // namespace deletes the run's namespace and waits until it is gone.
 func (r *remover) namespace(ctx context.Context) error {
-	return sweep(ctx, "the namespace", &r.removed.Namespaces, r.findNamespace, func(ctx context.Context, v victim) error {
-		return r.client.CoreV1().Namespaces().Delete(ctx, v.name, v.only())
-	})
+	return sweep(ctx, "the namespace", &r.removed.Namespaces, r.findNamespace, r.deleteNamespace)
+}
+
+func (r *remover) deleteNamespace(ctx context.Context, v victim) error {
+	return r.client.CoreV1().Namespaces().Delete(ctx, v.name, v.only())
 }
 
 // now are the options that delete the victim without grace, and nothing else that

@@ -19,39 +19,19 @@ import (
 
 const (
 	// farewell is how long the controller-manager may take to write that a node has
-	// gone: it looks every five seconds.
+	// gone: it looks every five seconds. greeting is how long what it has written about
+	// a node that it saw may be under way.
 	farewell = 7 * time.Second
+	greeting = 3 * time.Second
 	// reasonRegistered and reasonRemoving are what it writes about a node when it
 	// first sees it, and when it sees it no more.
 	reasonRegistered = "RegisteredNode"
 	reasonRemoving   = "RemovingNode"
 )
 
-// traces removes what others have made for the run's nodes, once those are gone: the
-// pods that DaemonSets put on them, kwok's Leases, and events. Controllers remove
-// the first two as well, later.
-func (r *remover) traces(ctx context.Context) error {
-	// What still has a node of its name is about that one, which is not the run's.
-	others, err := nodeNamesWith(ctx, r.client, nodePrefix(r.runID))
-	if err != nil {
-		return err
-	}
-	// about reports whether a name is that of a node of the run that is gone.
-	about := func(name string) bool {
-		return strings.HasPrefix(name, nodePrefix(r.runID)) && !others.Has(name)
-	}
-	if err := r.daemonPods(ctx, about); err != nil {
-		return err
-	}
-	if err := r.nodeLeases(ctx, about); err != nil {
-		return err
-	}
-	if err := r.nodeEvents(ctx, about); err != nil {
-		return err
-	}
-	// kwok may have been about to create one when its node went.
-	return r.nodeLeases(ctx, about)
-}
+// The rest of this file removes what others have made for the run's nodes, once those
+// are gone: the pods that DaemonSets put on them, kwok's Leases, and events. Controllers
+// remove the first two as well, later. about tells the name of such a node.
 
 func (r *remover) daemonPods(ctx context.Context, about func(string) bool) error {
 	return sweep(ctx, "pods of DaemonSets on fake nodes", &r.removed.Pods, func(ctx context.Context) ([]victim, error) {
@@ -79,65 +59,80 @@ func (r *remover) nodeLeases(ctx context.Context, about func(string) bool) error
 }
 
 // nodeEvents deletes the events about the run's nodes. The last ones come when the
-// nodes are gone already; it waits until there is one for each node whose first one
-// it has seen, or until no more come.
+// nodes are gone already: it waits until there is one for each node that there was a
+// first one for, or until no more come. It deletes them all together then, so that
+// whoever is killed here leaves the first ones to tell what is still to come.
 func (r *remover) nodeEvents(ctx context.Context, about func(string) bool) error {
 	if r.removed.Nodes > 0 {
 		r.progress("waiting for the last events about the fake nodes")
 	}
-	registered, removing := sets.New[string](), sets.New[string]()
-	last := time.Now()
+	last, seen := time.Now(), 0
 	for {
-		events, err := r.deleteNodeEvents(ctx, about)
+		events, err := eventsWithoutNamespace(ctx, r.client)
 		if err != nil {
 			return err
 		}
+		found := 0
+		registered, removing := sets.New[string](), sets.New[string]()
 		for i := range events {
-			last = time.Now()
+			name := events[i].InvolvedObject.Name
+			if !isAboutNode(&events[i]) || !about(name) {
+				continue
+			}
+			found++
 			switch events[i].Reason {
 			case reasonRegistered:
-				registered.Insert(events[i].InvolvedObject.Name)
+				registered.Insert(name)
 			case reasonRemoving:
-				removing.Insert(events[i].InvolvedObject.Name)
+				removing.Insert(name)
 			}
 		}
-		if r.removed.Nodes == 0 || removing.IsSuperset(registered) && registered.Len() > 0 || time.Since(last) > farewell {
-			return nil
+		if found != seen {
+			last, seen = time.Now(), found
+		}
+		quiet := time.Since(last)
+		switch {
+		case registered.Len() == 0 && (r.removed.Nodes == 0 || quiet > greeting),
+			registered.Len() > 0 && (removing.IsSuperset(registered) || quiet > farewell):
+			return r.sweepEvents(ctx, about)
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the last events about the fake nodes: %w", context.Cause(ctx))
-		case <-time.After(pollPause):
+		case <-time.After(lookPause):
 		}
 	}
 }
 
-// deleteNodeEvents deletes the events about nodes that there are, and returns them.
-func (r *remover) deleteNodeEvents(ctx context.Context, about func(string) bool) ([]corev1.Event, error) {
-	var found []corev1.Event
-	err := sweep(ctx, "events about fake nodes", &r.removed.Events, func(ctx context.Context) ([]victim, error) {
-		list, err := eventsAboutNodes(ctx, r.client)
+func (r *remover) sweepEvents(ctx context.Context, about func(string) bool) error {
+	return sweep(ctx, "events in namespace default", &r.removed.Events, func(ctx context.Context) ([]victim, error) {
+		events, err := eventsWithoutNamespace(ctx, r.client)
 		if err != nil {
 			return nil, err
 		}
-		return victims(list, func(event *corev1.Event) bool {
-			if !about(event.InvolvedObject.Name) {
-				return false
-			}
-			found = append(found, *event)
-			return true
+		return victims(events, func(event *corev1.Event) bool {
+			return isAboutNode(event) && about(event.InvolvedObject.Name) || r.isStray(event)
 		}), nil
 	}, func(ctx context.Context, v victim) error {
 		return r.client.CoreV1().Events(v.namespace).Delete(ctx, v.name, v.only())
 	})
-	return found, err
 }
 
-// eventsAboutNodes lists them: events about objects without a namespace are in
-// namespace default.
-func eventsAboutNodes(ctx context.Context, client kubernetes.Interface) ([]corev1.Event, error) {
+// isAboutNode reports whether an event tells something of a node.
+func isAboutNode(event *corev1.Event) bool { return event.InvolvedObject.Kind == "Node" }
+
+// isStray reports whether an event is about an object in the run's namespace, but not
+// in that namespace itself: the endpoints controller, where it fails to create the
+// Endpoints of a Service, forgets the namespace and only says it in the message.
+func (r *remover) isStray(event *corev1.Event) bool {
+	return !isAboutNode(event) && strings.Contains(event.Message, namespaceOf(r.runID)+"/")
+}
+
+// eventsWithoutNamespace lists the events about objects without a namespace: they are
+// in namespace default.
+func eventsWithoutNamespace(ctx context.Context, client kubernetes.Interface) ([]corev1.Event, error) {
 	list, err := client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("involvedObject.kind", "Node").String(),
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.namespace", "").String(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the events about nodes: %w", err)

@@ -1,0 +1,245 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package benchclean
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// scenario is something that runs do to a cluster.
+type scenario struct {
+	name string
+	run  func(*testing.T, *framework.Cluster)
+}
+
+// TestGround goes through what runs do to one cluster, which holds what it held before
+// at the end: first those that may happen side by side, then those that may not.
+func TestGround(t *testing.T) {
+	t.Parallel()
+	c, before := start(t)
+	together := t.Run("together", func(t *testing.T) {
+		for _, tt := range []scenario{
+			{"a run that ends", runEnds},
+			{"a run whose context has ended", runCancelled},
+			{"two runs", runsSideBySide},
+			{"a scheduler that does not answer", schedulerMissing},
+			{"a pod on a node of the cluster", podOnForeignNode},
+			{"a run id that is in use", runIDInUse},
+			{"rights, and no more", exactRights},
+			{"no right to create nodes", missingRights},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
+				tt.run(t, c)
+			})
+		}
+	})
+	compare(t, c, before, "after runs side by side")
+	if !together {
+		return // what they have left would be the next one's
+	}
+	for _, tt := range []scenario{
+		{"an id that others use", strangersStay},
+		{"a run that is alive", aliveStays},
+		{"no kwok", noKwok},
+		{"no API server while closing", noServerWhileClosing},
+	} {
+		if !t.Run(tt.name, func(t *testing.T) { tt.run(t, c) }) {
+			return
+		}
+		compare(t, c, before, "after "+tt.name)
+	}
+}
+
+func prepare(t *testing.T, c *framework.Cluster, options ground.Options) *ground.Ground {
+	t.Helper()
+	g, err := ground.Prepare(t.Context(), c.Config, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func closeGround(t *testing.T, g *ground.Ground) {
+	t.Helper()
+	if err := g.Close(t.Context()); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+}
+
+func runEnds(t *testing.T, c *framework.Cluster) {
+	g := prepare(t, c, ground.Options{})
+	if err := g.Probe(t.Context(), "default-scheduler"); err != nil {
+		t.Errorf("Probe() before there are nodes = %v", err)
+	}
+	fill(t, g, 3, 5)
+	if err := g.Probe(t.Context(), "default-scheduler"); err != nil {
+		t.Errorf("Probe() = %v", err)
+	}
+	pods := c.Client.CoreV1().Pods(g.Namespace())
+	framework.WaitForCondition(t, framework.WaitTimeout, "every pod to have a node", func() (bool, error) {
+		list, err := pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
+		return err == nil && len(list.Items) == 0, err
+	})
+	if err := g.CheckPlacement(t.Context()); err != nil {
+		t.Errorf("CheckPlacement() = %v", err)
+	}
+	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := 0
+	for i := range nodes.Items {
+		if g.OwnsNode(nodes.Items[i].Name) {
+			own++
+			if cpu := nodes.Items[i].Status.Allocatable[corev1.ResourceCPU]; cpu.Value() != 32 {
+				t.Errorf("node %s offers %s CPUs, want the planned 32", nodes.Items[i].Name, cpu.String())
+			}
+		}
+	}
+	if own != 3 {
+		t.Errorf("the run has %d nodes, want 3", own)
+	}
+	daemons, err := c.Client.CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{LabelSelector: "app=linux"})
+	if err != nil || len(daemons.Items) != 5 {
+		t.Errorf("a DaemonSet for Linux has %d pods (%v), want none besides the 5 on the cluster's nodes", len(daemons.Items), err)
+	}
+	if err := g.Reset(t.Context()); err != nil {
+		t.Errorf("Reset() = %v", err)
+	}
+	left, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("after Reset() there are %d pods (%v), want none", len(left.Items), err)
+	}
+	services, err := c.Client.CoreV1().Services(g.Namespace()).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(services.Items) > 0 {
+		t.Errorf("after Reset() there are %d Services (%v), want none", len(services.Items), err)
+	}
+	fill(t, g, 4, 5) // another workload
+	closeGround(t, g)
+	closeGround(t, g) // and once more
+}
+
+func runCancelled(t *testing.T, c *framework.Cluster) {
+	ctx, cancel := context.WithCancel(t.Context())
+	// While the fake node is being checked.
+	g, err := ground.Prepare(ctx, c.Config, ground.Options{Progress: func(string) { cancel() }})
+	if g != nil || err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Errorf("Prepare() with a context that ends = %v, %v, want nothing and %v", g, err, context.Canceled)
+	}
+}
+
+func runsSideBySide(t *testing.T, c *framework.Cluster) {
+	one, other := prepare(t, c, ground.Options{}), prepare(t, c, ground.Options{})
+	fill(t, one, 2, 2)
+	fill(t, other, 2, 2)
+	closeGround(t, one)
+	list, err := c.Client.CoreV1().Pods(other.Namespace()).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 4 {
+		t.Errorf("after the other run's Close() a run has %d pods (%v), want 4", len(list.Items), err)
+	}
+	if err := other.Probe(t.Context(), "default-scheduler"); err != nil {
+		t.Errorf("Probe() after the other run's Close() = %v", err)
+	}
+	closeGround(t, other)
+}
+
+func schedulerMissing(t *testing.T, c *framework.Cluster) {
+	g := prepare(t, c, ground.Options{Patience: 2 * time.Second})
+	defer closeGround(t, g)
+	wantError(t, g.Probe(t.Context(), "nobody"), "the name nobody", "none of that name runs")
+	// One that runs and does not find a node says so.
+	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), g.NodeName("probe"), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Spec.Unschedulable = true
+	if _, err := c.Client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, g.Probe(t.Context(), "default-scheduler"), "default-scheduler", "FailedScheduling", "were unschedulable")
+}
+
+func podOnForeignNode(t *testing.T, c *framework.Cluster) {
+	g := prepare(t, c, ground.Options{})
+	defer closeGround(t, g)
+	pod := planned("astray", "app")
+	g.Adopt(pod)
+	pod.Spec.NodeName = "node-0"
+	if _, err := c.Client.CoreV1().Pods(g.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, g.CheckPlacement(t.Context()), "pod "+g.Namespace()+"/astray", "node node-0", "not one of the run's")
+}
+
+func runIDInUse(t *testing.T, c *framework.Cluster) {
+	g := prepare(t, c, ground.Options{})
+	defer closeGround(t, g)
+	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{RunID: g.RunID()})
+	wantError(t, err, g.Namespace(), "already exists")
+	if _, err := c.Client.CoreV1().Namespaces().Get(t.Context(), g.Namespace(), metav1.GetOptions{}); err != nil {
+		t.Errorf("the namespace of the run that had the id first: %v", err)
+	}
+}
+
+func strangersStay(t *testing.T, c *framework.Cluster) {
+	for _, id := range []string{"", strangerID} {
+		removed, err := ground.Clean(t.Context(), c.Config, ground.CleanOptions{RunID: id, Force: true})
+		if err != nil || len(removed.Runs) > 0 {
+			t.Errorf("Clean(%q) = %+v, %v, want nothing", id, removed, err)
+		}
+	}
+	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{RunID: strangerID})
+	wantError(t, err, "berth-bench-"+strangerID, "already exists")
+}
+
+func noKwok(t *testing.T, c *framework.Cluster) {
+	if err := c.KillComponent(controlplane.Kwok); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{Patience: 2 * time.Second})
+	wantError(t, err, "kwok does not run in this cluster", "kubectl apply -f https://github.com/kubernetes-sigs/kwok/")
+	if err := c.RestartComponent(t.Context(), controlplane.Kwok); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func noServerWhileClosing(t *testing.T, c *framework.Cluster) {
+	g := prepare(t, c, ground.Options{})
+	fill(t, g, 2, 2)
+	if err := c.KillComponent(controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	wantError(t, g.Close(ctx), "run "+g.RunID(), c.Server(), ground.CleanCommand(g.RunID()))
+	if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	closeGround(t, g)
+}
+
+// wantError wants an error that says all of this.
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one that says %q", parts)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, err)
+		}
+	}
+}
