@@ -27,7 +27,8 @@ const (
 // not concern the plugin.
 func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	var s preScoreState
-	if filtered, err := readPreFilterState(state); err == nil {
+	filtered, err := readPreFilterState(state)
+	if err == nil {
 		s.demand, s.scale = filtered.demand, filtered.scale
 	} else {
 		// PreFilter skipped the pod, or did not run.
@@ -36,11 +37,13 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 			return fwk.NewStatus(fwk.Skip)
 		}
 		s.demand = device.Demand{Request: request, CPUMilli: cpuMilli(pod)}
-		s.scale = pl.scaleOf(nodes)
 	}
 	none := s.demand.Request.Form == device.FormNone
 	if none && pl.nonGPUPods != config.NonGPUPodsAvoid {
 		return fwk.NewStatus(fwk.Skip)
+	}
+	if filtered == nil {
+		s.scale = pl.scaleOf(nodes)
 	}
 	s.expected = pl.workload.current.Load()
 	s.ranked = none || expectsWorkload(pl.policy.Strategy)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -272,6 +273,36 @@ func testScoresAreNotRememberedTooLong(t *testing.T, args *config.GPUDeviceArgs)
 	}
 	if len(seen) < 4 {
 		t.Errorf("only %d different scores: this test shows little", len(seen))
+	}
+}
+
+// TestWhatIsNotScoredChangesNothing: where pods without devices are let alone, the
+// nodes that they fit, often some of all, say nothing of what devices there are. To
+// look at those would make every remembered score worthless, twice for each such pod.
+func TestWhatIsNotScoredChangesNothing(t *testing.T) {
+	rare := gpuNode("rare", 1)
+	rare.Labels["nvidia.com/gpu.product"] = "RARE"
+	profile, pl := startProfile(t, gpuArgs(withNonGPUPods(config.NonGPUPodsAllow)), schedtest.Options{Nodes: []*corev1.Node{rare, gpuNode("plenty", 1)}})
+	cycle := func(pod *corev1.Pod, nodes []fwk.NodeInfo) {
+		t.Helper()
+		state := framework.NewCycleState()
+		if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		if status := pl.PreScore(t.Context(), state, pod, nodes); !status.IsSuccess() && !status.IsSkip() {
+			t.Fatal(status)
+		}
+	}
+	all := snapshotNodes(t, profile)
+	cycle(sharePod("share", 500), all)
+	before := pl.workload.epoch
+	if before == 0 {
+		t.Fatal("nothing was learnt")
+	}
+	cycle(makePod("none"), all[:1])
+	cycle(sharePod("share", 500), all)
+	if pl.workload.epoch != before {
+		t.Errorf("what is expected was published %d times because of a pod without devices", pl.workload.epoch-before)
 	}
 }
 
