@@ -1,0 +1,325 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+const (
+	// program is the binary.
+	program = "kubectl-berth"
+	// patience is how long a benchmark may take on a busy machine; alone it needs a
+	// tenth.
+	patience = 4 * time.Minute
+
+	exitOK, exitFailed, exitUsage, exitInterrupted = 0, 1, 2, 130
+)
+
+// startCommand starts kubectl-berth bench with a temporary folder of its own.
+func startCommand(t *testing.T, args ...string) (command *framework.Process, temporary string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a control plane: skipped under -short")
+	}
+	temporary = t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	return framework.StartProcess(t, filepath.Join(binDir(t), program), append([]string{"bench"}, args...)...), temporary
+}
+
+// runCommand runs it to its end and returns what it printed.
+func runCommand(t *testing.T, wantCode int, args ...string) string {
+	t.Helper()
+	command, temporary := startCommand(t, args...)
+	if code := command.Wait(t, patience); code != wantCode {
+		t.Errorf("exit code %d, want %d:\n%s", code, wantCode, command.Output())
+	}
+	checkGone(t, temporary)
+	return command.Output()
+}
+
+// checkGone fails the test if a benchmark left a file in its temporary folder, or a
+// process that names the folder, as all do that it starts.
+func checkGone(t *testing.T, temporary string) {
+	t.Helper()
+	entries, err := os.ReadDir(temporary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		t.Errorf("%s is left in the temporary folder", entry.Name())
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("listing processes: found %d, error %v", len(files), err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(content, []byte(temporary)) { // gone meanwhile: fine
+			t.Errorf("a process is left: %q", content)
+		}
+	}
+}
+
+// checkClean fails the test if anything of a benchmark is left in a cluster.
+func checkClean(t *testing.T, c *framework.Cluster) {
+	t.Helper()
+	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		if name := nodes.Items[i].Name; strings.HasPrefix(name, names.BenchPrefix) {
+			t.Errorf("node %s is left", name)
+		}
+	}
+	namespaces, err := c.Client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range namespaces.Items {
+		if name := namespaces.Items[i].Name; strings.HasPrefix(name, names.BenchPrefix) {
+			t.Errorf("namespace %s is left", name)
+		}
+	}
+}
+
+// readReport reads the report of --out.
+func readReport(t *testing.T, dir string) *report.Report {
+	t.Helper()
+	page, err := os.Stat(filepath.Join(dir, "report.html"))
+	if err != nil || page.Size() == 0 {
+		t.Errorf("report.html: %v", err)
+	}
+	file, err := os.Open(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := report.ReadJSON(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// want fails the test where a text is not in the output.
+func want(t *testing.T, output string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(output, text) {
+			t.Errorf("no %q in the output:\n%s", text, output)
+		}
+	}
+}
+
+// TestRefuses: what cannot work is refused before anything is started, with the
+// exit code and the way out.
+func TestRefuses(t *testing.T) {
+	invalid := filepath.Join(t.TempDir(), "invalid.yaml")
+	content, err := os.ReadFile("testdata/churn.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = bytes.Replace(content, []byte("count: 24"), []byte("count: -1"), 1)
+	if err := os.WriteFile(invalid, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	notADir := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(notADir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	churn, err := filepath.Abs("testdata/churn.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreachable := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(unreachable, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name     string
+		args     []string
+		wantCode int
+		want     []string
+	}{
+		{"an invalid workload", []string{"-f", invalid, "--schedulers", "random-scheduler"}, exitUsage, []string{invalid, "spec.pods[0].count", "-1"}},
+		{"a workload that is not there", []string{"-f", "none.yaml", "--schedulers", "random-scheduler"}, exitUsage, []string{"none.yaml", "no such file"}},
+		{"a scheduler without profile", []string{"-f", churn, "--schedulers", "mine"}, exitUsage, []string{"mine: the profile cannot be used: there is none: give one with --config mine=PROFILE.yaml"}},
+		{"a profile that is none", []string{"-f", churn, "--schedulers", "mine", "--config", "mine=" + churn}, exitUsage, []string{"mine: the profile cannot be used: " + churn, "kubescheduler.config.k8s.io/v1"}},
+		{"berth-scheduler without profile", []string{"-f", churn, "--schedulers", "berth-scheduler"}, exitUsage, []string{"--config berth-scheduler=PROFILE.yaml"}},
+		{"a name twice", []string{"-f", churn, "--schedulers", "random-scheduler,random-scheduler"}, exitUsage, []string{"--schedulers: random-scheduler stands twice"}},
+		{"a name that is none", []string{"-f", churn, "--schedulers", "Random"}, exitUsage, []string{`--schedulers: "Random" is no scheduler's name`}},
+		{"no rounds", []string{"-f", churn, "--schedulers", "random-scheduler", "--rounds", "0"}, exitUsage, []string{"--rounds: 0 must be from 1 to 100"}},
+		{"a flag for another place", []string{"-f", churn, "--schedulers", "random-scheduler", "--shares", "random-scheduler"}, exitUsage, []string{"--shares: only with --kubeconfig"}},
+		{"a binary that is missing", []string{"-f", churn, "--schedulers", "random-scheduler", "--bin-dir", t.TempDir()}, exitFailed, []string{"random-scheduler: no random-scheduler in ", "--bin-dir"}},
+		{"a folder that is a file", []string{"-f", churn, "--schedulers", "random-scheduler", "--out", notADir}, exitFailed, []string{"--out: ", notADir}},
+		{"a cluster that cannot be reached", []string{"-f", churn, "--schedulers", "random-scheduler", "--kubeconfig", unreachable}, exitFailed, []string{"https://127.0.0.1:1", "connection refused"}},
+		{"a kubeconfig that is not there", []string{"-f", churn, "--schedulers", "random-scheduler", "--kubeconfig", "none"}, exitFailed, []string{"--kubeconfig none: "}},
+		{"a run to clean that is none", []string{"clean", "--run", "x"}, exitUsage, []string{"--run: "}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want(t, runCommand(t, tt.wantCode, tt.args...), tt.want...)
+		})
+	}
+}
+
+// TestFullDisk: a disk without room for the report is found before anything starts.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mounting a tmpfs needs rights that this process does not have: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmounting %s: %v", dir, err)
+		}
+	})
+	out := filepath.Join(dir, "report")
+	output := runCommand(t, exitFailed, "-f", "config/bench/smoke.yaml", "--schedulers", "default-scheduler", "--out", out)
+	want(t, output, "--out: ", out, "no space left on device")
+	if strings.Contains(output, "starting a control plane") {
+		t.Errorf("a control plane was started:\n%s", output)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) > 0 {
+		t.Errorf("%s is left", entries[0].Name())
+	}
+}
+
+// TestCommand runs schedulers on a control plane of the command's own. What they come
+// to is TestMeasures' subject.
+func TestCommand(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "new", "report")
+	output := runCommand(t, exitOK, "-f", "test/integration/bench/testdata/small.yaml", "--schedulers", "berth-scheduler,bare-binder", "--out", out)
+	want(t, output, "berth-scheduler", "bare-binder", "Steady")
+	r := readReport(t, out)
+	if r.Environment.Cluster != "local" || r.Environment.ClientQPS != 5000 || r.Environment.Kubernetes == "" {
+		t.Errorf("the environment is %+v", r.Environment)
+	}
+	for i := range r.Schedulers {
+		s := &r.Schedulers[i]
+		if len(s.Rounds) != 2 || s.Rounds[0].Phase != report.PhaseAsPlanned || s.Rounds[1].Phase != report.PhaseSteady {
+			t.Errorf("%s has the rounds %+v, want one as planned and a steady one", s.Name, s.Rounds)
+			continue
+		}
+		planned, steady := &s.Rounds[0], &s.Rounds[1]
+		if got, want := steady.TargetRate, 0.8*planned.Metrics[report.Throughput]; got != want {
+			t.Errorf("%s: the steady rate is %v, want %v", s.Name, got, want)
+		}
+		if steady.StartSeconds <= planned.StartSeconds {
+			t.Errorf("%s: the steady round begins at %v s, the one as planned at %v s", s.Name, steady.StartSeconds, planned.StartSeconds)
+		}
+	}
+	if berth := &r.Schedulers[0]; berth.ProfileSHA256 == "" || !strings.Contains(berth.Version, "berth-scheduler") {
+		t.Errorf("%s: profile %q, version %q", berth.Name, berth.ProfileSHA256, berth.Version)
+	}
+}
+
+// TestInterrupted: Ctrl-C stops the schedulers and the control plane, and what was
+// measured by then is written.
+func TestInterrupted(t *testing.T) {
+	for _, tt := range []struct {
+		name, at string
+		full     bool
+	}{
+		{"while the control plane starts", "starting a control plane", false},
+		{"in the first round", "round 1 of 9, bare-binder: starting", false},
+		{"in a later round", "round 3 of 9, bare-binder: starting", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "report")
+			command, temporary := startCommand(t, "-f", "test/integration/bench/testdata/churn.yaml", "--schedulers", "bare-binder", "--rounds", "9", "--out", out)
+			command.WaitForOutput(t, patience, tt.at)
+			command.Signal(syscall.SIGINT)
+			if code := command.Wait(t, patience); code != exitInterrupted {
+				t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
+			}
+			checkGone(t, temporary)
+			if !tt.full {
+				if _, err := os.Stat(out); err == nil {
+					t.Error("a folder is left, and nothing was measured")
+				}
+				return
+			}
+			r := readReport(t, out)
+			if got := len(r.Schedulers[0].Rounds); got != 2 {
+				t.Errorf("the report has %d rounds, want the 2 that were complete", got)
+			}
+			want(t, strings.Join(r.Schedulers[0].Notes, "\n"), "did not come to its end: 2 of 9 rounds are complete")
+		})
+	}
+}
+
+// TestGivenCluster runs on a cluster with schedulers that run already.
+func TestGivenCluster(t *testing.T) {
+	c := framework.Start(t, framework.Options{NodeCount: 2})
+	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
+	t.Run("measured", func(t *testing.T) {
+		out := t.TempDir()
+		runCommand(t, exitOK, "-f", "test/integration/bench/testdata/small.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName+",bare-binder", "--steady-rounds", "0", "--out", out)
+		checkClean(t, c)
+		r := readReport(t, out)
+		if r.Environment.Cluster != c.Server() {
+			t.Errorf("the cluster is %q, want %q", r.Environment.Cluster, c.Server())
+		}
+		metrics := r.Schedulers[0].Rounds[0].Metrics
+		if metrics[report.GPUHeld] != 100 || metrics[report.Unplaced] != 2 {
+			t.Errorf("metrics %v, want 100 %% of the devices held and 2 pods without", metrics)
+		}
+		for _, key := range []string{report.WritesPerPod, report.CPUMillisPerPod, report.MemoryMiB} {
+			if value, known := metrics[key]; known {
+				t.Errorf("%s is %v, and cannot be seen", key, value)
+			}
+		}
+	})
+	t.Run("a scheduler that does not run", func(t *testing.T) {
+		output := runCommand(t, exitFailed, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName+",nobody")
+		want(t, output, "no scheduler has answered for the name nobody")
+		if strings.Contains(output, "round 1") {
+			t.Errorf("a round was begun:\n%s", output)
+		}
+		checkClean(t, c)
+	})
+	t.Run("without rights", func(t *testing.T) {
+		kubeconfig := c.UserKubeconfig(t, "somebody")
+		output := runCommand(t, exitFailed, "-f", "config/bench/smoke.yaml", "--kubeconfig", kubeconfig, "--schedulers", corev1.DefaultSchedulerName)
+		want(t, output, `user "somebody" lacks`, "create nodes")
+		checkClean(t, c)
+	})
+	t.Run("interrupted twice", func(t *testing.T) {
+		command, _ := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "9")
+		command.WaitForOutput(t, patience, "round 1 of 9, default-scheduler: starting")
+		command.Signal(syscall.SIGINT)
+		command.WaitForOutput(t, patience, "stopping and cleaning up")
+		command.Signal(syscall.SIGINT)
+		if code := command.Wait(t, patience); code != exitInterrupted {
+			t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
+		}
+		// Whatever was left, the command that is printed removes it.
+		if output := command.Output(); strings.Contains(output, "something is left") {
+			want(t, output, "kubectl berth bench clean --run ")
+		}
+		runCommand(t, exitOK, "clean", "--force", "--kubeconfig", c.Kubeconfig)
+		checkClean(t, c)
+	})
+}
