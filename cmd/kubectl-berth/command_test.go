@@ -412,7 +412,7 @@ func TestContenderNames(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends without a report.
+// TestInterrupted ends without a report, and without beginning what is left.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -420,7 +420,7 @@ func TestInterrupted(t *testing.T) {
 	cmd := newCommand()
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
-	code := run(ctx, cmd, []string{"simulate", "-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile})
+	code := run(ctx, cmd, []string{"simulate", "-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile, "--seeds", "0..9999"})
 	if code != exitFailed || out.Len() > 0 || errs.String() != "kubectl-berth: interrupted\n" {
 		t.Errorf("exit code %d, output %q and errors %q", code, out.String(), errs.String())
 	}

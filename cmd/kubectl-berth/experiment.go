@@ -196,6 +196,9 @@ func (e *experiment) run(ctx context.Context, progress *progress) error {
 	for range atOnce {
 		workers.Go(func() {
 			for j := range jobs {
+				if ctx.Err() != nil {
+					continue // what is left over is not begun
+				}
 				c := &e.contenders[j.contender]
 				run, warnings, err := e.runOnce(ctx, c, e.options.seeds[j.seed], parallelism, progress)
 				if err != nil {
