@@ -3,130 +3,157 @@
 
 // Package contest runs the test cases of one scheduler_perf configuration as
 // contenders against each other: one after the other in one process, each against an
-// API server of its own, and all of them again in every further pair. One run says
-// little: the same workload differs by tens of percent between runs on a shared
-// machine.
+// API server of its own, and all of them again in every further pair, in the opposite
+// order. One run says little: the same workload differs by tens of percent between
+// runs on a shared machine. What counts is the ratio of two contenders in one pair,
+// and how far the ratios of the pairs lie apart.
+//
+// A test case is called Scenario/Contender. Those of one scenario have workloads of
+// the same names and sizes, with a parameter measuredPods, and the pods that are
+// measured carry the label that MeasuredLabel names.
 package contest
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	_ "k8s.io/component-base/logs/json/register" // a value of scheduler_perf's flags
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
 
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
-// Throughput is the metric of the pods placed in each second.
-const Throughput = "SchedulingThroughput"
+// MeasuredLabel is on the pods that a workload measures, with any value. It has no
+// domain of its own, so that no plugin of Berth takes notice of it.
+const MeasuredLabel = "measured"
 
-var pairs = flag.Int("pairs", 1, "how often the contenders run, in turn")
-
-// Result is what scheduler_perf measured of one workload of one contender.
-type Result struct {
-	// Contender is the name of the test case, Workload of its workload.
-	Contender, Workload string
-	// Metrics are the means, by the name of the metric: pods per second for
-	// Throughput, milliseconds for histograms of seconds.
-	Metrics map[string]float64
-}
+var (
+	pairs  = flag.Int("pairs", 1, "how often the contenders run, in turn")
+	check  = flag.Bool("check", false, "fail if a ratio is beyond its bound in "+thresholdsFile)
+	record = flag.Bool("record", false, "write what was measured into "+thresholdsFile)
+)
 
 // Main is the TestMain of a package with contenders: scheduler_perf has flags of
-// its own and wants to know whose plugins to measure.
+// its own, wants to know whose plugins to measure, and looks for etcd in PATH.
 func Main(m *testing.M) {
+	os.Exit(main(m))
+}
+
+func main(m *testing.M) int {
+	remove, err := provideEtcd()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer remove()
 	for _, plugin := range registry.Plugins() {
 		perf.PluginNames = append(perf.PluginNames, plugin.Name)
 	}
 	if err := perf.InitTests(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
-	os.Exit(m.Run())
+	return m.Run()
 }
 
-// Run runs the contenders of a configuration file as often as the flag -pairs says,
-// and returns for each pair what was measured, in the order of the runs.
-func Run(b *testing.B, config, topic string, plugins runtime.Registry) [][]Result {
+// Topic is a configuration of scheduler_perf in the folder of a package, and what
+// belongs to it.
+type Topic struct {
+	// Name is the topic, as scheduler_perf calls it and its results.
+	Name string
+	// Inspect adds what only this topic measures, from the nodes on which the
+	// measured pods of a run landed. It may be nil.
+	Inspect func(nodes []string, into map[string]float64) error
+}
+
+// configFile holds the test cases of a topic.
+const configFile = "performance-config.yaml"
+
+// Run runs the contenders of the topic as often as the flag -pairs says, prints what
+// was measured and how they compare, and leaves the same as report.json in the
+// folder that the flag -data-items-dir names. With -check, a ratio beyond its bound
+// fails the benchmark; with -record, the bounds' file learns what was measured.
+func Run(b *testing.B, topic Topic) *Report {
+	b.Helper()
+	report, err := run(b, topic)
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Print("\n" + report.text())
+	if err := report.settle(); err != nil {
+		b.Error(err)
+	}
+	return report
+}
+
+func run(b *testing.B, topic Topic) (*Report, error) {
 	b.Helper()
 	dir := flag.Lookup("data-items-dir").Value.String()
 	if dir == "" {
 		dir = b.TempDir()
 	}
-	var runs [][]Result
-	for i := range *pairs {
-		// scheduler_perf writes its results and has no other way to hand them out.
-		results := filepath.Join(dir, fmt.Sprintf("%s-pair-%d", topic, i))
-		if err := flag.Set("data-items-dir", results); err != nil {
-			b.Fatal(err)
-		}
-		perf.RunBenchmarkPerfScheduling(b, config, topic, plugins)
-		run, err := read(results)
-		if err != nil {
-			b.Fatal(err)
-		}
-		runs = append(runs, run)
+	if _, has := os.LookupEnv("ARTIFACTS"); !has {
+		b.Setenv("ARTIFACTS", b.TempDir()) // where the logs of the servers go
 	}
-	return runs
-}
-
-// read returns what scheduler_perf wrote last into dir.
-func read(dir string) ([]Result, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	cases, err := readCases(configFile)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, errors.New(dir + ": scheduler_perf left no results")
+	report := &Report{Topic: topic.Name, Size: perf.PerfSchedulingLabelFilter, Pairs: *pairs, Provenance: provenance()}
+	plan := cases.ofSize(report.Size)
+	if len(plan) == 0 {
+		return nil, fmt.Errorf("%s: no workload has the label %q", configFile, report.Size)
 	}
-	file := slices.Max(files) // the names end in the time
-	content, err := os.ReadFile(file)
+	for pair := range *pairs {
+		for _, entry := range inTurn(plan, pair) {
+			// scheduler_perf writes its results and has no other way to hand them out.
+			results := filepath.Join(dir, fmt.Sprintf("%s-pair-%d", topic.Name, pair), entry.Scenario, entry.Contender, entry.Workload)
+			if err := flag.Set("data-items-dir", results); err != nil {
+				return nil, err
+			}
+			measured, err := runOne(b, topic, entry)
+			if err != nil {
+				return nil, fmt.Errorf("%s/%s/%s: %w", entry.Scenario, entry.Contender, entry.Workload, err)
+			}
+			average, found, err := readThroughput(results)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				measured.Metrics[SampledThroughput] = average
+			}
+			measured.Pair = pair
+			report.Runs = append(report.Runs, *measured)
+		}
+	}
+	report.compare()
+	return report, report.write(dir)
+}
+
+// runOne runs one workload of one contender.
+func runOne(b *testing.B, topic Topic, entry entry) (*Measurement, error) {
+	b.Helper()
+	file := filepath.Join(b.TempDir(), configFile)
+	if err := entry.write(file); err != nil {
+		return nil, err
+	}
+	watch := &observer{}
+	perf.RunBenchmarkPerfScheduling(b, file, topic.Name, registry.New(), perf.WithNodeUpdateFn(watch.attach))
+	if b.Failed() {
+		return nil, fmt.Errorf("scheduler_perf failed; the logs are in %s", os.Getenv("ARTIFACTS"))
+	}
+	measured, nodes, err := watch.result()
 	if err != nil {
 		return nil, err
 	}
-	var items perf.DataItems
-	if err := json.Unmarshal(content, &items); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return results(&items), nil
-}
-
-// results gathers the items of each workload.
-func results(items *perf.DataItems) []Result {
-	var gathered []Result
-	for _, item := range items.DataItems {
-		// BenchmarkPerfScheduling/Berth#01/5000Nodes/namespace-2
-		parts := strings.Split(item.Labels["Name"], "/")
-		average, has := item.Data["Average"]
-		if len(parts) < 3 || !has {
-			continue
-		}
-		contender, _, _ := strings.Cut(parts[1], "#")
-		workload, _, _ := strings.Cut(parts[2], "#")
-		i := slices.IndexFunc(gathered, func(r Result) bool { return r.Contender == contender && r.Workload == workload })
-		if i < 0 {
-			i = len(gathered)
-			gathered = append(gathered, Result{Contender: contender, Workload: workload, Metrics: map[string]float64{}})
-		}
-		gathered[i].Metrics[item.Labels["Metric"]] = average
-	}
-	return gathered
-}
-
-// Find returns what one run measured of a contender's workload, or nil.
-func Find(run []Result, contender, workload string) *Result {
-	for i := range run {
-		if run[i].Contender == contender && run[i].Workload == workload {
-			return &run[i]
+	measured.Scenario, measured.Contender, measured.Workload = entry.Scenario, entry.Contender, entry.Workload
+	if topic.Inspect != nil {
+		if err := topic.Inspect(nodes, measured.Metrics); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return measured, nil
 }

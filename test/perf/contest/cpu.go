@@ -1,0 +1,95 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime/pprof"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// schedulerCode are the functions whose time counts as the scheduler's, that of what
+// they call included: the cycles, binding, the queue, the handlers of events, and
+// Berth's plugins. What runs in goroutines of others is nobody's: garbage
+// collection, decoding in informers and sending by the HTTP client.
+const schedulerCode = `^k8s\.io/kubernetes/pkg/scheduler[./]|^github\.com/berth-scheduler/berth/pkg/`
+
+// processCPU returns what all threads of this process have used so far, in user and
+// in system mode: scheduler, API server and load generator; etcd is another process.
+func processCPU() (time.Duration, error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, fmt.Errorf("reading CPU time: %w", err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+}
+
+// cpuProfile samples where this process spends its CPU time, 100 times a second of
+// it: with n samples the result is uncertain by about one in the square root of n.
+type cpuProfile struct {
+	once    sync.Once
+	running bool
+	samples bytes.Buffer
+}
+
+// start begins to sample. Only one profile can run in a process.
+func (p *cpuProfile) start() error {
+	if err := pprof.StartCPUProfile(&p.samples); err != nil {
+		return fmt.Errorf("sampling CPU time (leave out -cpuprofile): %w", err)
+	}
+	p.running = true
+	return nil
+}
+
+// stop ends sampling, if it has begun.
+func (p *cpuProfile) stop() {
+	if p.running {
+		p.once.Do(pprof.StopCPUProfile)
+	}
+}
+
+// attributed returns the scheduler's part of the samples, 0 if there was none.
+func (p *cpuProfile) attributed() (time.Duration, error) {
+	if p.samples.Len() == 0 {
+		return 0, errors.New("no CPU time was sampled")
+	}
+	file, err := os.CreateTemp("", "berth-perf-*.pprof")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.Write(p.samples.Bytes())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return 0, err
+	}
+	report := exec.Command("go", "tool", "pprof", "-top", "-unit", "ms", "-nodefraction", "0", "-edgefraction", "0",
+		"-nodecount", "1000000", "-focus", schedulerCode, file.Name())
+	var stderr bytes.Buffer
+	report.Stderr = &stderr
+	output, err := report.Output()
+	if err != nil {
+		return 0, fmt.Errorf("%v: %w: %s", report.Args, err, stderr.Bytes())
+	}
+	return parseTop(output)
+}
+
+// accounted is the line of pprof's report that says how much passed the filter.
+var accounted = regexp.MustCompile(`(?m)^Showing nodes accounting for ([0-9.]+)ms`)
+
+func parseTop(report []byte) (time.Duration, error) {
+	if found := accounted.FindSubmatch(report); found != nil {
+		return time.ParseDuration(string(found[1]) + "ms")
+	}
+	if bytes.Contains(report, []byte("Showing nodes accounting for 0,")) {
+		return 0, nil
+	}
+	return 0, fmt.Errorf("go tool pprof did not say what it accounted for:\n%s", report)
+}
