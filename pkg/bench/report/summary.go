@@ -5,8 +5,9 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
+
+	"github.com/berth-scheduler/berth/pkg/bench/interval"
 )
 
 // minPairs is how many pairs of rounds a confidence interval takes.
@@ -96,40 +97,24 @@ func (s *Scheduler) throughputs() map[int]float64 {
 // ratioOf returns s's throughput over other's, if there is a pair of rounds.
 func ratioOf(s, other *Scheduler) (Ratio, bool) {
 	ours, theirs := s.throughputs(), other.throughputs()
-	var ratios, logs []float64
+	var ratios []float64
 	// In the order of the rounds: a sum of floats depends on it.
 	for i := range s.Rounds {
 		number := s.Rounds[i].Number
 		if s.Rounds[i].Phase != PhaseAsPlanned || ours[number] == 0 || theirs[number] == 0 {
 			continue
 		}
-		ratio := ours[number] / theirs[number]
-		ratios = append(ratios, ratio)
-		logs = append(logs, math.Log(ratio))
+		ratios = append(ratios, ours[number]/theirs[number])
 	}
 	if len(ratios) == 0 {
 		return Ratio{}, false
 	}
 	result := Ratio{Median: median(ratios), Pairs: len(ratios)}
 	if len(ratios) >= minPairs {
-		mean, half := confidence(logs)
-		result.Low, result.High = math.Exp(mean-half), math.Exp(mean+half)
+		estimate := interval.OfRatios(ratios)
+		result.Low, result.High = estimate.Low, estimate.High
 	}
 	return result, true
-}
-
-// confidence returns the mean of at least two numbers, and half the width of its
-// 95 % confidence interval by Student's t.
-func confidence(values []float64) (mean, half float64) {
-	n := float64(len(values))
-	for _, value := range values {
-		mean += value / n
-	}
-	var squares float64
-	for _, value := range values {
-		squares += (value - mean) * (value - mean)
-	}
-	return mean, quantile975(len(values)-1) * math.Sqrt(squares/(n-1)/n)
 }
 
 // reachesControl reports whether a ratio of s and other means something as far as
