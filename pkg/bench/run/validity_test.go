@@ -1,0 +1,51 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestInvalid(t *testing.T) {
+	good := observation{
+		throughput: 399, qps: 500, requests: 1000, delayed: 10, schedulerRequests: 1000, schedulerDelayed: 10,
+		bound: 900, planned: 1000, duration: time.Minute, lag: maxLag, lateness: time.Hour,
+	}
+	tests := []struct {
+		name   string
+		change func(*observation)
+		want   string // empty if the round counts
+	}{
+		{"a round that counts", func(*observation) {}, ""},
+		{"pods are left that were refused", func(o *observation) { o.bound = 1 }, ""},
+		{"nothing was bound", func(o *observation) { o.bound, o.throughput = 0, 0 }, "no pod was bound"},
+		{"at the limit", func(o *observation) { o.throughput = 400 }, "400 pods/s is not below 80 % of the clients' limit of 500 requests/s"},
+		{"the benchmark is held up", func(o *observation) { o.delayed = 11 }, "the benchmark's client was throttled: its limit held up 11 of 1000 requests"},
+		{"the scheduler is held up", func(o *observation) { o.schedulerDelayed = 11 }, "the scheduler's client was throttled"},
+		{"nothing of the scheduler is seen", func(o *observation) { o.schedulerRequests, o.schedulerDelayed = 0, 0 }, ""},
+		{"not settled", func(o *observation) { o.timeout, o.left = time.Minute, 7 }, "it had not settled after 1m0s: 7 of 1000 pods were neither bound nor refused"},
+		{"late", func(o *observation) { o.paced = true }, "a pod was created 1h0m0s later than planned"},
+		{"not late", func(o *observation) { o.paced, o.lateness = true, maxLateness }, ""},
+		{"the watch is slow", func(o *observation) { o.lag = 4 * time.Second }, "the watch was 4s behind"},
+		{"the watch is slow, for a long round", func(o *observation) { o.lag, o.duration = 4*time.Second, time.Hour }, ""},
+		{"the watch is as slow as the round, but fast", func(o *observation) { o.lag, o.duration = time.Second, time.Second }, ""},
+		{"the watch was lost", func(o *observation) { o.losses = 2 }, "the watch was lost 2 times"},
+		{"a right is missing", func(o *observation) { o.complaints = []string{"pods is forbidden"} }, "the scheduler lacks a right: pods is forbidden"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := good
+			tt.change(&o)
+			got := o.invalid()
+			switch {
+			case tt.want == "" && len(got) > 0:
+				t.Errorf("%q, want nothing", got)
+			case tt.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tt.want)):
+				t.Errorf("%q, want one that begins with %q", got, tt.want)
+			}
+		})
+	}
+}
