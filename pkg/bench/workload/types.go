@@ -36,7 +36,8 @@ type Metadata struct {
 
 // Spec says what a benchmark runs.
 type Spec struct {
-	// Description is a sentence for the reader of a report.
+	// Description is what the reader of a report should know. It stands behind the
+	// numbers of pods and nodes.
 	Description string `json:"description,omitempty"`
 	// Seed decides everything that is left to chance: the order of pods, the times of
 	// Poisson arrivals, lifetimes, and where existing pods are. Default 0.
