@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"regexp"
 
 	"github.com/berth-scheduler/berth/pkg/bench/report"
-	"github.com/berth-scheduler/berth/pkg/output"
 )
 
 // roomForReport is more than the files of a report take.
@@ -79,11 +77,7 @@ func (d *benchOutDir) writeFiles(r *report.Report) error {
 	if d.path == "" {
 		return nil
 	}
-	var data, page bytes.Buffer
-	if err := errors.Join(report.WriteJSON(&data, r), report.WriteHTML(&page, r)); err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	if err := output.WriteFiles(d.path, output.File{Name: "report.json", Content: data.Bytes()}, output.File{Name: "report.html", Content: page.Bytes()}); err != nil {
+	if err := report.WriteFiles(d.path, r); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
 	return nil

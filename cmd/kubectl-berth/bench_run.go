@@ -22,7 +22,7 @@ import (
 var errInterrupted = errors.New("interrupted")
 
 // errNoRoundCounts is no failure: everything was measured, and says little.
-var errNoRoundCounts = errors.New("no round counts")
+var errNoRoundCounts = errors.New("none of a scheduler's rounds counts: the report says why")
 
 // runBench does it all. What is asked for is written to out, and what happens
 // meanwhile to status.

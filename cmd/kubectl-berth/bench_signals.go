@@ -5,12 +5,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -22,10 +20,9 @@ const hurriedCleaning = 10 * time.Second
 // that of the patience with cleaning.
 type benchSignals struct {
 	// ctx ends with the first signal.
-	ctx         context.Context
-	interrupted atomic.Bool
-	hurry       chan struct{}
-	stop        func()
+	ctx   context.Context
+	hurry chan struct{}
+	stop  func()
 }
 
 // watchSignals listens for the signals that end a program.
@@ -49,7 +46,6 @@ func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 			switch n {
 			case 0:
 				fmt.Fprintf(status, "\r%s: stopping and cleaning up; once more to wait no longer than %v for it\n", program, hurriedCleaning)
-				s.interrupted.Store(true)
 				cancel(errInterrupted)
 			case 1:
 				close(s.hurry)
@@ -67,13 +63,11 @@ func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 // end stops listening.
 func (s *benchSignals) end() { s.stop() }
 
-// reason is errInterrupted where a signal is why something failed.
+// reason is errInterrupted where a signal, the caller's included, is why something
+// failed.
 func (s *benchSignals) reason(err error) error {
-	if err != nil && s.interrupted.Load() {
+	if err != nil && s.ctx.Err() != nil {
 		return errInterrupted
-	}
-	if errors.Is(err, context.Canceled) && context.Cause(s.ctx) != nil {
-		return errInterrupted // the caller's context
 	}
 	return err
 }
