@@ -32,6 +32,9 @@ const (
 	startPatience = 90 * time.Second
 	// pollPause is how often that is asked.
 	pollPause = 50 * time.Millisecond
+	// metricsPatience is how long a scheduler may take to tell its metrics, on a machine
+	// with all CPUs busy.
+	metricsPatience = 30 * time.Second
 	// credentialLifetime is longer than any benchmark.
 	credentialLifetime = 24 * time.Hour
 	// stockUser is kube-scheduler's, with the rights that the API server gives it.
@@ -73,7 +76,7 @@ func NewLocal(ctx context.Context, cluster *controlplane.Cluster, dir string, li
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the schedulers' metrics: %w", err)
 	}
-	client.Timeout = 10 * time.Second
+	client.Timeout = metricsPatience
 	l.http = client
 	l.spawner = spawn.New()
 	return l, nil

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,16 +64,34 @@ func checkGone(t *testing.T, temporary string) {
 	for _, entry := range entries {
 		t.Errorf("%s is left in the temporary folder", entry.Name())
 	}
+	for _, commandLine := range processes(t) {
+		if strings.Contains(commandLine, temporary) {
+			t.Errorf("a process is left: %q", commandLine)
+		}
+	}
+}
+
+// processes returns the command lines of all processes by their ids, with a zero byte
+// after each argument.
+func processes(t *testing.T) map[int]string {
+	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("listing processes: found %d, error %v", len(files), err)
 	}
+	all := map[int]string{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err == nil && bytes.Contains(content, []byte(temporary)) { // gone meanwhile: fine
-			t.Errorf("a process is left: %q", content)
+		if err != nil {
+			continue // gone meanwhile
 		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[pid] = string(content)
 	}
+	return all
 }
 
 // checkClean fails the test if anything of a benchmark is left in a cluster.
@@ -267,6 +286,33 @@ func TestInterrupted(t *testing.T) {
 			}
 			want(t, strings.Join(r.Schedulers[0].Notes, "\n"), "did not come to its end: 2 of 9 rounds are complete")
 		})
+	}
+}
+
+// TestSchedulerDies: the end of its log is told, and what was measured is written.
+func TestSchedulerDies(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "report")
+	command, temporary := startCommand(t, "-f", "test/integration/bench/testdata/churn.yaml", "--schedulers", "random-scheduler", "--rounds", "3", "--out", out)
+	command.WaitForOutput(t, patience, "round 2 of 3, random-scheduler\n")
+	killed := 0
+	for pid, commandLine := range processes(t) {
+		if strings.Contains(commandLine, temporary) && strings.Contains(commandLine, "/random-scheduler\x00") {
+			killed++
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if killed != 1 {
+		t.Errorf("%d schedulers were killed, want 1", killed)
+	}
+	if code := command.Wait(t, patience); code != exitFailed {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitFailed, command.Output())
+	}
+	want(t, command.Output(), "round 2 of 3, random-scheduler: random-scheduler ended (signal: killed); the end of its log:")
+	checkGone(t, temporary)
+	if r := readReport(t, out); len(r.Schedulers) != 2 || len(r.Schedulers[0].Rounds) != 1 {
+		t.Errorf("the report has %+v, want one round of each", r.Schedulers)
 	}
 }
 
