@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,9 @@ type Options struct {
 	// Patience is how long kwok may take with one node, and a scheduler with one pod.
 	// 0: 30 seconds.
 	Patience time.Duration
+	// CleanFlags complete the command that an error names as the way to remove what is
+	// left, such as --kubeconfig FILE.
+	CleanFlags []string
 	// Progress is told in a few words what is being done. It may be called from any
 	// goroutine. Nil: nobody is told.
 	Progress func(string)
@@ -66,6 +70,7 @@ type Ground struct {
 	namespace string
 	exclusive bool
 	patience  time.Duration
+	clean     string
 	progress  func(string)
 
 	heart *heartbeat
@@ -99,6 +104,7 @@ func Prepare(ctx context.Context, config *rest.Config, options Options) (*Ground
 		namespace: namespaceOf(options.RunID),
 		exclusive: options.Exclusive,
 		patience:  options.Patience,
+		clean:     CleanCommand(options.RunID, options.CleanFlags...),
 		progress:  options.Progress,
 	}
 	if g.patience <= 0 {
@@ -222,10 +228,15 @@ func (g *Ground) Namespace() string { return g.namespace }
 func (g *Ground) Client() kubernetes.Interface { return g.client }
 
 // Reset brings the namespace back to what it was before a round: no pods, no
-// Services and no events. It returns when they are gone.
+// Services and no events. It returns when they are gone. On an exclusive ground the
+// events stay: nobody reads them, and to delete one takes as long as to delete a pod.
 func (g *Ground) Reset(ctx context.Context) error {
 	r := &remover{client: g.client, runID: g.runID, progress: g.progress}
-	return errors.Join(r.pods(ctx), r.services(ctx), r.events(ctx))
+	err := errors.Join(r.pods(ctx), r.services(ctx))
+	if !g.exclusive {
+		err = errors.Join(err, r.events(ctx))
+	}
+	return err
 }
 
 // DeleteNodes deletes the run's nodes and returns when they are gone. The pods on
@@ -251,11 +262,14 @@ func (g *Ground) Close(ctx context.Context) error {
 	defer cancel()
 	r := &remover{client: g.client, runID: g.runID, progress: g.progress, heart: g.heart}
 	if err := r.all(ctx); err != nil {
-		return fmt.Errorf("run %s has left something behind in the cluster at %s: %w\nremove it with: %s", g.runID, g.server, err, CleanCommand(g.runID))
+		return fmt.Errorf("run %s has left something behind in the cluster at %s: %w\nremove it with: %s", g.runID, g.server, err, g.clean)
 	}
 	g.closed = true
 	return nil
 }
 
-// CleanCommand is the command line that removes what a run has left behind.
-func CleanCommand(runID string) string { return "kubectl berth bench clean --run " + runID }
+// CleanCommand is the command line that removes what a run has left behind; flags say
+// in which cluster.
+func CleanCommand(runID string, flags ...string) string {
+	return strings.Join(append([]string{"kubectl", "berth", "bench", "clean", "--run", runID}, flags...), " ")
+}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -34,18 +35,26 @@ type remover struct {
 func (r *remover) all(ctx context.Context) error {
 	defer r.heart.stop()
 	r.progress("removing what run " + r.runID + " has created")
-	owns, err := r.ownsNamespace(ctx)
+	var namespaces []victim
+	err := patiently(ctx, func(ctx context.Context) (err error) {
+		namespaces, err = r.findNamespace(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if owns {
+	if len(namespaces) > 0 {
 		err = errors.Join(r.pods(ctx), r.services(ctx))
 	}
 	if err := errors.Join(err, r.nodes(ctx)); err != nil {
 		return err
 	}
 	// What still has a node of its name is about that one, which is not the run's.
-	others, err := nodeNamesWith(ctx, r.client, nodePrefix(r.runID))
+	var others sets.Set[string]
+	err = patiently(ctx, func(ctx context.Context) (err error) {
+		others, err = nodeNamesWith(ctx, r.client, nodePrefix(r.runID))
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -56,7 +65,7 @@ func (r *remover) all(ctx context.Context) error {
 	return errors.Join(
 		r.daemonPods(ctx, about),
 		// It goes while the events come: controllers take their time with both.
-		r.startNamespace(ctx),
+		patiently(ctx, r.startNamespace),
 		r.nodeEvents(ctx, about),
 		// Only now: kwok may have been about to create one when its node went.
 		r.nodeLeases(ctx, about),
@@ -67,19 +76,7 @@ func (r *remover) all(ctx context.Context) error {
 // startNamespace asks for the namespace to be deleted.
 func (r *remover) startNamespace(ctx context.Context) error {
 	_, err := sweepOnce(ctx, r.findNamespace, r.deleteNamespace)
-	if err != nil {
-		return fmt.Errorf("deleting namespace %s: %w", namespaceOf(r.runID), err)
-	}
-	return nil
-}
-
-// ownsNamespace reports whether the run has a namespace.
-func (r *remover) ownsNamespace(ctx context.Context) (bool, error) {
-	found, err := r.findNamespace(ctx)
-	if err != nil {
-		return false, fmt.Errorf("reading namespace %s: %w", namespaceOf(r.runID), err)
-	}
-	return len(found) > 0, nil
+	return err
 }
 
 // findNamespace returns the run's namespace, if it has one.
@@ -89,7 +86,7 @@ func (r *remover) findNamespace(ctx context.Context) ([]victim, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading namespace %s: %w", namespaceOf(r.runID), err)
 	}
 	return []victim{{name: ns.Name, uid: ns.UID}}, nil
 }
@@ -151,9 +148,25 @@ func (r *remover) nodes(ctx context.Context) error {
 	})
 }
 
-// namespace deletes the run's namespace and waits until it is gone.
+// namespace deletes the run's namespace and waits until it is gone. If it does not go,
+// the error says what the namespace controller says about it.
 func (r *remover) namespace(ctx context.Context) error {
-	return sweep(ctx, "the namespace", &r.removed.Namespaces, r.findNamespace, r.deleteNamespace)
+	err := sweep(ctx, "the namespace", &r.removed.Namespaces, r.findNamespace, r.deleteNamespace)
+	if err == nil {
+		return nil
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachLimit)
+	defer cancel()
+	ns, lookErr := r.client.CoreV1().Namespaces().Get(after, namespaceOf(r.runID), metav1.GetOptions{})
+	if lookErr != nil {
+		return err
+	}
+	for _, condition := range ns.Status.Conditions {
+		if condition.Status == corev1.ConditionTrue {
+			err = fmt.Errorf("%w; %s: %s", err, condition.Type, condition.Message)
+		}
+	}
+	return err
 }
 
 func (r *remover) deleteNamespace(ctx context.Context, v victim) error {

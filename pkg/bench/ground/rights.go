@@ -30,10 +30,11 @@ func Rights(namespace string, exclusive bool) []preflight.Right {
 	need(preflight.Right{Resource: "pods", Namespace: namespace, Why: "the pods to schedule"}, "create", "get", "list", "watch", "delete")
 	need(preflight.Right{Resource: "pods", Subresource: "binding", Namespace: namespace, Why: "places the pods that are there before the run"}, "create")
 	need(preflight.Right{Resource: "services", Namespace: namespace, Why: "the Services of the pods"}, "create", "list", "delete")
-	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "tells why a pod stays pending, and each round starts without those of the last one"}, "list", "delete")
+	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "tells why a pod stays pending"}, "list")
 	if exclusive {
 		return rights
 	}
+	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "each round starts without those of the last one"}, "delete")
 	const group = "coordination.k8s.io"
 	need(preflight.Right{Group: group, Resource: "leases", Namespace: namespace, Why: "shows that the run is alive"}, "create", "patch")
 	need(preflight.Right{Group: group, Resource: "leases", Namespace: corev1.NamespaceNodeLease, Why: "removes the leases of the fake nodes"}, "list", "delete")

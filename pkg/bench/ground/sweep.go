@@ -8,22 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-)
-
-const (
-	// requestLimit is a little more than the API server gives a request.
-	requestLimit = 70 * time.Second
-	// errorPatience is how long the API server may answer with errors, or not at all,
-	// before a sweep gives up.
-	errorPatience = 30 * time.Second
-	// maxPause is the longest pause between two looks at what is left.
-	maxPause = time.Second
 )
 
 // victim is an object to delete.
@@ -55,45 +44,33 @@ func sweep(ctx context.Context, what string, removed *int,
 ) error {
 	most := 0
 	defer func() { *removed += most }()
-	var failing time.Time
-	for pause := time.Duration(0); ; pause = min(max(2*pause, pollPause), maxPause) {
+	var again retry
+	for {
 		left, err := sweepOnce(ctx, list, remove)
 		most = max(most, len(left))
-		switch {
-		case err == nil && len(left) == 0:
+		if err == nil && len(left) == 0 {
 			return nil
-		case err == nil:
-			failing = time.Time{}
-		case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-			return unswept(what, left, err)
-		case failing.IsZero():
-			failing = time.Now()
-		case time.Since(failing) > errorPatience:
-			return unswept(what, left, err)
 		}
-		// Mostly everything is gone by now, and the next look tells so: the first
-		// pause is none.
-		select {
-		case <-ctx.Done():
-			return unswept(what, left, errors.Join(context.Cause(ctx), err))
-		case <-time.After(pause):
+		if err := again.wait(ctx, err); err != nil {
+			return unswept(what, left, err)
 		}
 	}
 }
 
-// sweepOnce lists and deletes, and returns what was listed. The attempt has a limit of
-// its own, so that an API server that does not answer does not take all the time.
+// sweepOnce lists and deletes, and returns what was listed.
 func sweepOnce(ctx context.Context, list func(context.Context) ([]victim, error), remove func(context.Context, victim) error) ([]victim, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
-	left, err := list(ctx)
+	var left []victim
+	err := limited(ctx, func(ctx context.Context) (err error) {
+		left, err = list(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex
 	var errs []error
 	workqueue.ParallelizeUntil(ctx, workers, len(left), func(i int) {
-		err := remove(ctx, left[i])
+		err := limited(ctx, func(ctx context.Context) error { return remove(ctx, left[i]) })
 		// Somebody else has deleted it, or created another one of its name.
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return

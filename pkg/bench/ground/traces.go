@@ -68,7 +68,11 @@ func (r *remover) nodeEvents(ctx context.Context, about func(string) bool) error
 	}
 	last, seen := time.Now(), 0
 	for {
-		events, err := eventsWithoutNamespace(ctx, r.client)
+		var events []corev1.Event
+		err := patiently(ctx, func(ctx context.Context) (err error) {
+			events, err = eventsWithoutNamespace(ctx, r.client)
+			return err
+		})
 		if err != nil {
 			return err
 		}
