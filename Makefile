@@ -42,11 +42,14 @@ IMAGE_TAG ?= $(RELEASE)
 # Regular expression of the benchmarks to run.
 BENCH ?= .
 
-# What test-perf compares, a folder of test/perf; its workloads, by label; and how
-# often each contender runs.
-PERF_TOPIC ?= gpu
+# What is compared in scheduler_perf: a folder of test/perf, the workloads there by
+# label (small, medium, performance), and how often each contender runs. PERF_RECORD=1
+# lets perf write what it measured beside the bounds.
+PERF_TOPIC ?= basic
 PERF_SIZE ?= small
 PERF_PAIRS ?= 1
+PERF_TOPICS ?= basic labelpresence gpu colocation
+PERF_RECORD ?=
 
 # How many values each parser gets from fuzz.
 FUZZ_VALUES ?= 1000000
@@ -112,18 +115,39 @@ test-integration: build ## Run test/ against real API servers and schedulers.
 	BERTH_BIN='$(abspath $(BIN))' $(GO) test -timeout 15m -p 1 ./test/...
 
 .PHONY: bench
-bench: ## Run the micro-benchmarks six times (BENCH=regexp); feed two outputs to benchstat.
-	@mkdir -p out
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... ./test/perf | tee out/bench.txt
-	$(TOOL) benchstat out/bench.txt
+bench: build ## Compare schedulers on local clusters: the README's table (BENCH_WORKLOADS, BENCH_ROUNDS; wants a quiet machine).
+	@BENCH_WORKLOADS='$(BENCH_WORKLOADS)' BENCH_ROUNDS='$(BENCH_ROUNDS)' BENCH_OUT='$(BENCH_OUT)' hack/bench.sh
 
-# scheduler_perf looks for etcd in PATH. One workload a run: -benchtime=1x.
+.PHONY: microbench
+microbench: ## Run the benchmarks beside the code six times (BENCH=regexp); feed two outputs to benchstat.
+	@mkdir -p out
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... ./test/perf | tee out/microbench.txt
+	$(TOOL) benchstat out/microbench.txt
+
+# One topic, one size, a number of pairs. One workload a run: -benchtime=1x.
+run-perf = ARTIFACTS=$(CURDIR)/out/perf/logs $(GO) test -timeout 12h -run '^$$' -bench . -benchtime 1x ./test/perf/$(1) \
+  -args -perf-scheduling-label-filter $(2) -pairs $(3) -data-items-dir $(CURDIR)/out/perf/$(1)-$(2)
+
 .PHONY: test-perf
-test-perf: ## Compare with stock in scheduler_perf (PERF_TOPIC=gpu|colocation, PERF_SIZE=small|performance, PERF_PAIRS=n).
-	@mkdir -p $(BIN) out/perf
-	$(GO_BUILD) -o $(BIN)/etcd ./hack/etcd
-	PATH=$(CURDIR)/$(BIN):$$PATH ARTIFACTS=$(CURDIR)/out/perf $(GO) test -timeout 3h -run '^$$' -bench . -benchtime 1x ./test/perf/$(PERF_TOPIC) \
-	  -args -pairs $(PERF_PAIRS) -perf-scheduling-label-filter $(PERF_SIZE) -data-items-dir $(CURDIR)/out/perf
+test-perf: ## Compare with stock in scheduler_perf (PERF_TOPIC=basic|labelpresence|gpu|colocation, PERF_SIZE=small|medium|performance, PERF_PAIRS=n).
+	@mkdir -p out/perf/logs && rm -rf out/perf/$(PERF_TOPIC)-$(PERF_SIZE)
+	$(call run-perf,$(PERF_TOPIC),$(PERF_SIZE),$(PERF_PAIRS))
+
+# A topic that breaks a bound does not keep the others from being measured.
+.PHONY: perf
+perf: PERF_PAIRS := $(if $(filter file default,$(origin PERF_PAIRS)),6,$(PERF_PAIRS))
+perf: ## Hold the large workloads to their bounds, hours on a quiet machine (PERF_TOPICS, PERF_PAIRS=6, PERF_RECORD=1).
+	@mkdir -p out/perf/logs
+	broken=(); for topic in $(PERF_TOPICS); do \
+	  rm -rf "out/perf/$$topic-performance"; \
+	  $(call run-perf,$$topic,performance,$(PERF_PAIRS)) -check $(if $(PERF_RECORD),-record) || broken+=("$$topic"); \
+	done; \
+	if (($${#broken[@]})); then echo "perf: beyond a bound, or failed: $${broken[*]}" >&2; exit 1; fi
+
+.PHONY: perf-compare
+perf-compare: ## Compare with an older revision in scheduler_perf, by benchstat (BASE=REV, PERF_TOPIC, PERF_SIZE, PERF_PAIRS=6).
+	@BASE='$(BASE)' PERF_TOPIC='$(PERF_TOPIC)' PERF_SIZE='$(PERF_SIZE)' \
+	  PERF_PAIRS='$(if $(filter file default,$(origin PERF_PAIRS)),6,$(PERF_PAIRS))' hack/perf-compare.sh
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers of what pods and nodes say about devices (FUZZ_VALUES=1000000).
@@ -134,6 +158,11 @@ fuzz: ## Fuzz the parsers of what pods and nodes say about devices (FUZZ_VALUES=
 .PHONY: kind-gpu
 kind-gpu: ## Run shares of devices on a kind cluster, with real kubelets (KIND_NODE_IMAGE, ENGINE, KEEP=1).
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-gpu.sh
+
+.PHONY: kind-bench
+kind-bench: ## Compare schedulers on a kind cluster, from nothing to a report (WORKLOAD, KIND_NODE_IMAGE, ENGINE, KEEP=1; config/kind).
+	@WORKLOAD='$(WORKLOAD)' OVERLAY='$(OVERLAY)' SCHEDULERS='$(SCHEDULERS)' BENCH_FLAGS='$(BENCH_FLAGS)' KWOK_IMAGE='$(KWOK_IMAGE)' \
+	  KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KIND_CLUSTER='$(KIND_CLUSTER)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-bench.sh
 
 ##@ Check and change
 
