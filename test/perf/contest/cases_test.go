@@ -95,7 +95,8 @@ func TestWriteEntry(t *testing.T) {
 	}
 	want := testCases{{
 		"name": "Plain/Berth", "schedulerConfigPath": "berth.yaml",
-		"workloads": []any{map[string]any{"name": "50Nodes", "labels": []any{"small"}, "params": map[string]any{"measuredPods": 20.0}}},
+		"metricsCollectorConfig": map[string]any{"metrics": map[string]any{}},
+		"workloads":              []any{map[string]any{"name": "50Nodes", "labels": []any{"small"}, "params": map[string]any{"measuredPods": 20.0}}},
 	}}
 	if diff := cmp.Diff(want, written); diff != "" {
 		t.Errorf("unexpected configuration (-want,+got):\n%s", diff)

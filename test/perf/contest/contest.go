@@ -37,7 +37,7 @@ var (
 )
 
 // Main is the TestMain of a package with contenders: scheduler_perf has flags of
-// its own, wants to know whose plugins to measure, and looks for etcd in PATH.
+// its own, and looks for etcd in PATH.
 func Main(m *testing.M) {
 	os.Exit(main(m))
 }
@@ -49,9 +49,6 @@ func main(m *testing.M) int {
 		return 1
 	}
 	defer remove()
-	for _, plugin := range registry.Plugins() {
-		perf.PluginNames = append(perf.PluginNames, plugin.Name)
-	}
 	if err := perf.InitTests(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -64,9 +61,9 @@ func main(m *testing.M) int {
 type Topic struct {
 	// Name is the topic, as scheduler_perf calls it and its results.
 	Name string
-	// Inspect adds what only this topic measures, from the nodes on which the
-	// measured pods of a run landed. It may be nil.
-	Inspect func(nodes []string, into map[string]float64) error
+	// Inspect adds what only this topic measures in a run of a scenario, from the nodes
+	// on which its measured pods landed. It may be nil.
+	Inspect func(scenario string, nodes []string, into map[string]float64) error
 }
 
 // configFile holds the test cases of a topic.
@@ -151,7 +148,7 @@ func runOne(b *testing.B, topic Topic, entry entry) (*Measurement, error) {
 	}
 	measured.Scenario, measured.Contender, measured.Workload = entry.Scenario, entry.Contender, entry.Workload
 	if topic.Inspect != nil {
-		if err := topic.Inspect(nodes, measured.Metrics); err != nil {
+		if err := topic.Inspect(entry.Scenario, nodes, measured.Metrics); err != nil {
 			return nil, err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 var topic = contest.Topic{
 	Name: "labelpresence",
-	Inspect: func(nodes []string, into map[string]float64) error {
+	Inspect: func(_ string, nodes []string, into map[string]float64) error {
 		return contest.ShareOfNodes(nodes, 2, "on selectable nodes", into)
 	},
 }
