@@ -19,64 +19,18 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+task=kind-gpu
 cluster=${KIND_CLUSTER:-berth-gpu}
-engine=${ENGINE:-docker}
+. hack/lib/kind.sh
 node=${cluster}-worker
-work=out/kind-gpu
-export KUBECONFIG=${PWD}/${work}/kubeconfig
-[[ "${engine}" == docker ]] || export KIND_EXPERIMENTAL_PROVIDER=${engine}
 
-say() { echo "[$(date +%T)] $*"; }
-fail() { echo "kind-gpu: $*" >&2; exit 1; }
-
-for tool in kind kubectl make go "${engine}"; do
-  command -v "${tool}" >/dev/null || fail "${tool} not found; install it, or set ENGINE"
-done
-if kind get clusters 2>/dev/null | grep -qx "${cluster}"; then
-  fail "there is a cluster ${cluster} already: kind delete cluster --name ${cluster}, or set KIND_CLUSTER"
-fi
-mkdir -p "${work}/image"
-
-finish() {
-  if [[ -n "${KEEP:-}" ]]; then
-    say "left running: export KUBECONFIG=${KUBECONFIG}; remove with kind delete cluster --name ${cluster}"
-    return
-  fi
-  kind delete cluster --name "${cluster}" >/dev/null 2>&1 || true
-  rm -rf "${work}"
-  say "cluster removed"
-}
-trap finish EXIT
-
-# until_true SECONDS WHAT COMMAND...: polls until the command succeeds.
-until_true() {
-  local patience=$1 what=$2 end
-  shift 2
-  end=$((SECONDS + patience))
-  until "$@"; do
-    ((SECONDS < end)) || fail "after ${patience} s still not: ${what}"
-    sleep 1
-  done
-}
-
-say "creating cluster ${cluster}"
-image=()
-[[ -z "${KIND_NODE_IMAGE:-}" ]] || image=(--image "${KIND_NODE_IMAGE}")
-kind create cluster --name "${cluster}" --config hack/kind-gpu/cluster.yaml --wait 180s "${image[@]}" >"${work}/create.log" 2>&1 \
-  || { cat "${work}/create.log" >&2; fail "kind create cluster"; }
-kubectl version | sed 's/^/  /'
+kind_created hack/kind-gpu/cluster.yaml
 
 say "images"
 scheduler=$(kubectl kustomize manifests/overlays/gpu | awk '$1 == "image:" { print $2; exit }')
 "${engine}" image inspect "${scheduler}" >/dev/null 2>&1 || make image ENGINE="${engine}"
-CGO_ENABLED=0 go build -buildvcs=false -o "${work}/image/printdevices" ./hack/kind-gpu/printdevices
-printf 'FROM scratch\nCOPY printdevices /printdevices\nENTRYPOINT ["/printdevices"]\n' >"${work}/image/Dockerfile"
-"${engine}" build -q -t localhost/printdevices:dev "${work}/image" >/dev/null
-for name in "${scheduler}" localhost/printdevices:dev; do
-  "${engine}" save -o "${work}/image.tar" "${name}"
-  kind load image-archive "${work}/image.tar" --name "${cluster}"
-  rm "${work}/image.tar"
-done
+binary_image localhost/printdevices:dev . ./hack/kind-gpu/printdevices
+kind_loaded "${scheduler}" localhost/printdevices:dev
 
 say "installing manifests/overlays/gpu"
 kubectl apply -f hack/kind-gpu/runtimeclass.yaml
