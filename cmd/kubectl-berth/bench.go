@@ -58,10 +58,9 @@ Without --kubeconfig everything runs on this machine: a control plane of its own
 benchmark starts. Every client has the same limit, spec.clientQPS of the workload.
 The schedulers are found by name:
 
-  default-scheduler   kube-scheduler, with its defaults or --config
-  berth-scheduler     berth-scheduler, with the profile that the workload names or
-                      --config
-  random-scheduler    random-scheduler --fit=resources; bare-binder comes with it
+  default-scheduler   kube-scheduler, with its defaults or a profile
+  berth-scheduler     with the profile that the workload or --config names
+  random-scheduler    with --fit=resources; bare-binder comes with it
   bare-binder         no scheduler: a loop that only posts Bindings, which shows
                       what the API server allows
   any other NAME      berth-scheduler with --config NAME=PROFILE.yaml; the one
@@ -114,30 +113,8 @@ has a round behind it.`,
 
 // complete checks everything that can be checked before anything is started.
 func (o *benchOptions) complete(cmd *cobra.Command) error {
-	switch {
-	case o.file == "":
-		return usagef("-f: required: name a workload, such as config/bench/smoke.yaml")
-	case len(o.schedulers) == 0:
-		return usagef("--schedulers: required: name schedulers, such as default-scheduler,berth-scheduler")
-	case duplicate(o.schedulers) >= 0:
-		return usagef("--schedulers: %s stands twice", o.schedulers[duplicate(o.schedulers)])
-	case !slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output):
-		return usagef("-o: %q is none of table, json, markdown", o.output)
-	case cmd.Flags().Changed("rounds") && (o.rounds < 1 || o.rounds > 100):
-		return usagef("--rounds: %d must be from 1 to 100", o.rounds)
-	case o.steadyRounds < 0 || o.steadyRounds > 100:
-		return usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)
-	case o.given() && len(o.configs) > 0:
-		return usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")
-	case !o.given() && len(o.shares) > 0:
-		return usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")
-	case !o.given() && o.kubecontext != "":
-		return usagef("--context: only with --kubeconfig")
-	}
-	for _, name := range o.shares {
-		if !slices.Contains(o.schedulers, name) {
-			return usagef("--shares: %s is not among --schedulers", name)
-		}
+	if err := o.checkFlags(cmd.Flags().Changed("rounds")); err != nil {
+		return err
 	}
 	if err := o.findBinDir(); err != nil {
 		return err
@@ -157,6 +134,37 @@ func (o *benchOptions) complete(cmd *cobra.Command) error {
 		return err
 	}
 	return o.writeOutPlans()
+}
+
+// checkFlags checks what can be said of the flags alone.
+func (o *benchOptions) checkFlags(roundsSet bool) error {
+	checks := []struct {
+		wrong bool
+		err   error
+	}{
+		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml")},
+		{len(o.schedulers) == 0, usagef("--schedulers: required: name schedulers, such as default-scheduler,berth-scheduler")},
+		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), usagef("-o: %q is none of table, json, markdown", o.output)},
+		{roundsSet && (o.rounds < 1 || o.rounds > 100), usagef("--rounds: %d must be from 1 to 100", o.rounds)},
+		{o.steadyRounds < 0 || o.steadyRounds > 100, usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)},
+		{o.given() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
+		{!o.given() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")},
+		{!o.given() && o.kubecontext != "", usagef("--context: only with --kubeconfig")},
+	}
+	for _, check := range checks {
+		if check.wrong {
+			return check.err
+		}
+	}
+	if i := duplicate(o.schedulers); i >= 0 {
+		return usagef("--schedulers: %s stands twice", o.schedulers[i])
+	}
+	for _, name := range o.shares {
+		if !slices.Contains(o.schedulers, name) {
+			return usagef("--shares: %s is not among --schedulers", name)
+		}
+	}
+	return nil
 }
 
 // given reports whether somebody else's cluster is used.

@@ -5,7 +5,7 @@
 // profiles, starts each as a process of its own on the benchmark's control plane,
 // and reads what that process says about itself.
 //
-//	Find ---> Spec ---> Local.Start ---> Running: Sample, Sample, …, Stop
+//	Find ---> Spec ---> Local.Start ---> Running: Sample as often as need be, Stop
 //
 // On a control plane of the benchmark's own, every scheduler has a credential of its
 // own with the rights that manifests/ grants, and the same limit on its client's

@@ -82,7 +82,7 @@ func (b *bench) run(t *testing.T, file, scheduler string) report.Round {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx := context.Background()
+		ctx := context.WithoutCancel(t.Context())
 		if err := errors.Join(b.ground.Reset(ctx), b.ground.DeleteNodes(ctx)); err != nil {
 			t.Error(err)
 		}
