@@ -46,16 +46,19 @@ func (a *axis) mark(values []float64) {
 // maxTicks is how many ticks of an axis can be told apart.
 const maxTicks = 7
 
+// smallest is the least value that a drawing tells from 0.
+const smallest = 1e-6
+
 // linearAxis starts at 0 and ends at a round number that is not below high.
 func linearAxis(high, from, to float64) *axis {
-	if high <= 0 {
+	if high < smallest {
 		high = 1
 	}
-	step := math.Pow(10, math.Floor(math.Log10(high)))
-	// The last step that is too small for few ticks is followed by one that is not.
-	for _, divisor := range []float64{10, 5, 2} {
-		if high/(step/divisor) <= maxTicks-1 {
-			step /= divisor
+	above := math.Pow(10, math.Floor(math.Log10(high))+1)
+	var step float64
+	// The last one gives five steps at most, for high is not more than above.
+	for _, divisor := range []float64{50, 20, 10, 5} {
+		if step = above / divisor; high/step <= maxTicks-1 {
 			break
 		}
 	}
@@ -71,7 +74,7 @@ func linearAxis(high, from, to float64) *axis {
 }
 
 // logAxis ends at round numbers that have low and high between them. Both are
-// greater than 0, and low is not above high.
+// at least smallest, and low is not above high.
 func logAxis(low, high, from, to float64) *axis {
 	var values []float64
 	for exponent := math.Floor(math.Log10(low)); ; exponent++ {

@@ -196,14 +196,14 @@ func (r *Report) latencyChart(phase Phase) *chart {
 			if round := &r.Schedulers[i].Rounds[k]; round.Phase == phase {
 				for _, latency := range round.LatencyMillis {
 					high = max(high, latency)
-					if latency > 0 {
+					if latency >= smallest {
 						low = min(low, latency)
 					}
 				}
 			}
 		}
 	}
-	if high <= 0 {
+	if high < smallest {
 		return nil
 	}
 	c := &chart{

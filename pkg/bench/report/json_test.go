@@ -67,6 +67,7 @@ func TestValidate(t *testing.T) {
 		{name: "valid", change: func(*Report) {}},
 		{name: "NaN", change: func(r *Report) { r.Schedulers[1].Rounds[2].Metrics[Throughput] = math.NaN() }, want: []string{"schedulers[1].rounds[2].metrics[throughput]: Invalid value: NaN: must be a number"}},
 		{name: "infinity", change: func(r *Report) { r.Schedulers[0].Rounds[0].LatencyMillis[100] = math.Inf(1) }, want: []string{"schedulers[0].rounds[0].latencyMillis[100]: Invalid value: +Inf: must be a number"}},
+		{name: "more than can be", change: func(r *Report) { r.Schedulers[0].Rounds[0].Metrics[MemoryMiB] = 1e300 }, want: []string{"rounds[0].metrics[memoryMiB]: Invalid value: 1e+300: must not be more than 1e+15"}},
 		{name: "infinite QPS", change: func(r *Report) { r.Environment.ClientQPS = math.Inf(1) }, want: []string{"environment.clientQPS: "}},
 		{name: "load that is NaN", change: func(r *Report) { r.Environment.Machine.LoadBefore = ptr.To(math.NaN()) }, want: []string{"environment.machine.loadBefore: "}},
 		{name: "summary that is NaN", change: func(r *Report) {

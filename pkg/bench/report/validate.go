@@ -56,21 +56,20 @@ func (r *Report) Validate() error {
 	return problems.ToAggregate()
 }
 
-// finite refuses what is no number: JSON cannot say it.
-func finite(path *field.Path, value float64) field.ErrorList {
+// largest is more than anything that is measured here, and still far from where
+// arithmetic overflows.
+const largest = 1e15
+
+// amount refuses what is no number, less than nothing, or more than can be.
+func amount(path *field.Path, value float64) field.ErrorList {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return field.ErrorList{field.Invalid(path, value, "must be a number, neither infinite nor NaN")}
 	}
-	return nil
-}
-
-// amount refuses what is no number, or less than nothing.
-func amount(path *field.Path, value float64) field.ErrorList {
-	if problems := finite(path, value); len(problems) > 0 {
-		return problems
-	}
 	if value < 0 {
 		return field.ErrorList{field.Invalid(path, value, "must not be negative")}
+	}
+	if value > largest {
+		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must not be more than %g", largest))}
 	}
 	return nil
 }
@@ -158,9 +157,9 @@ func (r *Round) validate(path *field.Path) field.ErrorList {
 }
 
 func (s Spread) validate(path *field.Path) field.ErrorList {
-	problems := finite(path.Child("median"), s.Median)
-	problems = append(problems, finite(path.Child("min"), s.Min)...)
-	problems = append(problems, finite(path.Child("max"), s.Max)...)
+	problems := amount(path.Child("median"), s.Median)
+	problems = append(problems, amount(path.Child("min"), s.Min)...)
+	problems = append(problems, amount(path.Child("max"), s.Max)...)
 	if len(problems) == 0 && (s.Min > s.Median || s.Median > s.Max) {
 		problems = append(problems, field.Invalid(path, s.Median, "the median must lie between min and max"))
 	}
