@@ -39,6 +39,7 @@ qps=1000
 [[ -d "manifests/overlays/${overlay}" ]] || fail "OVERLAY: there is no folder manifests/overlays/${overlay}"
 
 kind_created config/kind/cluster.yaml
+created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 
 say "images, and kubectl berth"
 make image ENGINE="${engine}"
@@ -114,7 +115,6 @@ as_before() { held >"${out}/after.txt" && cmp -s "${out}/before.txt" "${out}/aft
 
 say "kubectl berth bench"
 held >"${out}/before.txt"
-began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 if [[ ",${schedulers}," == *,berth-scheduler,* ]] && grep -q 'name: GPUDevice' "config/berth-scheduler/${profile}"; then
   flags+=(--shares berth-scheduler)
 fi
@@ -126,24 +126,24 @@ if ((code != 0)); then
   wrong=1
   echo "  WRONG: kubectl berth bench ended with exit code ${code}, see its --help"
 fi
-# looked_at NAME NAMESPACE SELECTOR [FLAG...]: the log of a scheduler's pods goes to
-# NAME.log, and must hold no line about a right that is missing.
+# looked_at NAME NAMESPACE SELECTOR [SINCE]: the log of a scheduler's pods goes to
+# NAME.log, and must hold no line about a right that is missing, from SINCE on.
 looked_at() {
-  local name=$1 namespace=$2 selector=$3 lines refused restarts
-  shift 3
-  kubectl -n "${namespace}" logs -l "${selector}" --prefix --tail=-1 "$@" >"${out}/${name}.log"
+  local name=$1 namespace=$2 selector=$3 since=${4:-} lines refused restarts
+  kubectl -n "${namespace}" logs -l "${selector}" --prefix --timestamps --tail=-1 >"${out}/${name}.log"
   lines=$(wc -l <"${out}/${name}.log")
   ((lines > 0)) || { wrong=1; echo "  WRONG: ${name} has no log"; }
-  refused=$(grep -ciE 'forbidden|unauthorized|is not allowed|cannot (get|list|watch|create|update|patch|delete)' "${out}/${name}.log" || true)
+  refused=$(awk -v since="${since}" '$2 >= since' "${out}/${name}.log" \
+    | grep -ciE 'forbidden|unauthorized|is not allowed|cannot (get|list|watch|create|update|patch|delete)' || true)
   restarts=$(kubectl -n "${namespace}" get pods -l "${selector}" -o jsonpath='{range .items[*]}{.status.containerStatuses[0].restartCount}{"\n"}{end}' | awk '{ n += $1 } END { print n + 0 }')
-  printf '  %-18s %6d lines of log, %d about missing rights, %d restarts\n' "${name}" "${lines}" "${refused}" "${restarts}"
+  printf '  %-18s %4d lines of log, %d about missing rights%s, %d restarts\n' "${name}" "${lines}" "${refused}" "${since:+ since ${since}}" "${restarts}"
   ((refused == 0 && restarts == 0)) || { wrong=1; echo "  WRONG: see ${out}/${name}.log"; }
 }
 say "what the schedulers' logs say"
 looked_at berth-scheduler berth-system app.kubernetes.io/name=berth-scheduler
 looked_at random-scheduler berth-system app.kubernetes.io/name=random-scheduler
-# kubeadm starts this one before the API server has its rights, and it says so.
-looked_at kube-scheduler kube-system component=kube-scheduler --since-time="${began}"
+# kubeadm starts this one before the API server has granted it anything, and it says so.
+looked_at kube-scheduler kube-system component=kube-scheduler "${created}"
 
 # Leases of removed nodes go a little later, by garbage collection.
 say "what the cluster holds"
