@@ -5,6 +5,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,7 +29,7 @@ const (
 	// tenth.
 	patience = 4 * time.Minute
 
-	exitOK, exitFailed, exitUsage, exitInterrupted = 0, 1, 2, 130
+	exitOK, exitFailed, exitUsage, exitNoRoundCounts, exitInterrupted = 0, 1, 2, 4, 130
 )
 
 // startCommand starts kubectl-berth bench with a temporary folder of its own.
@@ -51,6 +52,23 @@ func runCommand(t *testing.T, wantCode int, args ...string) string {
 	}
 	checkGone(t, temporary)
 	return command.Output()
+}
+
+// measure runs a benchmark whose rounds must count. It skips the rest of the test if
+// they do not because the machine is too busy for exact times.
+func measure(t *testing.T, args ...string) string {
+	t.Helper()
+	command, temporary := startCommand(t, args...)
+	code := command.Wait(t, patience)
+	checkGone(t, temporary)
+	output := command.Output()
+	if code == exitNoRoundCounts && (strings.Contains(output, "times are not exact") || strings.Contains(output, "does not keep up")) {
+		t.Skipf("the machine is too busy to measure anything:\n%s", output)
+	}
+	if code != exitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, output)
+	}
+	return output
 }
 
 // checkGone fails the test if a benchmark left a file in its temporary folder, or a
@@ -97,7 +115,8 @@ func processes(t *testing.T) map[int]string {
 // checkClean fails the test if anything of a benchmark is left in a cluster.
 func checkClean(t *testing.T, c *framework.Cluster) {
 	t.Helper()
-	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	ctx := context.WithoutCancel(t.Context()) // it may be called as a cleanup
+	nodes, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +125,7 @@ func checkClean(t *testing.T, c *framework.Cluster) {
 			t.Errorf("node %s is left", name)
 		}
 	}
-	namespaces, err := c.Client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	namespaces, err := c.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +248,7 @@ func TestFullDisk(t *testing.T) {
 // to is TestMeasures' subject.
 func TestCommand(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "new", "report")
-	output := runCommand(t, exitOK, "-f", "test/integration/bench/testdata/small.yaml", "--schedulers", "berth-scheduler,bare-binder", "--out", out)
+	output := measure(t, "-f", "test/integration/bench/testdata/small.yaml", "--schedulers", "berth-scheduler,bare-binder", "--out", out)
 	want(t, output, "berth-scheduler", "bare-binder", "Steady")
 	r := readReport(t, out)
 	if r.Environment.Cluster != "local" || r.Environment.ClientQPS != 5000 || r.Environment.Kubernetes == "" {
@@ -322,8 +341,8 @@ func TestGivenCluster(t *testing.T) {
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	t.Run("measured", func(t *testing.T) {
 		out := t.TempDir()
-		runCommand(t, exitOK, "-f", "test/integration/bench/testdata/small.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName+",bare-binder", "--steady-rounds", "0", "--out", out)
-		checkClean(t, c)
+		t.Cleanup(func() { checkClean(t, c) })
+		measure(t, "-f", "test/integration/bench/testdata/small.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName+",bare-binder", "--steady-rounds", "0", "--out", out)
 		r := readReport(t, out)
 		if r.Environment.Cluster != c.Server() {
 			t.Errorf("the cluster is %q, want %q", r.Environment.Cluster, c.Server())
