@@ -15,10 +15,11 @@ TOOL := $(GO) tool -modfile=hack/tools/go.mod
 # and testing share the build cache. Only the race detector needs cgo.
 export CGO_ENABLED := 0
 
-# What --version says: the last tag and the distance to it, or the release that
-# this tree leads to, before its tag and outside a git checkout.
+# What --version says: the last tag and the distance to it, before the first tag the
+# release that this tree leads to; and the commit, but outside a git checkout.
 RELEASE := v0.1.0
-VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null),$(RELEASE)-dev)
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null),$\
+$(RELEASE)-dev$(addprefix -g,$(shell git describe --always --exclude '*' --dirty 2>/dev/null)))
 
 # The Kubernetes version stands in go.mod alone. It is linked into every binary:
 # clients cannot parse what an API server without a version reports.

@@ -51,66 +51,6 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 	return err
 }
 
-// WriteMarkdownOverview writes a table of several workloads: a row for each, with
-// the throughput of each scheduler as planned and, behind it, its ratio to the
-// first scheduler of that workload, then what they were measured with. Schedulers
-// of the same name share a column.
-func WriteMarkdownOverview(w io.Writer, reports ...*Report) error {
-	var names []string
-	for _, r := range reports {
-		if err := r.Validate(); err != nil {
-			return fmt.Errorf("report of workload %q: %w", r.Workload.Name, err)
-		}
-		for i := range r.Schedulers {
-			if name := r.Schedulers[i].Name; !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	var out bytes.Buffer
-	header := []string{"workload: pods/s; ratio to the first scheduler"}
-	for _, name := range names {
-		header = append(header, escapeMarkdown(output.Line(name)))
-	}
-	writeMarkdownHeader(&out, header)
-	for _, r := range reports {
-		var cells []cell
-		for _, name := range names {
-			cells = append(cells, cell{Median: r.overview(name)})
-		}
-		title := fmt.Sprintf("%s: %d pods, %d nodes", escapeMarkdown(output.Line(r.Workload.Name)), r.Workload.Pods, r.Workload.Nodes)
-		writeMarkdownRow(&out, title, cells)
-	}
-	fmt.Fprintln(&out)
-	for _, r := range reports {
-		for _, remark := range r.remarks() {
-			fmt.Fprintf(&out, "- %s, %s: %s\n", escapeMarkdown(output.Line(r.Workload.Name)), escapeMarkdown(remark.Scheduler), escapeMarkdown(remark.Text))
-		}
-	}
-	for _, r := range reports {
-		fmt.Fprintln(&out)
-		writeMarkdownSource(&out, r)
-	}
-	_, err := w.Write(out.Bytes())
-	return err
-}
-
-// overview is the throughput of a scheduler, with its ratio to the first one.
-func (r *Report) overview(name string) string {
-	s := r.scheduler(name)
-	if s == nil {
-		return absent
-	}
-	text := absent
-	if spread, ok := s.Summary[PhaseAsPlanned][Throughput]; ok {
-		text = spread.cell(throughputMetric()).String()
-	}
-	if ratio, ok := s.RatioTo[r.Schedulers[0].Name]; ok {
-		text += "; ratio " + ratio.text()
-	}
-	return text
-}
-
 // writeMarkdownHeader writes the first two lines of a table; its cells are escaped.
 func writeMarkdownHeader(out *bytes.Buffer, header []string) {
 	fmt.Fprintf(out, "| %s |\n|---|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)-1))
@@ -132,7 +72,7 @@ func writeMarkdownRow(out *bytes.Buffer, title string, cells []cell) {
 func writeMarkdownSource(out *bytes.Buffer, r *Report) {
 	date, _, _ := strings.Cut(r.Environment.Date, "T")
 	fmt.Fprintf(out, "%s, medians of the rounds that count, with the least and the most, or with the 95 %% interval of a ratio; %s; %s; Berth %s; workload %s:\n",
-		escapeMarkdown(date), escapeMarkdown(output.Line(r.machine())), escapeMarkdown(output.Line(r.cluster())),
+		escapeMarkdown(date), escapeMarkdown(output.Line(r.machine()+r.load())), escapeMarkdown(output.Line(r.cluster())),
 		escapeMarkdown(output.Line(r.berth())), escapeMarkdown(output.Line(r.Workload.Path)))
 	command := output.Line(r.Environment.Command)
 	fence := "```"

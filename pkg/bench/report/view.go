@@ -37,7 +37,7 @@ func (r *Report) facts() []fact {
 		{"Workload", workload},
 		{"File", fmt.Sprintf("%s, SHA-256 %s", w.Path, cmp.Or(w.SHA256, "unknown"))},
 		{"Cluster", r.cluster()},
-		{"Machine", r.machine()},
+		{"Machine", r.machine() + r.load()},
 		{"Berth", r.berth()},
 		{"Date", e.Date},
 		{"Command", e.Command},
@@ -72,10 +72,16 @@ func (r *Report) machine() string {
 		parts = append(parts, fmt.Sprintf("%.1f GiB", float64(m.MemoryMiB)/1024))
 	}
 	parts = append(parts, m.OS)
-	if m.LoadBefore != nil {
-		parts = append(parts, fmt.Sprintf("load %.2f before", *m.LoadBefore))
-	}
 	return strings.Join(parts, ", ")
+}
+
+// load is the machine's load before the first round; empty if the system does not
+// tell.
+func (r *Report) load() string {
+	if r.Environment.Machine.LoadBefore == nil {
+		return ""
+	}
+	return fmt.Sprintf(", load %.2f before", *r.Environment.Machine.LoadBefore)
 }
 
 func (r *Report) berth() string {
