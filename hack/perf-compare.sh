@@ -70,14 +70,14 @@ compile() {
 compile "${PWD}" head
 compile "${base}" base
 # The test binary is etcd when it is called so; one of an older revision looks in PATH.
-mkdir "${work}/path" "${work}/logs"
+mkdir "${work}/path" "${work}/logs" "${work}/tmp"
 ln -s ../head.test "${work}/path/etcd"
 
 # bench TREE NAME ROUND
 bench() {
   say "round ${3} of ${pairs}: ${2}"
   cd "${1}/test/perf/${topic}"
-  PATH=${work}/path:${PATH} ARTIFACTS=${work}/logs in_group "${work}/${2}.test" -test.run '^$' -test.bench . -test.benchtime 1x \
+  PATH=${work}/path:${PATH} ARTIFACTS=${work}/logs TMPDIR=${work}/tmp in_group "${work}/${2}.test" -test.run '^$' -test.bench . -test.benchtime 1x \
     -test.timeout 3h -perf-scheduling-label-filter "${size}" -data-items-dir "${work}/items-${2}-${3}" \
     >"${work}/output" 2>&1 || { tail -n 40 "${work}/output" >&2; fail "${2} failed"; }
   cd "${OLDPWD}"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
@@ -19,6 +20,7 @@ const etcdName = "etcd"
 // the link.
 func provideEtcd() (remove func(), err error) {
 	if filepath.Base(os.Args[0]) == etcdName {
+		go outliveNobody(os.Getppid())
 		etcdmain.Main(os.Args)
 		os.Exit(0)
 	}
@@ -39,4 +41,14 @@ func provideEtcd() (remove func(), err error) {
 		return nil, fmt.Errorf("providing etcd: %w", err)
 	}
 	return remove, nil
+}
+
+// outliveNobody ends this process soon after its parent: a benchmark that panics, or
+// is killed, does not stop its etcd.
+func outliveNobody(parent int) {
+	for range time.Tick(time.Second) {
+		if os.Getppid() != parent {
+			os.Exit(1)
+		}
+	}
 }
