@@ -105,7 +105,7 @@ func TestScoresWithoutMemoryLabel(t *testing.T) {
 	whole.Spec.Containers[0].Resources.Requests = whole.Spec.Containers[0].Resources.Limits
 	for _, pod := range []*corev1.Pod{memory, whole, makePod("none")} {
 		for node, score := range profile.Scores(t.Context(), t, pod) {
-			if score < fwk.MinNodeScore || score > fwk.MaxNodeScore {
+			if score < fwk.MinScore || score > fwk.MaxScore {
 				t.Errorf("%s on %s scores %d", pod.Name, node, score)
 			}
 		}

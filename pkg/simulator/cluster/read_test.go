@@ -155,7 +155,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{"memory that overflows", node + "status:\n  capacity:\n    memory: 9E\n", `file:1: Node host: status.capacity[memory]: Invalid value: "9E": must be at most 1Ei`},
 		{"a name that is none", "apiVersion: v1\nkind: Node\nmetadata: {name: \"a\\e[31m/..\"}\n", `file:1: Node a` + "\x1b[31m/.." + `: metadata.name: Invalid value: "a\x1b[31m/..": a lowercase RFC 1123 subdomain`},
-		{"a name that is a path", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a/b}\n", `file:1: Namespace a/b: metadata.name: Invalid value: "a/b": may not contain '/'`},
+		{"a name that is a path", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a/b}\n", `file:1: Namespace a/b: metadata.name: Invalid value: "a/b": must not contain '/' or '%'`},
 		{"an alias to another item", list + "  status: &s {}\n- apiVersion: v1\n  kind: Node\n  metadata: {name: other}\n  status: *s\nkind: List\n", "file:8: item 2: yaml: unknown anchor 's' referenced: items are read one by one, so an alias cannot refer to another item: write out what it stands for"},
 		{"aliases that multiply", node + "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "file:1: yaml: document contains excessive aliasing"},
 		{"nesting without end", node + "x: " + strings.Repeat("[", 20_000) + "\n", "file:1: yaml: "},

@@ -46,8 +46,11 @@ func TestWholeNode(t *testing.T) {
 // requests.
 func TestWholePod(t *testing.T) {
 	trace := &Trace{Nodes: []Node{
-		{Name: "t4", Devices: 1, Model: "T4"}, {Name: "t4-too", Devices: 1, Model: "t4"},
-		{Name: "a10", Devices: 1, Model: "A10"}, {Name: "unknown", Devices: 1}, {Name: "none"},
+		{Name: "t4", Devices: 1, Model: "T4"},
+		{Name: "t4-too", Devices: 1, Model: "t4"},
+		{Name: "a10", Devices: 1, Model: "A10"},
+		{Name: "unknown", Devices: 1},
+		{Name: "none"},
 	}}
 	everywhere := []string{"t4", "t4-too", "a10", "unknown", "none"}
 	tests := []struct {
