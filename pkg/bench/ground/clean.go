@@ -151,10 +151,20 @@ func findRuns(ctx context.Context, client kubernetes.Interface) ([]string, error
 			runs.Insert(id)
 		}
 	}
-	// What is left where somebody has removed namespace and nodes by hand.
+	if err := addTraces(ctx, client, runs, others); err != nil {
+		return nil, err
+	}
+	runs.Delete("")
+	return sets.List(runs), nil
+}
+
+// addTraces adds the runs of which only that is left which others have made for their
+// nodes: namespace and nodes have been removed by hand. What has a node of its name
+// among others is about that one.
+func addTraces(ctx context.Context, client kubernetes.Interface, runs, others sets.Set[string]) error {
 	leases, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("listing the Leases of nodes: %w", err)
+		return fmt.Errorf("listing the Leases of nodes: %w", err)
 	}
 	for i := range leases.Items {
 		if name := leases.Items[i].Name; !others.Has(name) {
@@ -163,13 +173,12 @@ func findRuns(ctx context.Context, client kubernetes.Interface) ([]string, error
 	}
 	events, err := eventsWithoutNamespace(ctx, client)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range events {
 		if name := events[i].InvolvedObject.Name; isAboutNode(&events[i]) && !others.Has(name) {
 			runs.Insert(runOfNode(name))
 		}
 	}
-	runs.Delete("")
-	return sets.List(runs), nil
+	return nil
 }

@@ -54,8 +54,12 @@ type Options struct {
 	// 0: 30 seconds.
 	Patience time.Duration
 	// CleanFlags complete the command that an error names as the way to remove what is
-	// left, such as --kubeconfig FILE.
+	// left, such as --kubeconfig FILE. They are quoted for a shell.
 	CleanFlags []string
+	// Clearing returns the context in which Prepare takes back what it has done, if it
+	// fails. It wants one of its own: the run's may be what has ended. Nil: one that
+	// does not end before Close gives up.
+	Clearing func() (context.Context, context.CancelFunc)
 	// Progress is told in a few words what is being done. It may be called from any
 	// goroutine. Nil: nobody is told.
 	Progress func(string)
@@ -71,6 +75,7 @@ type Ground struct {
 	exclusive bool
 	patience  time.Duration
 	clean     string
+	clearing  func() (context.Context, context.CancelFunc)
 	progress  func(string)
 
 	heart *heartbeat
@@ -82,7 +87,8 @@ type Ground struct {
 // Prepare makes sure that a run can work in the cluster, and creates its namespace:
 // the API server answers, the caller has every right that is needed
 // (*preflight.MissingRightsError names those that it lacks), and a node with kwok's
-// annotation becomes ready. Whatever fails, or if ctx ends, nothing is left behind.
+// annotation becomes ready. Whatever fails, or if ctx ends, nothing is left behind, or
+// the error is a *LeftBehindError too.
 //
 // After Prepare the cluster holds one fake node of the run, for Probe, until
 // CreateNodes; not on an exclusive ground.
@@ -105,6 +111,7 @@ func Prepare(ctx context.Context, config *rest.Config, options Options) (*Ground
 		exclusive: options.Exclusive,
 		patience:  options.Patience,
 		clean:     CleanCommand(options.RunID, options.CleanFlags...),
+		clearing:  options.Clearing,
 		progress:  options.Progress,
 	}
 	if g.patience <= 0 {
@@ -179,7 +186,12 @@ func (g *Ground) createNamespace(ctx context.Context) error {
 
 // clear takes back what Prepare has done, also where what failed is the context.
 func (g *Ground) clear(ctx context.Context) error {
-	return g.Close(context.WithoutCancel(ctx))
+	if g.clearing == nil {
+		return g.Close(context.WithoutCancel(ctx))
+	}
+	ctx, cancel := g.clearing()
+	defer cancel()
+	return g.Close(ctx)
 }
 
 // occupy does what is needed in the namespace before the first node.
@@ -248,8 +260,7 @@ func (g *Ground) DeleteNodes(ctx context.Context) error {
 
 // Close removes everything that the run has put into the cluster and everything
 // that others made for its nodes, and returns when it is gone: after five minutes
-// at most, or when ctx ends. The error then tells what is left and how to remove
-// it. It wants a context of its own: the run's may be what has ended. A Close after
+// at most, or when ctx ends. The error then is a *LeftBehindError. It wants a context of its own: the run's may be what has ended. A Close after
 // one that succeeded does nothing, nor does one on an exclusive ground, whose cluster
 // goes away.
 func (g *Ground) Close(ctx context.Context) error {
@@ -262,14 +273,33 @@ func (g *Ground) Close(ctx context.Context) error {
 	defer cancel()
 	r := &remover{client: g.client, runID: g.runID, progress: g.progress, heart: g.heart}
 	if err := r.all(ctx); err != nil {
-		return fmt.Errorf("run %s has left something behind in the cluster at %s: %w\nremove it with: %s", g.runID, g.server, err, g.clean)
+		return &LeftBehindError{RunID: g.runID, Server: g.server, Command: g.clean, Err: err}
 	}
 	g.closed = true
 	return nil
 }
 
-// CleanCommand is the command line that removes what a run has left behind; flags say
-// in which cluster.
+// LeftBehindError says that not everything could be removed that a run has put into a
+// cluster.
+type LeftBehindError struct {
+	// RunID is the run's id, Server the API server's address.
+	RunID, Server string
+	// Command is the command line that removes it.
+	Command string
+	// Err is why it was not removed, never nil.
+	Err error
+}
+
+// Error tells all of it.
+func (e *LeftBehindError) Error() string {
+	return fmt.Sprintf("run %s has left something behind in the cluster at %s: %v\nremove it with: %s", e.RunID, e.Server, e.Err, e.Command)
+}
+
+// Unwrap returns why it was not removed.
+func (e *LeftBehindError) Unwrap() error { return e.Err }
+
+// CleanCommand is the command line that removes what a run has left behind; flags,
+// quoted for a shell, say in which cluster.
 func CleanCommand(runID string, flags ...string) string {
 	return strings.Join(append([]string{"kubectl", "berth", "bench", "clean", "--run", runID}, flags...), " ")
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,7 +128,7 @@ func (g *Ground) Adopt(pod *corev1.Pod) {
 		}
 	}
 	taint := taintOf(g.runID)
-	pod.Spec.Tolerations = append(pod.Spec.Tolerations[:len(pod.Spec.Tolerations):len(pod.Spec.Tolerations)], corev1.Toleration{
+	pod.Spec.Tolerations = append(slices.Clip(pod.Spec.Tolerations), corev1.Toleration{
 		Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
 	})
 }

@@ -76,21 +76,7 @@ func (r *remover) nodeEvents(ctx context.Context, about func(string) bool) error
 		if err != nil {
 			return err
 		}
-		found := 0
-		registered, removing := sets.New[string](), sets.New[string]()
-		for i := range events {
-			name := events[i].InvolvedObject.Name
-			if !isAboutNode(&events[i]) || !about(name) {
-				continue
-			}
-			found++
-			switch events[i].Reason {
-			case reasonRegistered:
-				registered.Insert(name)
-			case reasonRemoving:
-				removing.Insert(name)
-			}
-		}
+		found, registered, removing := tally(events, about)
 		if found != seen {
 			last, seen = time.Now(), found
 		}
@@ -106,6 +92,26 @@ func (r *remover) nodeEvents(ctx context.Context, about func(string) bool) error
 		case <-time.After(lookPause):
 		}
 	}
+}
+
+// tally counts the events about nodes, and tells which nodes have had the first one and
+// which the last one.
+func tally(events []corev1.Event, about func(string) bool) (found int, registered, removing sets.Set[string]) {
+	registered, removing = sets.New[string](), sets.New[string]()
+	for i := range events {
+		name := events[i].InvolvedObject.Name
+		if !isAboutNode(&events[i]) || !about(name) {
+			continue
+		}
+		found++
+		switch events[i].Reason {
+		case reasonRegistered:
+			registered.Insert(name)
+		case reasonRemoving:
+			removing.Insert(name)
+		}
+	}
+	return found, registered, removing
 }
 
 func (r *remover) sweepEvents(ctx context.Context, about func(string) bool) error {

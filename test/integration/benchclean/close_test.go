@@ -25,7 +25,7 @@ type scenario struct {
 
 // TestGround goes through what runs do to one cluster, which holds what it held before
 // at the end: first those that may happen side by side, then those that may not.
-func TestGround(t *testing.T) {
+func TestGround(t *testing.T) { //nolint:tparallel // the second half may not run side by side
 	t.Parallel()
 	c, before := start(t)
 	together := t.Run("together", func(t *testing.T) {
