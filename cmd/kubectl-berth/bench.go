@@ -264,12 +264,17 @@ func (o *benchOptions) writeOutPlans() error {
 func commandLine(args []string) string {
 	quoted := []string{invocation}
 	for _, arg := range args {
-		if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/.,:@%+", r)
-		}) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		quoted = append(quoted, arg)
+		quoted = append(quoted, quote(arg))
 	}
 	return strings.Join(quoted, " ")
+}
+
+// quote quotes an argument for a shell, where it needs that.
+func quote(arg string) string {
+	if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/.,:@%+", r)
+	}) {
+		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return arg
 }

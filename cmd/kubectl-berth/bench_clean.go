@@ -56,6 +56,7 @@ func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer
 	if err != nil {
 		return err
 	}
+	surviveBrokenPipes()
 	progress := newBenchProgress(status)
 	removed, err := ground.Clean(ctx, config, ground.CleanOptions{RunID: o.runID, Force: o.force, Progress: progress.Step})
 	progress.end()

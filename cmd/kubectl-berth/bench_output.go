@@ -63,13 +63,15 @@ func (d *benchOutDir) removeIfNew() {
 	}
 }
 
-// write prints the report as --output says, and writes the files of --out. What
-// keeps the files from being written does not keep the report from being printed.
-func (d *benchOutDir) write(r *report.Report, form string, out io.Writer) error {
+// printReport prints the report as --output says.
+func printReport(out io.Writer, r *report.Report, form string) error {
 	writers := map[string]func(io.Writer, *report.Report) error{
 		outputTable: report.WriteTable, outputJSON: report.WriteJSON, outputMarkdown: report.WriteMarkdown,
 	}
-	return errors.Join(writers[form](out, r), d.writeFiles(r))
+	if err := writers[form](out, r); err != nil {
+		return fmt.Errorf("printing the report: %w", err)
+	}
+	return nil
 }
 
 // writeFiles writes the files, all or none.

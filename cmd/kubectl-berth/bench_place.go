@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,19 +44,18 @@ type benchPlace struct {
 	cluster *controlplane.Cluster
 	local   *benchcontender.Local
 	dir     string
-	// kubeconfig and kubecontext are those of a given cluster.
-	kubeconfig, kubecontext string
 }
 
 // openBenchPlace starts a control plane, or reaches the given cluster, and prepares
 // it. If that fails, nothing is left of it.
-func openBenchPlace(ctx context.Context, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openBenchPlace(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
 	if o.given() {
-		return openGiven(ctx, o, progress)
+		p, err := openGiven(signals, o, progress)
+		return p, signals.reason(err)
 	}
-	p, err := openLocal(ctx, o, progress)
+	p, err := openLocal(signals.ctx, o, progress)
 	if err != nil {
-		return nil, errors.Join(err, p.closeLocal())
+		return nil, withFailure(signals.reason(err), p.closeLocal())
 	}
 	return p, nil
 }
@@ -87,19 +85,32 @@ func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*
 }
 
 // openGiven reaches a cluster and prepares it.
-func openGiven(ctx context.Context, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openGiven(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
 	config, err := benchConfig(o.kubeconfig, o.kubecontext)
 	if err != nil {
 		return nil, err
 	}
-	p := &benchPlace{name: config.Host, config: config, kubeconfig: o.kubeconfig, kubecontext: o.kubecontext}
+	p := &benchPlace{name: config.Host, config: config}
 	p.schedulers = benchcontender.NewPresent(config, o.limit())
 	progress.Step("preparing a namespace in the cluster at " + config.Host)
-	p.ground, err = ground.Prepare(ctx, config, ground.Options{Progress: progress.Step})
+	p.ground, err = ground.Prepare(signals.ctx, config, ground.Options{
+		CleanFlags: o.clusterFlags(),
+		Clearing:   signals.cleaning,
+		Progress:   progress.Step,
+	})
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// clusterFlags are the flags that say which cluster is used, quoted for a shell.
+func (o *benchOptions) clusterFlags() []string {
+	flags := []string{"--kubeconfig", quote(o.kubeconfig)}
+	if o.kubecontext != "" {
+		flags = append(flags, "--context", quote(o.kubecontext))
+	}
+	return flags
 }
 
 // benchConfig reads a kubeconfig; an empty path means the files that kubectl reads.
@@ -178,27 +189,14 @@ func (p *benchPlace) version(ctx context.Context) string {
 	}
 }
 
-// close removes everything, and says how to remove what it could not.
-func (p *benchPlace) close(signals *benchSignals, status io.Writer) error {
+// close removes everything. The error says how to remove what it could not.
+func (p *benchPlace) close(signals *benchSignals) error {
 	if p.cluster != nil {
 		return p.closeLocal() // the cluster goes, and with it all that is in it
 	}
 	ctx, cancel := signals.cleaning()
 	defer cancel()
-	err := p.ground.Close(ctx)
-	if err != nil {
-		fmt.Fprintf(status, "%s: something is left in the cluster; remove it with\n  %s\n", program, p.cleanCommand())
-	}
-	return err
-}
-
-// cleanCommand removes what is left of this run.
-func (p *benchPlace) cleanCommand() string {
-	args := []string{"bench", "clean", "--run", p.ground.RunID(), "--kubeconfig", p.kubeconfig}
-	if p.kubecontext != "" {
-		args = append(args, "--context", p.kubecontext)
-	}
-	return commandLine(args)
+	return p.ground.Close(ctx)
 }
 
 // closeLocal stops what was started on this machine.

@@ -38,15 +38,31 @@ func runBench(ctx context.Context, o *benchOptions, out, status io.Writer) (err 
 	}()
 	signals := watchSignals(ctx, status)
 	defer signals.end()
-	ctx = signals.ctx
-	progress := newBenchProgress(status)
-
-	machine := report.DescribeMachine() // before anything makes it busy
-	place, err := openBenchPlace(ctx, o, progress)
-	if err != nil {
-		progress.end()
-		return signals.reason(err)
+	r, err := measure(signals, o, outDir, status)
+	if r == nil {
+		return err
 	}
+	// Only now: whoever reads it may take their time, or have gone.
+	if printErr := printReport(out, r, o.output); printErr != nil {
+		return withFailure(err, printErr)
+	}
+	if err == nil && !everyoneCounts(r) {
+		return errNoRoundCounts
+	}
+	return err
+}
+
+// measure opens the place, runs the rounds, writes the files of --out and removes
+// everything. The report is nil if too little was measured for one.
+func measure(signals *benchSignals, o *benchOptions, outDir *benchOutDir, status io.Writer) (r *report.Report, err error) {
+	progress := newBenchProgress(status)
+	defer progress.end()
+	machine := report.DescribeMachine() // before anything makes it busy
+	place, err := openBenchPlace(signals, o, progress)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = withFailure(err, place.close(signals)) }() // also if something panics
 	experiment, err := benchrun.New(benchrun.Options{
 		Plan:         func(dialect workload.Dialect) (*workload.Plan, error) { return o.plans[dialect], nil },
 		Contenders:   o.contenders,
@@ -59,36 +75,37 @@ func runBench(ctx context.Context, o *benchOptions, out, status io.Writer) (err 
 		Schedulers:   place.schedulers,
 		Progress:     progress,
 	})
-	var runErr error
-	if err == nil {
-		if runErr = place.probeAll(ctx, o, progress); runErr == nil {
-			runErr = place.watch(ctx, experiment.Run)
-		}
-	} else {
-		runErr = err
+	if err != nil {
+		return nil, err
+	}
+	runErr := place.probeAll(signals.ctx, o, progress)
+	if runErr == nil {
+		runErr = place.watch(signals.ctx, experiment.Run)
 	}
 	progress.end()
 	runErr = signals.reason(runErr)
-	kubernetes := place.version(ctx)
-	// What was measured is safe before anything else can go wrong.
-	if experiment != nil && experiment.FullRounds() > 0 {
-		r := o.report(experiment, machine, place, kubernetes)
-		if runErr != nil {
-			for i := range r.Schedulers {
-				r.Schedulers[i].Notes = append(r.Schedulers[i].Notes, fmt.Sprintf("The benchmark did not come to its end: %d of %d rounds are complete.", experiment.FullRounds(), o.rounds))
-			}
-		}
-		r.Summarise()
-		writeErr := outDir.write(r, o.output, out)
-		if runErr != nil && writeErr == nil {
-			fmt.Fprintf(status, "%s: what the %d complete rounds came to is written nevertheless\n", program, experiment.FullRounds())
-		}
-		if runErr == nil && !everyoneCounts(r) {
-			runErr = errNoRoundCounts
-		}
-		runErr = errors.Join(runErr, writeErr)
+	if experiment.FullRounds() == 0 {
+		return nil, runErr
 	}
-	return errors.Join(runErr, place.close(signals, status))
+	r = o.report(experiment, machine, place, place.version(signals.ctx))
+	if runErr != nil {
+		for i := range r.Schedulers {
+			r.Schedulers[i].Notes = append(r.Schedulers[i].Notes, fmt.Sprintf("The benchmark did not come to its end: %d of %d rounds are complete.", experiment.FullRounds(), o.rounds))
+		}
+		fmt.Fprintf(status, "%s: what the %d complete rounds came to is told nevertheless\n", program, experiment.FullRounds())
+	}
+	r.Summarise()
+	// What was measured is safe before anything else can go wrong.
+	return r, withFailure(runErr, outDir.writeFiles(r))
+}
+
+// withFailure joins a failure to how something ended. To be interrupted is no failure,
+// so that where there is one too, the exit code is the failure's.
+func withFailure(end, failure error) error {
+	if failure != nil && errors.Is(end, errInterrupted) {
+		return fmt.Errorf("%v: %w", end, failure) //nolint:errorlint // hides it, see above
+	}
+	return errors.Join(end, failure)
 }
 
 // limit is that of every client.

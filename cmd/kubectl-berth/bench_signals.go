@@ -5,12 +5,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/berth-scheduler/berth/pkg/bench/ground"
 )
 
 // hurriedCleaning is how long cleaning may take after a second signal.
@@ -29,6 +32,7 @@ type benchSignals struct {
 func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 	ctx, cancel := context.WithCancelCause(parent)
 	s := &benchSignals{ctx: ctx, hurry: make(chan struct{})}
+	surviveBrokenPipes()
 	received := make(chan os.Signal, 4)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
@@ -60,16 +64,24 @@ func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 	return s
 }
 
+// surviveBrokenPipes turns a write to a pipe that nobody reads any more, as after
+// "| head", into an error of that write. Without it, one to standard output or standard
+// error ends the process at once, and nobody cleans up.
+func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 // end stops listening.
 func (s *benchSignals) end() { s.stop() }
 
 // reason is errInterrupted where a signal, the caller's included, is why something
-// failed.
+// failed, with what is left in the cluster, if anything is.
 func (s *benchSignals) reason(err error) error {
-	if err != nil && s.ctx.Err() != nil {
-		return errInterrupted
+	if err == nil || s.ctx.Err() == nil {
+		return err
 	}
-	return err
+	if left, ok := errors.AsType[*ground.LeftBehindError](err); ok {
+		return withFailure(errInterrupted, left)
+	}
+	return errInterrupted
 }
 
 // cleaning returns a context for cleaning, which ends soon after a second signal.

@@ -260,9 +260,9 @@ func (g *Ground) DeleteNodes(ctx context.Context) error {
 
 // Close removes everything that the run has put into the cluster and everything
 // that others made for its nodes, and returns when it is gone: after five minutes
-// at most, or when ctx ends. The error then is a *LeftBehindError. It wants a context of its own: the run's may be what has ended. A Close after
-// one that succeeded does nothing, nor does one on an exclusive ground, whose cluster
-// goes away.
+// at most, or when ctx ends. The error then is a *LeftBehindError. It wants a context
+// of its own: the run's may be what has ended. A Close after one that succeeded does
+// nothing, nor does one on an exclusive ground, whose cluster goes away.
 func (g *Ground) Close(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

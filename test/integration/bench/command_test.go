@@ -4,9 +4,11 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -371,20 +374,87 @@ func TestGivenCluster(t *testing.T) {
 		want(t, output, `user "somebody" lacks`, "create nodes")
 		checkClean(t, c)
 	})
-	t.Run("interrupted twice", func(t *testing.T) {
+	t.Run("interrupted", func(t *testing.T) {
 		command, _ := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "9")
 		command.WaitForOutput(t, patience, "round 1 of 9, default-scheduler: starting")
-		command.Signal(syscall.SIGINT)
-		command.WaitForOutput(t, patience, "stopping and cleaning up")
 		command.Signal(syscall.SIGINT)
 		if code := command.Wait(t, patience); code != exitInterrupted {
 			t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
 		}
-		// Whatever was left, the command that is printed removes it.
-		if output := command.Output(); strings.Contains(output, "something is left") {
-			want(t, output, "kubectl berth bench clean --run ")
-		}
-		runCommand(t, exitOK, "clean", "--force", "--kubeconfig", c.Kubeconfig)
 		checkClean(t, c)
 	})
+	t.Run("nobody reads on", func(t *testing.T) {
+		out := t.TempDir()
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer read.Close()
+		command := exec.CommandContext(t.Context(), filepath.Join(binDir(t), program), "bench", "-f", "test/integration/bench/testdata/small.yaml",
+			"--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "1", "--steady-rounds", "0", "--out", out)
+		command.Dir, command.Stdout, command.Stderr = framework.Root(), write, write
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		write.Close()
+		lines := bufio.NewScanner(read)
+		for lines.Scan() && !strings.Contains(lines.Text(), "round 1 of 1") {
+		}
+		read.Close() // as head does
+		_ = command.Wait()
+		if code := command.ProcessState.ExitCode(); code != exitFailed {
+			t.Errorf("exit code %d, want %d: the report could not be printed", code, exitFailed)
+		}
+		checkClean(t, c)
+		readReport(t, out)
+	})
+	t.Run("interrupted twice without API server", func(t *testing.T) { interruptedTwice(t, c) })
+}
+
+// interruptedTwice stops a benchmark that is being prepared, and then the wait for an
+// API server that has gone: the command that is printed removes what is left.
+func interruptedTwice(t *testing.T, c *framework.Cluster) {
+	kubeconfig := filepath.Join(t.TempDir(), "my cluster")
+	content, err := os.ReadFile(c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// It waits for kwok, and then it has a namespace and a node.
+	if err := c.KillComponent(controlplane.Kwok); err != nil {
+		t.Fatal(err)
+	}
+	command, _ := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", kubeconfig, "--schedulers", corev1.DefaultSchedulerName)
+	var node string
+	framework.WaitForCondition(t, framework.WaitTimeout, "the fake node", func() (bool, error) {
+		nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: names.BenchLabel})
+		if err != nil || len(nodes.Items) == 0 {
+			return false, err
+		}
+		node = nodes.Items[0].Name
+		return true, nil
+	})
+	if err := c.KillComponent(controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	command.Signal(syscall.SIGINT)
+	command.WaitForOutput(t, patience, "stopping and cleaning up")
+	command.Signal(syscall.SIGINT)
+	if code := command.Wait(t, patience); code != exitFailed {
+		t.Errorf("exit code %d, want %d: something is left", code, exitFailed)
+	}
+	run := strings.Split(strings.TrimPrefix(node, names.BenchPrefix), "-")[0]
+	want(t, command.Output(), "interrupted: run "+run+" has left something behind", "kubectl berth bench clean --run "+run+" --kubeconfig '"+kubeconfig+"'\n")
+	if got := strings.Count(command.Output(), "bench clean"); got != 1 {
+		t.Errorf("%d commands are printed, want one:\n%s", got, command.Output())
+	}
+	for _, component := range []controlplane.Component{controlplane.APIServer, controlplane.Kwok} {
+		if err := c.RestartComponent(t.Context(), component); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runCommand(t, exitOK, "clean", "--run", run, "--kubeconfig", kubeconfig)
+	checkClean(t, c)
 }

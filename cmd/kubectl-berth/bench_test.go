@@ -1,0 +1,74 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/bench/ground"
+)
+
+// TestBenchExitCode: the exit codes that tell how a benchmark ended hide no failure.
+func TestBenchExitCode(t *testing.T) {
+	failure := errors.New("no space left on device")
+	for _, tt := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"to its end", withFailure(nil, nil), exitOK},
+		{"no round counts", errNoRoundCounts, exitNoRoundCounts},
+		{"interrupted", withFailure(errInterrupted, nil), exitInterrupted},
+		{"a failure", withFailure(nil, failure), exitFailed},
+		{"interrupted, and a failure", withFailure(errInterrupted, failure), exitFailed},
+		{"interrupted, and two failures", withFailure(withFailure(errInterrupted, failure), failure), exitFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, _ := exitCode(tt.err); got != tt.want {
+				t.Errorf("exitCode(%v) = %d, want %d", tt.err, got, tt.want)
+			}
+			if errors.Is(tt.err, failure) && !strings.Contains(tt.err.Error(), failure.Error()) {
+				t.Errorf("%q does not tell the failure", tt.err)
+			}
+		})
+	}
+}
+
+// TestBenchReason: what a signal has stopped is interrupted, and tells what it has left.
+func TestBenchReason(t *testing.T) {
+	left := &ground.LeftBehindError{RunID: "0a1b2c3d", Err: errors.New("gone"), Command: "kubectl berth bench clean"}
+	other := errors.New("context canceled")
+	signals := watchSignals(t.Context(), t.Output())
+	if err := signals.reason(other); !errors.Is(err, other) {
+		t.Errorf("without a signal: %v, want %v", err, other)
+	}
+	signals.end()
+	if err := signals.reason(nil); err != nil {
+		t.Errorf("after success: %v", err)
+	}
+	if err := signals.reason(other); !errors.Is(err, errInterrupted) || errors.Is(err, other) {
+		t.Errorf("after a signal: %v, want %v alone", err, errInterrupted)
+	}
+	err := signals.reason(errors.Join(other, left))
+	if code, _ := exitCode(err); code != exitFailed || !strings.Contains(err.Error(), errInterrupted.Error()) || !strings.Contains(err.Error(), left.Command) {
+		t.Errorf("with something left: %v, exit code %d; want both told, and %d", err, code, exitFailed)
+	}
+}
+
+// TestQuote: a shell reads what was typed.
+func TestQuote(t *testing.T) {
+	for _, arg := range []string{"a", "", "my cluster", "it's", "$HOME", "~/x", `back\slash`, "a;b", "--out=x"} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quote(arg)).Output()
+		if err != nil || string(out) != arg {
+			t.Errorf("a shell reads %s as %q (%v), want %q", quote(arg), out, err, arg)
+		}
+	}
+	o := &benchOptions{kubeconfig: "my cluster", kubecontext: "a b"}
+	if got, want := strings.Join(o.clusterFlags(), " "), "--kubeconfig 'my cluster' --context 'a b'"; got != want {
+		t.Errorf("clusterFlags() = %s, want %s", got, want)
+	}
+}
