@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/controlplane/spawn"
@@ -212,20 +214,54 @@ func TestProcess(t *testing.T) {
 }
 
 func TestLimiter(t *testing.T) {
-	l := NewLimiter(Limit{QPS: 10, Burst: 2})
-	for range 4 {
-		if err := l.Wait(t.Context()); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		wait := func(l *Limiter, requests int) {
+			for range requests {
+				if err := l.Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
+		l := NewLimiter(Limit{QPS: 10, Burst: 2})
+		wait(l, 4)
+		// The first two find a token; each of the others waits a tenth of a second.
+		if requests, delayed := l.Counts(); requests != 4 || delayed != 2 {
+			t.Errorf("%d of %d requests were held up, want 2 of 4", delayed, requests)
+		}
+		// A wait that is shorter than the threshold does not count.
+		prompt := NewLimiter(Limit{QPS: 100, Burst: 1})
+		wait(prompt, 5)
+		if requests, delayed := prompt.Counts(); requests != 5 || delayed != 0 {
+			t.Errorf("%d of %d requests were held up, want 0 of 5", delayed, requests)
+		}
+		for _, limit := range []time.Duration{0, time.Nanosecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			if err := l.Wait(ctx); err == nil {
+				t.Errorf("a request with %v left passes", limit)
+			}
+			cancel()
+		}
+	})
+}
+
+// slow is a rate limit that has tokens, on a machine that does not get to it.
+type slow struct{ flowcontrol.RateLimiter }
+
+func (s slow) TryAccept() bool {
+	time.Sleep(2 * DelayThreshold)
+	return s.RateLimiter.TryAccept()
+}
+
+// TestLimiterOnBusyMachine: who waits for the machine and not for a token is not held
+// up by the limit.
+func TestLimiterOnBusyMachine(t *testing.T) {
+	l := NewLimiter(Limit{QPS: 1000, Burst: 1000})
+	l.RateLimiter = slow{l.RateLimiter}
+	if err := l.Wait(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	// The first two find a token; each of the others waits a tenth of a second.
-	if requests, delayed := l.Counts(); requests != 4 || delayed < 1 || delayed > 4 {
-		t.Errorf("%d of %d requests were held up", delayed, requests)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
-	defer cancel()
-	if err := l.Wait(ctx); err == nil {
-		t.Error("a request whose time is over passes")
+	if requests, delayed := l.Counts(); requests != 1 || delayed != 0 {
+		t.Errorf("%d of %d requests were held up, want 0 of 1", delayed, requests)
 	}
 }
 

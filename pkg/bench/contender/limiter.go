@@ -24,17 +24,21 @@ func NewLimiter(limit Limit) *Limiter {
 	return &Limiter{RateLimiter: flowcontrol.NewTokenBucketRateLimiter(float32(limit.QPS), limit.Burst)}
 }
 
-// Wait implements flowcontrol.RateLimiter.
+// Wait implements flowcontrol.RateLimiter. Who finds a free token is not held up,
+// however long the machine lets it wait.
 func (l *Limiter) Wait(ctx context.Context) error {
+	l.requests.Add(1)
+	if ctx.Err() == nil && l.TryAccept() {
+		return nil
+	}
 	start := time.Now()
 	err := l.RateLimiter.Wait(ctx)
-	l.requests.Add(1)
 	if time.Since(start) > DelayThreshold {
 		l.delayed.Add(1)
 	}
 	return err
 }
 
-// Counts returns how many requests there were, and how many of them waited for more
-// than DelayThreshold.
+// Counts returns how many requests there were, and how many of them waited for a token
+// for more than DelayThreshold.
 func (l *Limiter) Counts() (requests, delayed int64) { return l.requests.Load(), l.delayed.Load() }
