@@ -116,8 +116,8 @@ test-integration: build ## Run test/ against real API servers and schedulers.
 	BERTH_BIN='$(abspath $(BIN))' $(GO) test -timeout 15m -p 1 ./test/...
 
 .PHONY: bench
-bench: build ## Compare schedulers on local clusters: the README's table (BENCH_WORKLOADS, BENCH_ROUNDS; wants a quiet machine).
-	@BENCH_WORKLOADS='$(BENCH_WORKLOADS)' BENCH_ROUNDS='$(BENCH_ROUNDS)' BENCH_OUT='$(BENCH_OUT)' hack/bench.sh
+bench: build ## Compare schedulers on local clusters: the README's table (BENCH_WORKLOADS='burst:3 gpu-mix:1'; wants a quiet machine).
+	@BENCH_WORKLOADS='$(BENCH_WORKLOADS)' BENCH_OUT='$(BENCH_OUT)' hack/bench.sh
 
 .PHONY: microbench
 microbench: ## Run the benchmarks beside the code six times (BENCH=regexp); feed two outputs to benchstat.
@@ -151,10 +151,11 @@ perf-compare: ## Compare with an older revision in scheduler_perf, by benchstat 
 	  PERF_PAIRS='$(if $(filter file default,$(origin PERF_PAIRS)),6,$(PERF_PAIRS))' hack/perf-compare.sh
 
 .PHONY: fuzz
-fuzz: ## Fuzz the parsers of what pods and nodes say about devices (FUZZ_VALUES=1000000).
+fuzz: ## Fuzz the parsers of what pods and nodes say about devices, and of workloads (FUZZ_VALUES=1000000).
 	for target in ParseRecords ParseAssignment ParsePod ParseNode Models; do \
 	  $(GO) test -timeout 0 -run '^$$' -fuzz "^Fuzz$$target\$$" -fuzztime $(FUZZ_VALUES)x -parallel 1 ./pkg/device || exit 1; \
 	done
+	$(GO) test -timeout 0 -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime $(FUZZ_VALUES)x -parallel 1 ./pkg/bench/workload
 
 .PHONY: kind-gpu
 kind-gpu: ## Run shares of devices on a kind cluster, with real kubelets (KIND_NODE_IMAGE, ENGINE, KEEP=1).

@@ -27,7 +27,7 @@ var elsewhere = map[string]string{
 
 // replaced are commands that are run with other arguments, to save time.
 var replaced = map[string]string{
-	"make bench": "BENCH_WORKLOADS=smoke BENCH_ROUNDS=1 BENCH_OUT=$(mktemp -d) hack/bench.sh",
+	"make bench": "BENCH_WORKLOADS=smoke:1 BENCH_OUT=$(mktemp -d) hack/bench.sh || [ $? -eq 4 ]",
 	"go test ./test/perf -run '^$' -bench . -count 10 | tee out/perf.txt":    "go test ./test/perf -run '^$' -bench . -count 1 -benchtime 1x",
 	"go tool -modfile=hack/tools/go.mod benchstat -col /plugin out/perf.txt": "true",
 }
