@@ -113,7 +113,7 @@ func (s *Scheduler) boundCurves(phase Phase, seconds int) (curves [][]float64, k
 				values[i] = curve[step]
 			}
 		}
-		middle = append(middle, median(values))
+		middle = append(middle, Median(values))
 	}
 	return curves, kinds, middle
 }
@@ -250,7 +250,7 @@ func (s *Scheduler) latencies(phase Phase) []float64 {
 		for i := range valid {
 			values[i] = valid[i][percent]
 		}
-		middle = append(middle, median(values))
+		middle = append(middle, Median(values))
 	}
 	return middle
 }

@@ -21,8 +21,8 @@
 // [Spread] is the median of a metric over the rounds that count, with the least and
 // the most. A [Ratio] compares the throughput of two schedulers in rounds of the
 // same number, so that a machine which slows down during the run moves both sides of
-// it; its 95 % confidence interval is Student's on the logarithms of the pairs'
-// ratios, and needs three pairs. A scheduler that names a Control gets no ratio
+// it; the 95 % confidence interval of its geometric mean is Student's on the logarithms
+// of the pairs' ratios, and needs three pairs. A scheduler that names a Control gets no ratio
 // unless it keeps up with that control.
 //
 // # report.json
@@ -48,6 +48,7 @@
 //	schedulers[]            in the order of --schedulers
 //	  name, binary, version, profile, profileSHA256
 //	  control               the contender that it must keep up with
+//	  controlOnly           true for what is no scheduler and competes with nobody
 //	  notes[]               sentences that a reader must know
 //	  rounds[]
 //	    number, phase       from 1; AsPlanned, or Steady: evenly, at 80 % of the

@@ -65,7 +65,7 @@ func testReport(t *testing.T) *Report {
 		},
 	}
 	for i, c := range contenders {
-		s := Scheduler{Name: c.name, Binary: c.binary, Profile: c.profile, Control: c.control, Notes: c.notes}
+		s := Scheduler{Name: c.name, Binary: c.binary, Profile: c.profile, Control: c.control, ControlOnly: c.name == "bare-binder", Notes: c.notes}
 		if c.binary != "" {
 			s.Version = "v1.36.3"
 		}

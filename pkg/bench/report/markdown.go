@@ -15,8 +15,9 @@ import (
 
 // WriteMarkdown writes the table of one workload in GitHub's Markdown, as it goes
 // into a README: a row for each metric, a column for each scheduler, the ratios,
-// and below it what it was measured with. What is bold was better in its worst
-// round than every other scheduler in its best, in three rounds or more.
+// and below it the notes, the rounds that do not count, why pods were not placed, and
+// what it was measured with. What is bold was better in its worst round than every
+// other scheduler in its best, in three rounds or more.
 func WriteMarkdown(w io.Writer, r *Report) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -40,10 +41,11 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		writeMarkdownRow(&out, "throughput, ratio to "+escapeMarkdown(row.Title), row.Cells)
 	}
 	fmt.Fprintln(&out)
-	for _, remark := range slices.Concat(r.remarks(), r.dismissed()) {
+	remarks := slices.Concat(r.remarks(), r.dismissed(), r.unplaced())
+	for _, remark := range remarks {
 		fmt.Fprintf(&out, "- %s: %s\n", escapeMarkdown(remark.Scheduler), escapeMarkdown(remark.Text))
 	}
-	if len(r.remarks())+len(r.dismissed()) > 0 {
+	if len(remarks) > 0 {
 		fmt.Fprintln(&out)
 	}
 	writeMarkdownSource(&out, r)
@@ -71,7 +73,7 @@ func writeMarkdownRow(out *bytes.Buffer, title string, cells []cell) {
 // writeMarkdownSource says where the numbers of a table come from.
 func writeMarkdownSource(out *bytes.Buffer, r *Report) {
 	date, _, _ := strings.Cut(r.Environment.Date, "T")
-	fmt.Fprintf(out, "%s, medians of the rounds that count, with the least and the most, or with the 95 %% interval of a ratio; %s; %s; Berth %s; workload %s:\n",
+	fmt.Fprintf(out, "%s, medians of the rounds that count, with the least and the most; ratios are geometric means with their 95 %% interval; %s; %s; Berth %s; workload %s:\n",
 		escapeMarkdown(date), escapeMarkdown(output.Line(r.machine()+r.load())), escapeMarkdown(output.Line(r.cluster())),
 		escapeMarkdown(output.Line(r.berth())), escapeMarkdown(output.Line(r.Workload.Path)))
 	command := output.Line(r.Environment.Command)

@@ -80,6 +80,9 @@ type Scheduler struct {
 	// ControlShare of the control's: below that, it is itself what the ratio would
 	// measure.
 	Control string `json:"control,omitempty"`
+	// ControlOnly is whether it is no scheduler, and only a control for others: it
+	// competes with nobody.
+	ControlOnly bool `json:"controlOnly,omitempty"`
 	// Notes are sentences that a reader must know, such as that this scheduler knows no
 	// shares of devices.
 	Notes  []string `json:"notes,omitempty"`
@@ -147,8 +150,9 @@ type Spread struct {
 type Ratio struct {
 	// Median is the median of the pairs' ratios.
 	Median float64 `json:"median"`
-	// Low and High are the 95 % confidence interval of the mean of the pairs' ratios,
-	// on a logarithmic scale with Student's t; both 0 with fewer than three pairs.
+	// Low and High are the 95 % confidence interval of the geometric mean of the pairs'
+	// ratios, by Student's t on their logarithms; both 0 with fewer than three pairs.
+	// That mean is the square root of Low × High.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// Pairs is how many there are.

@@ -125,7 +125,7 @@ func overviewRemarks(reports []*Report) []string {
 func overviewSources(reports []*Report) []string {
 	return grouped(reports, func(r *Report) []string {
 		date, _, _ := strings.Cut(r.Environment.Date, "T")
-		return []string{fmt.Sprintf("%s, medians of the rounds that count, with the least and the most, or with the 95 %% interval of a ratio; %s; %s; Berth %s.",
+		return []string{fmt.Sprintf("%s, medians of the rounds that count, with the least and the most; ratios are geometric means with their 95 %% interval; %s; %s; Berth %s.",
 			escapeMarkdown(date), escapeMarkdown(output.Line(r.machine())), escapeMarkdown(output.Line(r.cluster())), escapeMarkdown(output.Line(r.berth())))}
 	})
 }

@@ -66,13 +66,13 @@ func (s *Scheduler) summarise() {
 	for phase, metrics := range values {
 		s.Summary[phase] = map[string]Spread{}
 		for key, all := range metrics {
-			s.Summary[phase][key] = Spread{Median: median(all), Min: slices.Min(all), Max: slices.Max(all), Rounds: len(all)}
+			s.Summary[phase][key] = Spread{Median: Median(all), Min: slices.Min(all), Max: slices.Max(all), Rounds: len(all)}
 		}
 	}
 }
 
-// median is of at least one number, which it leaves in their order.
-func median(values []float64) float64 {
+// Median is of at least one number, which it leaves in their order.
+func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {
@@ -109,7 +109,7 @@ func ratioOf(s, other *Scheduler) (Ratio, bool) {
 	if len(ratios) == 0 {
 		return Ratio{}, false
 	}
-	result := Ratio{Median: median(ratios), Pairs: len(ratios)}
+	result := Ratio{Median: Median(ratios), Pairs: len(ratios)}
 	if len(ratios) >= minPairs {
 		estimate := interval.OfRatios(ratios)
 		result.Low, result.High = estimate.Low, estimate.High

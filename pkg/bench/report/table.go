@@ -36,7 +36,7 @@ func WriteTable(w io.Writer, r *Report) error {
 		writeRows(&out, r.names(), r.rows(phase))
 	}
 	if ratios := r.ratios(); len(ratios) > 0 {
-		fmt.Fprintf(&out, "\nThroughput as a ratio; median of the pairs of rounds, with the 95 %% confidence interval:\n\n")
+		fmt.Fprintf(&out, "\nThroughput as a ratio; geometric mean of the pairs of rounds, with its 95 %% confidence interval:\n\n")
 		for i := range ratios {
 			ratios[i].Title = "to " + ratios[i].Title
 		}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,7 +152,7 @@ type cell struct {
 	// Range is "least–most", or empty if they are the same.
 	Range string
 	// Best says that the worst round is better than the best one of every other
-	// scheduler.
+	// scheduler, under the same load.
 	Best bool
 }
 
@@ -199,7 +200,7 @@ func (r *Report) rows(phase Phase) []row {
 		counted.Cells = append(counted.Cells, cell{Median: fmt.Sprintf("%d of %d", valid, all)})
 		rate := absent
 		if len(rates) > 0 {
-			rate = fmt.Sprintf("%.0f", median(rates))
+			rate = fmt.Sprintf("%.0f", Median(rates))
 		}
 		target.Cells = append(target.Cells, cell{Median: rate})
 	}
@@ -249,9 +250,10 @@ func (s Spread) cell(metric Metric) cell {
 const minRounds = 3
 
 // isBest compares the worst round of a scheduler with the best of all others. What
-// is a control competes with nobody.
+// is a control competes with nobody, and in PhaseSteady nobody does: each scheduler
+// has another load there, the slower one the lighter.
 func (r *Report) isBest(index int, phase Phase, metric Metric) bool {
-	if metric.Better == 0 || r.isControl(index) {
+	if phase != PhaseAsPlanned || metric.Better == 0 || r.isControl(index) {
 		return false
 	}
 	sign := float64(metric.Better)
@@ -272,17 +274,20 @@ func (r *Report) isBest(index int, phase Phase, metric Metric) bool {
 	return rivals > 0 && own.Rounds >= minRounds
 }
 
-// isControl reports whether a scheduler is another one's control.
+// isControl reports whether a scheduler is there as a control: another one's, or for
+// whoever reads.
 func (r *Report) isControl(index int) bool {
-	return slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool { return s.Control == r.Schedulers[index].Name })
+	return r.Schedulers[index].ControlOnly || slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool { return s.Control == r.Schedulers[index].Name })
 }
 
-// text writes a ratio with its interval, or with what it lacks for one.
+// text writes the geometric mean of a ratio with its interval, or the median with what
+// it lacks for one.
 func (r Ratio) text() string {
 	if r.Pairs < minPairs {
 		return fmt.Sprintf("%.2f (%s)", r.Median, plural(r.Pairs, "pair"))
 	}
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.Median, r.Low, r.High)
+	mean := math.Sqrt(r.Low * r.High) // the interval is even on both sides, on a logarithmic scale
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", mean, r.Low, r.High)
 }
 
 // ratios returns a row for each scheduler that others are compared with.
@@ -358,10 +363,10 @@ func (r *Report) dismissed() []remark {
 	return remarks
 }
 
-// maxReasons is how many reasons of a scheduler are shown: those of a real cluster
+// shownReasons is how many reasons of a scheduler are shown: those of a real cluster
 // have counts of nodes in them, and nearly every pod can have one of its own.
-// report.json has all.
-const maxReasons = 8
+// report.json has those of each round.
+const shownReasons = 8
 
 // unplaced returns why pods were not placed in the rounds that count: each reason
 // with the largest number of pods that had it in a round, the most frequent first.
@@ -381,7 +386,7 @@ func (r *Report) unplaced() []remark {
 			return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b))
 		})
 		for k, reason := range reasons {
-			if k == maxReasons {
+			if k == shownReasons {
 				remarks = append(remarks, remark{output.Line(s.Name), plural(len(reasons)-k, "more reason")})
 				break
 			}
