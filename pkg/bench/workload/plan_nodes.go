@@ -39,13 +39,16 @@ func writeNodes(groups []NodeGroup, dialect Dialect) []corev1.Node {
 			if len(group.Zones) > 0 {
 				zone = group.Zones[n%len(group.Zones)]
 			}
-			name := fmt.Sprintf("%s-%d", group.NamePrefix, next[group.NamePrefix])
+			name := nodeName(group.NamePrefix, next[group.NamePrefix])
 			next[group.NamePrefix]++
 			nodes = append(nodes, writeNode(group, name, zone, dialect))
 		}
 	}
 	return nodes
 }
+
+// nodeName is the name of the node of that number, from 0, among those of a prefix.
+func nodeName(prefix string, number int) string { return fmt.Sprintf("%s-%d", prefix, number) }
 
 // writeNode writes out one node; zone may be empty.
 func writeNode(group *NodeGroup, name, zone string, dialect Dialect) corev1.Node {

@@ -52,8 +52,9 @@ type Spec struct {
 	// round in which a scheduler comes near it does not count.
 	ClientQPS float64 `json:"clientQPS,omitempty"`
 	// Profiles are, by schedulerName, the configuration files that schedulers are
-	// started with, relative to the workload's folder. Without one a scheduler has its
-	// defaults.
+	// started with, relative to the workload's folder. default-scheduler needs none,
+	// random-scheduler takes none, and every other scheduler needs one, here or on the
+	// command line.
 	Profiles map[string]string `json:"profiles,omitempty"`
 	// Nodes are groups of equal nodes. At least one; 20,000 nodes at most in all.
 	Nodes []NodeGroup `json:"nodes"`
@@ -76,8 +77,8 @@ type Spec struct {
 
 // NodeGroup is nodes that are equal but for their names and zones.
 type NodeGroup struct {
-	// NamePrefix starts the names; a number follows. Groups may share one. Default
-	// node.
+	// NamePrefix starts the names; a dash and a number follow, 42 characters at most in
+	// all. Groups may share one. Default node.
 	NamePrefix string `json:"namePrefix,omitempty"`
 	// Count is how many there are, at least 1. Required.
 	Count int `json:"count"`
@@ -229,8 +230,9 @@ const (
 type ArrivalSpec struct {
 	// Type is how. Default Burst.
 	Type ArrivalType `json:"type,omitempty"`
-	// PodsPerSecond is the rate, or for Poisson the mean rate: above 0, 10,000 at most.
-	// Required for Steady and Poisson, and not for Burst.
+	// PodsPerSecond is the rate, or for Poisson the mean rate: above 0, 10,000 at most,
+	// and so that all pods arrive within RoundTimeout. Required for Steady and Poisson,
+	// and not for Burst.
 	PodsPerSecond float64 `json:"podsPerSecond,omitempty"`
 }
 

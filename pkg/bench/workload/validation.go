@@ -41,7 +41,11 @@ func validate(w *Workload) field.ErrorList {
 	errs = append(errs, validatePods(path, spec)...)
 	errs = append(errs, validateApplications(path.Child("applications"), spec.Applications)...)
 	errs = append(errs, validateEnum(path.Child("order"), spec.Order, Shuffled, AsListed)...)
-	return append(errs, validateArrival(path.Child("arrival"), spec.Arrival)...)
+	errs = append(errs, validateArrival(path.Child("arrival"), spec.Arrival)...)
+	if len(errs) == 0 {
+		errs = validateLength(path, spec)
+	}
+	return errs
 }
 
 func validateProfiles(path *field.Path, profiles map[string]string) field.ErrorList {
@@ -52,7 +56,7 @@ func validateProfiles(path *field.Path, profiles map[string]string) field.ErrorL
 		}
 		switch file := profiles[name]; {
 		case file == "":
-			errs = append(errs, field.Required(path.Key(name), "name the scheduler's configuration file, relative to this one, or remove it for the scheduler's defaults"))
+			errs = append(errs, field.Required(path.Key(name), "name the scheduler's configuration file, relative to this one, or remove the entry"))
 		case filepath.IsAbs(file):
 			errs = append(errs, field.Invalid(path.Key(name), file, "must be relative to the folder of this file: an absolute path is of use on one machine only"))
 		}
@@ -73,6 +77,20 @@ func validateArrival(path *field.Path, arrival ArrivalSpec) field.ErrorList {
 		errs = append(errs, field.Invalid(rate, arrival.PodsPerSecond, fmt.Sprintf("must be above 0, and at most %d", maxPodsPerSecond)))
 	}
 	return errs
+}
+
+// validateLength checks that all pods can arrive within a round, in a workload without
+// any other error.
+func validateLength(path *field.Path, spec *Spec) field.ErrorList {
+	arrival, pods := &spec.Arrival, arrivingPods(spec)
+	if arrival.Type == Burst {
+		return nil
+	}
+	if last := float64(pods-1) / arrival.PodsPerSecond; last >= spec.RoundTimeout.Seconds() {
+		return field.ErrorList{field.Invalid(path.Child("arrival", "podsPerSecond"), arrival.PodsPerSecond, fmt.Sprintf(
+			"the last of %d pods would arrive after %.0f seconds, and a round ends after %v: set more pods a second, or a longer spec.roundTimeout", pods, last, spec.RoundTimeout.Duration))}
+	}
+	return nil
 }
 
 func validateLabels(path *field.Path, labels map[string]string, own func(key string) bool) field.ErrorList {

@@ -11,8 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 )
+
+// maxNodeName is how long the name of a node may be: in the cluster the run's prefix
+// stands before it (names.BenchPrefix, eight digits and a dash), and the whole is the
+// value of a label.
+const maxNodeName = validation.LabelValueMaxLength - len(names.BenchPrefix) - len("01234567-")
 
 func validateNodes(path *field.Path, groups []NodeGroup) field.ErrorList {
 	if len(groups) == 0 {
@@ -20,9 +26,16 @@ func validateNodes(path *field.Path, groups []NodeGroup) field.ErrorList {
 	}
 	var errs field.ErrorList
 	total := 0
+	called := map[string]int{} // groups may share a prefix
 	for i := range groups {
-		errs = append(errs, validateNodeGroup(path.Index(i), &groups[i])...)
-		total += min(max(0, groups[i].Count), maxNodes+1)
+		group := &groups[i]
+		errs = append(errs, validateNodeGroup(path.Index(i), group)...)
+		count := min(max(0, group.Count), maxNodes+1)
+		total += count
+		called[group.NamePrefix] += count
+		if last := nodeName(group.NamePrefix, called[group.NamePrefix]-1); len(last) > maxNodeName && len(validation.IsDNS1123Label(group.NamePrefix)) == 0 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("namePrefix"), group.NamePrefix, fmt.Sprintf("the last node would be called %s, with more than %d characters: choose a shorter prefix", last, maxNodeName)))
+		}
 	}
 	if total > maxNodes {
 		errs = append(errs, field.Invalid(path, total, fmt.Sprintf("must be at most %d nodes in all", maxNodes)))

@@ -40,7 +40,7 @@ func validatePods(path *field.Path, spec *Spec) field.ErrorList {
 		errs = append(errs, validateGroup(groupPath, group)...)
 		errs = append(errs, validateExisting(groupPath, group)...)
 	}
-	errs = append(errs, validateSum(path, spec, counted)...)
+	errs = append(errs, validateSum(path, spec)...)
 	return append(errs, validateNames(path, spec)...)
 }
 
@@ -93,17 +93,28 @@ func validateTotal(path *field.Path, total, counted, weighted int) field.ErrorLi
 	return nil
 }
 
-// validateSum bounds how many pods there are in all.
-func validateSum(path *field.Path, spec *Spec, counted int) field.ErrorList {
-	total := max(counted, min(max(0, spec.TotalPods), maxPods+1))
-	for i := range spec.Existing {
-		total += min(max(0, spec.Existing[i].Count), maxPods+1)
+// arrivingPods is how many pods arrive; where a number is out of bounds, it is more
+// than maxPods or the number is none.
+func arrivingPods(spec *Spec) int {
+	total := 0
+	for i := range spec.Pods {
+		total += min(max(0, spec.Pods[i].Count), maxPods+1)
 	}
+	total = max(total, min(max(0, spec.TotalPods), maxPods+1))
 	for i := range spec.Applications {
 		app := &spec.Applications[i]
 		for j := range app.Services {
 			total += min(max(0, *app.Copies), maxPods+1) * min(max(0, *app.Services[j].Replicas), maxPods+1)
 		}
+	}
+	return total
+}
+
+// validateSum bounds how many pods there are in all.
+func validateSum(path *field.Path, spec *Spec) field.ErrorList {
+	total := arrivingPods(spec)
+	for i := range spec.Existing {
+		total += min(max(0, spec.Existing[i].Count), maxPods+1)
 	}
 	if total > maxPods {
 		return field.ErrorList{field.Invalid(path, total, fmt.Sprintf("must be at most %d pods in all", maxPods))}

@@ -34,9 +34,15 @@ func TestValidation(t *testing.T) {
 		{"burst with a rate", more("  arrival: {podsPerSecond: 1}\n"), []string{"spec.arrival.podsPerSecond: Forbidden: a Burst has no rate: remove it, or set type to Steady or Poisson"}},
 		{"no rate", more("  arrival: {type: Steady}\n"), []string{"spec.arrival.podsPerSecond: Required value: set how many pods a second Steady arrivals have"}},
 		{"a negative rate", more("  arrival: {type: Poisson, podsPerSecond: -1}\n"), []string{"spec.arrival.podsPerSecond: Invalid value: -1: must be above 0, and at most 10000"}},
+		{"longer than a round", oneNode + "  pods: [{name: a, count: 301}]\n  arrival: {type: Steady, podsPerSecond: 1}\n", []string{
+			"spec.arrival.podsPerSecond: Invalid value: 1: the last of 301 pods would arrive after 300 seconds, and a round ends after 5m0s: set more pods a second, or a longer spec.roundTimeout",
+		}},
+		{"longer than any time", app("name: a, services: [{name: b, replicas: 2}]") + "  arrival: {type: Poisson, podsPerSecond: 1e-9}\n", []string{
+			"spec.arrival.podsPerSecond: Invalid value: 1e-09: the last of 2 pods would arrive after 1000000000 seconds, and a round ends after 5m0s",
+		}},
 		{"profiles", more("  profiles: {Berth: test.yaml, b: ''}\n"), []string{
 			`spec.profiles: Invalid value: "Berth": is not a schedulerName: a lowercase RFC 1123 subdomain`,
-			"spec.profiles[b]: Required value: name the scheduler's configuration file, relative to this one, or remove it for the scheduler's defaults",
+			"spec.profiles[b]: Required value: name the scheduler's configuration file, relative to this one, or remove the entry",
 		}},
 		{"an absolute profile", more("  profiles: {b: /etc/b.yaml}\n"), []string{`spec.profiles[b]: Invalid value: "/etc/b.yaml": must be relative to the folder of this file: an absolute path is of use on one machine only`}},
 
@@ -54,6 +60,13 @@ func TestValidation(t *testing.T) {
 			`spec.nodes[0].namePrefix: Invalid value: "A_": a lowercase RFC 1123 label`,
 			"spec.nodes[0].zones[1]: Required value: give it a name",
 			`spec.nodes[0].zones[2]: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters`,
+		}},
+		{"long node names", "  nodes: [{count: 1, cpu: 1, memory: 1Gi, namePrefix: n23456789-123456789-123456789-123456789-}, {count: 11, cpu: 1, memory: 1Gi, namePrefix: n23456789-123456789-123456789-1234567890}]\n" + onePod, []string{
+			`spec.nodes[0].namePrefix: Invalid value: "n23456789-123456789-123456789-123456789-": a lowercase RFC 1123 label`,
+			`spec.nodes[1].namePrefix: Invalid value: "n23456789-123456789-123456789-1234567890": the last node would be called n23456789-123456789-123456789-1234567890-10, with more than 42 characters`,
+		}},
+		{"long node names in two groups", "  nodes: [{count: 9, cpu: 1, memory: 1Gi, namePrefix: n23456789-123456789-123456789-1234567890}, {count: 2, cpu: 1, memory: 1Gi, namePrefix: n23456789-123456789-123456789-1234567890}]\n" + onePod, []string{
+			`spec.nodes[1].namePrefix: Invalid value: "n23456789-123456789-123456789-1234567890": the last node would be called n23456789-123456789-123456789-1234567890-10, with more than 42 characters`,
 		}},
 		{"node labels", node("count: 1, cpu: 1, memory: 1Gi, labels: {'a b': c, kubernetes.io/hostname: x, nvidia.com/gpu.count: '3'}"), []string{
 			`spec.nodes[0].labels: Invalid value: "a b": name part must consist of alphanumeric characters`,
