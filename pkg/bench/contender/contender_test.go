@@ -56,8 +56,10 @@ func TestParseSample(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want,+got):\n%s", diff)
 	}
-	if _, err := parseSample(strings.NewReader(strings.ReplaceAll(page, "process_cpu", "process_gpu"))); err == nil || !strings.Contains(err.Error(), "process_cpu_seconds_total") {
-		t.Errorf("a page without CPU: error %v", err)
+	for _, metric := range []string{requestsMetric, waitsMetric, cpuMetric, memoryMetric} {
+		if _, err := parseSample(strings.NewReader(strings.ReplaceAll(page, metric, "renamed"))); err == nil || !strings.Contains(err.Error(), metric) {
+			t.Errorf("a page without %s: error %v", metric, err)
+		}
 	}
 	if _, err := parseSample(strings.NewReader("<html>")); err == nil {
 		t.Error("a page that is none passes")
@@ -147,6 +149,20 @@ func TestFind(t *testing.T) {
 		}
 		if spec.Shares != want || len(spec.Notes) != 1 {
 			t.Errorf("%s: knows shares: %v, want %v; notes %q", profile, spec.Shares, want, spec.Notes)
+		}
+	}
+}
+
+// TestGiven: what somebody else runs has a limit that nobody here knows, and the bare
+// binder has ours.
+func TestGiven(t *testing.T) {
+	spec := GivenSpec("own", true)
+	if !spec.Shares || spec.Binary != "" || len(spec.Notes) != 1 || !strings.Contains(spec.Notes[0], "rate limit cannot be seen") {
+		t.Errorf("own: %+v", spec)
+	}
+	for _, note := range GivenSpec(BareBinderName, false).Notes {
+		if strings.Contains(note, "cannot be seen") {
+			t.Errorf("%s: %s", BareBinderName, note)
 		}
 	}
 }

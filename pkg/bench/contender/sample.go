@@ -18,7 +18,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The metrics that a Sample is made of. Each scheduler has them all.
+// The metrics that a Sample is made of. Each scheduler that has bound a pod has them
+// all; a page without one is an error, and never a zero.
 const (
 	requestsMetric = "rest_client_requests_total"
 	waitsMetric    = "rest_client_rate_limiter_duration_seconds"
@@ -54,16 +55,17 @@ func parseSample(page io.Reader) (*Sample, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range []string{requestsMetric, waitsMetric, cpuMetric, memoryMetric} {
+		if len(families[name].GetMetric()) == 0 {
+			return nil, fmt.Errorf("there is no metric %s", name)
+		}
+	}
 	sample := &Sample{}
 	for _, single := range []struct {
 		name   string
 		target *float64
 	}{{cpuMetric, &sample.CPUSeconds}, {memoryMetric, &sample.MemoryBytes}} {
-		family := families[single.name]
-		if family == nil || len(family.GetMetric()) != 1 {
-			return nil, fmt.Errorf("there is no metric %s", single.name)
-		}
-		metric := family.GetMetric()[0]
+		metric := families[single.name].GetMetric()[0]                                 // a process has one
 		*single.target = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() // it is one of the two
 	}
 	for _, metric := range families[requestsMetric].GetMetric() {

@@ -76,8 +76,8 @@ type FindOptions struct {
 	// BinDir is the folder with the binaries.
 	BinDir string
 	// Profiles are configuration files by the name of the scheduler. default-scheduler
-	// and berth-scheduler need none, random-scheduler and bare-binder take none, and
-	// every other name needs one.
+	// needs none, random-scheduler and bare-binder take none, and every other name needs
+	// one.
 	Profiles map[string]string
 }
 
@@ -132,7 +132,10 @@ func GivenSpec(name string, shares bool) *Spec {
 	if name == BareBinderName {
 		return bareSpec()
 	}
-	return &Spec{Name: name, Shares: shares}
+	return &Spec{
+		Name: name, Shares: shares,
+		Notes: []string{"Its client's rate limit cannot be seen, and may be what was measured: kube-scheduler's is 50 requests/s unless its configuration says otherwise (clientConnection)."},
+	}
 }
 
 // CheckName returns why a pod's spec.schedulerName cannot be this; nil if it can.
