@@ -25,8 +25,10 @@ const (
 	fakeNodeAnnotation = "kwok.x-k8s.io/node"
 	fakeNode           = "fake"
 	// fakeOS is the value of kubernetes.io/os on the nodes of a run that shares its
-	// cluster. Many DaemonSets tolerate every taint, but select linux: a pod of each on
-	// every fake node would be scheduled while something is measured.
+	// cluster, and what its pods select. Many DaemonSets tolerate every taint, but select
+	// linux: a pod of each on every fake node would be scheduled while something is
+	// measured. And no autoscaler can make nodes with it for the pods that stay pending;
+	// with the label and the taint of the run alone, some do.
 	fakeOS = "none"
 	// labelOSBeta is the older name of kubernetes.io/os. The controller-manager copies
 	// its value where it is missing: a write a node.
@@ -74,7 +76,8 @@ func isNodeOf(runID string, node metav1.Object) bool {
 	return node.GetLabels()[names.BenchLabel] == runID && strings.HasPrefix(node.GetName(), nodePrefix(runID))
 }
 
-// taintOf keeps every pod but the run's own from a run's nodes.
+// taintOf keeps every pod but the run's own from a run's nodes, and those that tolerate
+// everything.
 func taintOf(runID string) corev1.Taint {
 	return corev1.Taint{Key: names.BenchLabel, Value: runID, Effect: corev1.TaintEffectNoSchedule}
 }
@@ -101,14 +104,17 @@ func (g *Ground) adoptNode(planned *corev1.Node) (*corev1.Node, error) {
 		node.Spec.Taints = append(node.Spec.Taints, taintOf(g.runID))
 		node.Labels[corev1.LabelOSStable] = fakeOS
 		node.Labels[labelOSBeta] = fakeOS
+		// Otherwise the cloud is told to send the traffic of Services there.
+		node.Labels[corev1.LabelNodeExcludeBalancers] = "true"
 	}
 	return node, nil
 }
 
 // Adopt makes a planned pod the run's: it sets the namespace and the label, and
 // keeps the pod on the run's nodes. A node that the pod names (spec.nodeName, or a
-// nodeSelector for kubernetes.io/hostname) gets the name that it has in the cluster,
-// and a nodeSelector for the operating system the one of the fake nodes.
+// nodeSelector for kubernetes.io/hostname) gets the name that it has in the cluster.
+// On a cluster with other nodes the pod selects the operating system that only fake
+// nodes have.
 func (g *Ground) Adopt(pod *corev1.Pod) {
 	pod.Namespace = g.namespace
 	pod.Labels = with(pod.Labels, names.BenchLabel, g.runID)
@@ -122,10 +128,9 @@ func (g *Ground) Adopt(pod *corev1.Pod) {
 		return
 	}
 	pod.Spec.NodeSelector = with(pod.Spec.NodeSelector, names.BenchLabel, g.runID)
-	for _, key := range []string{corev1.LabelOSStable, labelOSBeta} {
-		if _, ok := pod.Spec.NodeSelector[key]; ok {
-			pod.Spec.NodeSelector[key] = fakeOS
-		}
+	pod.Spec.NodeSelector[corev1.LabelOSStable] = fakeOS
+	if _, ok := pod.Spec.NodeSelector[labelOSBeta]; ok {
+		pod.Spec.NodeSelector[labelOSBeta] = fakeOS
 	}
 	taint := taintOf(g.runID)
 	pod.Spec.Tolerations = append(slices.Clip(pod.Spec.Tolerations), corev1.Toleration{

@@ -96,6 +96,9 @@ func TestAdoptNode(t *testing.T) {
 			if got := node.Labels[corev1.LabelOSStable]; got != tt.wantOS {
 				t.Errorf("%s = %s, want %s", corev1.LabelOSStable, got, tt.wantOS)
 			}
+			if got, want := node.Labels[corev1.LabelNodeExcludeBalancers] == "true", !tt.exclusive; got != want {
+				t.Errorf("kept from load balancers: %t, want %t", got, want)
+			}
 			if node.Labels["zone"] != "a" || node.Annotations["kwok.x-k8s.io/node"] != "fake" {
 				t.Errorf("labels %v, annotations %v: want the planned labels and kwok's annotation", node.Labels, node.Annotations)
 			}
@@ -149,6 +152,13 @@ func TestAdoptPod(t *testing.T) {
 	newTestGround(false).Adopt(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("on a shared cluster (-want,+got):\n%s", diff)
+	}
+
+	// No autoscaler has nodes for a pod that selects nothing else either.
+	got = &corev1.Pod{}
+	newTestGround(false).Adopt(got)
+	if diff := cmp.Diff(map[string]string{"berth.dev/bench": testID, corev1.LabelOSStable: "none"}, got.Spec.NodeSelector); diff != "" {
+		t.Errorf("nodeSelector on a shared cluster (-want,+got):\n%s", diff)
 	}
 }
 
