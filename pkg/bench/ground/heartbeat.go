@@ -60,13 +60,16 @@ func startHeartbeat(ctx context.Context, client kubernetes.Interface, runID stri
 	go func() {
 		defer close(h.done)
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			// One that hangs must not use up the time for which the Lease is valid.
+			ctx, end := context.WithTimeout(ctx, renewPause)
+			defer end()
 			patch := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
 			_, err := leases.Patch(ctx, leaseName, types.MergePatchType, patch, metav1.PatchOptions{})
 			if apierrors.IsNotFound(err) && ctx.Err() == nil {
 				progress("somebody has cleaned the namespace " + namespaceOf(runID) + " away")
 				cancel()
 			}
-			// Any other failure is tried again: one renewal in five is enough.
+			// Any other failure is tried again: one renewal in leaseSeconds is enough.
 		}, renewPause)
 	}()
 	return h, nil
