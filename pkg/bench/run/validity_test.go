@@ -25,6 +25,10 @@ func TestInvalid(t *testing.T) {
 		{"at the limit", func(o *observation) { o.throughput = 400 }, "400 pods/s is not below 80 % of the clients' limit of 500 requests/s"},
 		{"the benchmark is held up", func(o *observation) { o.delayed = 11 }, "the benchmark's client was throttled: its limit held up 11 of 1000 requests"},
 		{"the scheduler is held up", func(o *observation) { o.schedulerDelayed = 11 }, "the scheduler's client was throttled"},
+		{"one slow moment in a small round", func(o *observation) {
+			o.requests, o.delayed, o.schedulerRequests, o.schedulerDelayed = 20, 2, 60, 2
+		}, ""},
+		{"a small round is held up", func(o *observation) { o.requests, o.delayed = 20, 3 }, "the benchmark's client was throttled: its limit held up 3 of 20 requests"},
 		{"nothing of the scheduler is seen", func(o *observation) { o.schedulerRequests, o.schedulerDelayed = 0, 0 }, ""},
 		{"not settled", func(o *observation) { o.timeout, o.left = time.Minute, 7 }, "it had not settled after 1m0s: 7 of 1000 pods were neither bound nor refused"},
 		{"late", func(o *observation) { o.paced = true }, "a pod was created 1h0m0s later than planned"},
