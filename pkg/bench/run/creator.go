@@ -31,8 +31,8 @@ type creator struct {
 	// at are the times from the start; nil for as fast as the client may.
 	at []time.Duration
 
-	// sent and answered are when each pod's creation was sent and answered; each is
-	// written by one goroutine.
+	// sent and answered are when each pod's creation was sent and answered, zero if it
+	// was not; each is written by one goroutine, and may be read when run has returned.
 	sent, answered []time.Time
 }
 
@@ -90,11 +90,13 @@ func (c *creator) create(ctx context.Context, i int) error {
 	return nil
 }
 
-// lateness is how far behind its plan the worst creation was.
+// lateness is how far behind its plan the worst creation was, of those that were sent.
 func (c *creator) lateness(start time.Time) time.Duration {
 	var worst time.Duration
 	for i := range c.at {
-		worst = max(worst, c.sent[i].Sub(start)-c.at[i])
+		if !c.sent[i].IsZero() {
+			worst = max(worst, c.sent[i].Sub(start)-c.at[i])
+		}
 	}
 	return worst
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // evaluate makes a result of what was recorded. seen gets what it lacks.
-func (r *round) evaluate(seen *observation, used usage, renewed float64) *report.Round {
+func (r *round) evaluate(seen *observation, used usage) *report.Round {
 	records, losses := r.recorder.result()
 	arrived := records[:len(r.creator.pods)]
 	result := &report.Round{
@@ -55,7 +55,7 @@ func (r *round) evaluate(seen *observation, used usage, renewed float64) *report
 		result.Metrics[report.LatencyP50] = result.LatencyMillis[50]
 		result.Metrics[report.LatencyP90] = result.LatencyMillis[90]
 		result.Metrics[report.LatencyP99] = result.LatencyMillis[99]
-		r.costs(result.Metrics, used, renewed, float64(len(bound)))
+		r.costs(result.Metrics, used, float64(len(bound)))
 	}
 	result.Metrics[report.Unplaced] = float64(len(arrived) - len(bound))
 	result.Reasons = reasons(arrived)
@@ -84,13 +84,15 @@ func (r *round) evaluate(seen *observation, used usage, renewed float64) *report
 	return result
 }
 
-// costs adds what the scheduler used, as far as it can be seen.
-func (r *round) costs(metrics map[string]float64, used usage, renewed, bound float64) {
+// costs adds what the scheduler used, as far as it can be seen: not what it has
+// written if it was still writing, or if it is not known how much of that was its
+// lease.
+func (r *round) costs(metrics map[string]float64, used usage, bound float64) {
 	if used.before == nil {
 		return
 	}
-	if r.renewals == nil || !r.renewals.lost.Load() {
-		metrics[report.WritesPerPod] = max(0, used.after.Writes-used.before.Writes-renewed) / bound
+	if used.rested && (r.renewals == nil || !r.renewals.lost.Load()) {
+		metrics[report.WritesPerPod] = max(0, used.after.Writes-used.before.Writes-float64(used.renewed)) / bound
 	}
 	if used.after.Shared {
 		return

@@ -90,9 +90,11 @@ type Experiment struct {
 	client, watcher kubernetes.Interface
 	limiter         *contender.Limiter
 	plans           map[workload.Dialect]*workload.Plan
-	mix             *device.Workload
-	// nodes are those that are there now.
-	nodes []corev1.Node
+	// mixed is whether the schedulers need different nodes.
+	mixed bool
+	mix   *device.Workload
+	// hasNodes is whether the nodes of a round are there.
+	hasNodes bool
 	// begin is when the first pod of the first round was created.
 	begin   time.Time
 	results []report.Scheduler
@@ -111,6 +113,9 @@ func New(options Options) (*Experiment, error) {
 		if e.plans[dialect] = plan; len(plan.Arrivals) == 0 {
 			return nil, errors.New("the workload has no pods that arrive")
 		}
+	}
+	for _, dialect := range e.dialects() {
+		e.mixed = e.mixed || !apiequality.Semantic.DeepEqual(e.plans[dialect].Nodes, e.plans[e.dialects()[0]].Nodes)
 	}
 	var err error
 	keys := device.DefaultNodeKeys()
@@ -144,7 +149,8 @@ func New(options Options) (*Experiment, error) {
 func (e *Experiment) describe(spec *contender.Spec) report.Scheduler {
 	s := report.Scheduler{
 		Name: spec.Name, Binary: spec.Binary, Version: spec.Version, Profile: spec.Profile, ProfileSHA256: spec.ProfileSHA256,
-		Notes: slices.Concat(spec.Notes, e.plans[dialectOf(spec)].Notes),
+		ControlOnly: spec.Bare(),
+		Notes:       slices.Concat(spec.Notes, e.plans[dialectOf(spec)].Notes),
 	}
 	if spec.Name == names.RandomScheduler {
 		s.Control = contender.BareBinderName
@@ -239,7 +245,7 @@ func (e *Experiment) steadyRate(i int) (float64, bool) {
 	if len(throughputs) == 0 {
 		return 0, false
 	}
-	return steadyPart * percentiles(throughputs)[50], true
+	return steadyPart * report.Median(throughputs), true
 }
 
 // Begin is when the first pod of the first round was created; zero before that.
@@ -269,16 +275,19 @@ func (e *Experiment) Sizes() (nodes, existing, pods int) {
 	return len(plan.Nodes), len(plan.Existing), len(plan.Arrivals)
 }
 
-// prepareNodes clears the namespace, and brings the nodes there if others are.
+// prepareNodes clears the namespace, and brings the nodes there. Those that are there
+// stay if all schedulers have the same, and are made anew in every round if not: else
+// some schedulers would begin on a cluster that is still busy with new nodes, and
+// others would not.
 func (e *Experiment) prepareNodes(ctx context.Context, nodes []corev1.Node) error {
 	if err := e.options.Ground.Reset(ctx); err != nil {
 		return err
 	}
-	if apiequality.Semantic.DeepEqual(e.nodes, nodes) {
+	if e.hasNodes && !e.mixed {
 		return nil
 	}
-	if e.nodes != nil {
-		e.nodes = nil
+	if e.hasNodes {
+		e.hasNodes = false
 		if err := e.options.Ground.DeleteNodes(ctx); err != nil {
 			return err
 		}
@@ -286,6 +295,6 @@ func (e *Experiment) prepareNodes(ctx context.Context, nodes []corev1.Node) erro
 	if err := e.options.Ground.CreateNodes(ctx, nodes); err != nil {
 		return err
 	}
-	e.nodes = nodes
+	e.hasNodes = true
 	return nil
 }

@@ -57,7 +57,7 @@ type counts struct {
 	// refused counts the pods without a node that their scheduler has refused and that
 	// are not gone.
 	refused int
-	// last is when one of the others changed.
+	// last is when one of these changed.
 	last time.Time
 }
 
@@ -151,10 +151,10 @@ func (r *recorder) note(object any, deleted bool) error {
 		record.bound = now
 		r.counts.bound++
 		r.counts.last = now
-		r.refuse(record, false)
+		r.refuse(record, false, now)
 		r.bindings <- i
 	case pod.Spec.NodeName == "":
-		r.refuse(record, refusal(pod) != nil)
+		r.refuse(record, refusal(pod) != nil, now)
 	}
 	return nil
 }
@@ -167,21 +167,23 @@ func (r *recorder) forget(record *record, now time.Time) {
 	record.gone = true
 	r.counts.gone++
 	r.counts.last = now
-	r.refuse(record, false)
+	r.refuse(record, false, now)
 	if record.bound.IsZero() {
 		r.counts.lost++
 	}
 }
 
 // refuse notes whether a pod is refused. The caller holds mu.
-func (r *recorder) refuse(record *record, refused bool) {
-	switch {
-	case refused && !record.refused:
+func (r *recorder) refuse(record *record, refused bool, now time.Time) {
+	if refused == record.refused {
+		return
+	}
+	if record.refused = refused; refused {
 		r.counts.refused++
-	case !refused && record.refused:
+	} else {
 		r.counts.refused--
 	}
-	record.refused = refused
+	r.counts.last = now
 }
 
 // progress returns the counts.

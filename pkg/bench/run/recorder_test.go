@@ -44,12 +44,24 @@ func TestRecorder(t *testing.T) {
 	do(r.Add(podOn("probe", "n", false)))
 	checkCounts(t, r, counts{})
 	do(r.Add(podOn("a", "", false)))
+	created := r.progress().last
+	time.Sleep(time.Millisecond) // some clocks are coarse
 	do(r.Update(podOn("a", "", true)))
+	refused := r.progress().last
+	if !refused.After(created) {
+		t.Errorf("the last change was at %v, want the refusal after the creation at %v", refused, created)
+	}
 	do(r.Update(podOn("a", "", true)))
+	if last := r.progress().last; last != refused {
+		t.Errorf("the last change was at %v, want the first refusal at %v", last, refused)
+	}
 	checkCounts(t, r, counts{seen: 1, refused: 1})
 	before := time.Now()
 	do(r.Update(podOn("a", "n1", false)))
 	after := time.Now()
+	if last := r.progress().last; last.Before(before) || last.After(after) {
+		t.Errorf("the last change was at %v, want the binding between %v and %v", last, before, after)
+	}
 	do(r.Update(podOn("a", "n1", false)))
 	checkCounts(t, r, counts{seen: 1, bound: 1})
 	if got := <-r.bindings; got != 0 || len(r.bindings) != 0 {

@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/bench/contender"
@@ -46,8 +49,14 @@ type round struct {
 	last     state
 }
 
-// usage is what a scheduler did between two samples.
-type usage struct{ before, after *contender.Sample }
+// usage is what a scheduler did between two samples, both nil where nothing can be
+// seen. renewed are the renewals of its lease meanwhile; rested is whether the counters
+// had come to rest at both.
+type usage struct {
+	before, after *contender.Sample
+	renewed       int64
+	rested        bool
+}
 
 // run prepares, measures and stops.
 func (r *round) run(ctx context.Context) (result *report.Round, err error) {
@@ -77,9 +86,8 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 			return nil, err
 		}
 	}
-	var used usage
-	var renewedBefore, renewedAfter int64
-	if used.before, renewedBefore, err = r.sample(ctx); err != nil {
+	before, err := r.sample(ctx)
+	if err != nil {
 		return nil, err
 	}
 	requestsBefore, delayedBefore := r.limiter.Counts()
@@ -88,7 +96,8 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 		return nil, r.because(err)
 	}
 	requestsAfter, delayedAfter := r.limiter.Counts()
-	if used.after, renewedAfter, err = r.sample(ctx); err != nil {
+	after, err := r.sample(ctx)
+	if err != nil {
 		return nil, r.because(err)
 	}
 	stopped = true
@@ -100,7 +109,10 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 		qps: r.options.Limit.QPS, complaints: complaints,
 		requests: float64(requestsAfter - requestsBefore), delayed: float64(delayedAfter - delayedBefore),
 	}
-	return r.evaluate(&seen, used, float64(renewedAfter-renewedBefore)), nil
+	return r.evaluate(&seen, usage{
+		before: before.sample, after: after.sample,
+		renewed: after.renewed - before.renewed, rested: before.rested && after.rested,
+	}), nil
 }
 
 // because is the scheduler's own end, if that is why something failed, and otherwise
@@ -198,48 +210,68 @@ func (r *round) awaitExisting(ctx context.Context, count int) error {
 	}
 }
 
-// sample reads the scheduler's counters once they have come to rest, with the number
-// of renewals of its lease by then. The sample is nil where nothing can be seen.
-func (r *round) sample(ctx context.Context) (*contender.Sample, int64, error) {
+// look is a look at a scheduler's counters.
+type look struct {
+	// sample is nil where nothing can be seen.
+	sample *contender.Sample
+	// renewed is how often the scheduler's lease had been renewed by then.
+	renewed int64
+	// rested is whether nothing has changed since the look before.
+	rested bool
+}
+
+// sample reads the scheduler's counters once they have come to rest, or when
+// samplePatience is over.
+func (r *round) sample(ctx context.Context) (look, error) {
 	patience := time.Now().Add(samplePatience)
-	var earlier *contender.Sample
-	var earlierRenewed int64
+	var earlier look
 	for {
 		sample, err := r.running.Sample(ctx)
 		if err != nil || sample == nil {
-			return nil, 0, err
+			return look{}, err
 		}
-		var renewed int64
+		now := look{sample: sample}
 		if r.renewals != nil {
-			renewed = r.renewals.count.Load()
+			now.renewed = r.renewals.count.Load()
 		}
 		// A renewal may be counted before it is seen, or the other way round: only
 		// two looks without any change are sure to agree.
-		if earlier != nil && (sample.Writes == earlier.Writes && renewed == earlierRenewed || time.Now().After(patience)) {
-			return sample, renewed, nil
+		now.rested = earlier.sample != nil && sample.Writes == earlier.sample.Writes && now.renewed == earlier.renewed
+		if now.rested || earlier.sample != nil && time.Now().After(patience) {
+			return now, nil
 		}
-		earlier, earlierRenewed = sample, renewed
+		earlier = now
 		select {
 		case <-time.After(samplePause):
 		case <-ctx.Done():
-			return nil, 0, context.Cause(ctx)
+			return look{}, context.Cause(ctx)
 		}
 	}
 }
 
-// measure creates the pods and returns when the queue has settled.
+// measure creates the pods and returns when the queue has settled, or the round's time
+// is over. Nothing is under way then.
 func (r *round) measure(ctx context.Context) error {
+	// A round that times out ends amid its creations: what they write down is read
+	// when they are over.
+	var working sync.WaitGroup
+	defer working.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.reaper.deadline = time.Now().Add(r.options.RoundTimeout)
-	go r.reaper.run(ctx, r.recorder.bindings)
+	working.Go(func() { r.reaper.run(ctx, r.recorder.bindings) })
 	created, started := make(chan error, 1), make(chan time.Time, 1)
-	go func() { created <- r.creator.run(ctx, func(at time.Time) { started <- at }) }()
+	working.Go(func() { created <- r.creator.run(ctx, func(at time.Time) { started <- at }) })
 	r.start = <-started
 	if r.begin.IsZero() {
 		r.begin = r.start
 	}
 	return r.settle(ctx, created)
+}
+
+// spreads reports whether some of the pods must be spread evenly.
+func spreads(pods []*corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return len(pod.Spec.TopologySpreadConstraints) > 0 })
 }
 
 // settle waits until the round is over.
@@ -249,7 +281,7 @@ func (r *round) settle(ctx context.Context, created <-chan error) error {
 	defer timeout.Stop()
 	poll := time.NewTicker(settlePoll)
 	defer poll.Stop()
-	now := state{planned: planned + existing}
+	now := state{planned: planned + existing, spread: spreads(r.creator.pods)}
 	for {
 		select {
 		case err := <-created:

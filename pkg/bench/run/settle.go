@@ -10,10 +10,11 @@ const (
 	// refused counts as settled: longer than the API server needs to tell everybody of
 	// the last binding.
 	quiet = 5 * time.Second
-	// quietAfterDeletions is the same where pods were deleted, which makes room: a
-	// scheduler tries a refused pod again after its back-off, up to 10 s for
-	// kube-scheduler.
-	quietAfterDeletions = 15 * time.Second
+	// quietWithRetries is the same where a refused pod may find a node later: where pods
+	// were deleted, which makes room, or are to be spread evenly, for which every other
+	// pod may make one. A scheduler tries a refused pod again after its back-off, up to
+	// 10 s for kube-scheduler.
+	quietWithRetries = 15 * time.Second
 	// settlePoll is how often that is looked at.
 	settlePoll = 50 * time.Millisecond
 )
@@ -27,6 +28,8 @@ type state struct {
 	created bool
 	// leaving pods are bound and will be deleted within the round.
 	leaving int
+	// spread is whether some pods must be spread evenly.
+	spread bool
 }
 
 // verdict is whether a round goes on.
@@ -53,8 +56,8 @@ func (s *state) judge(now time.Time) verdict {
 		return underway
 	}
 	needed := quiet
-	if s.gone > 0 {
-		needed = quietAfterDeletions
+	if s.gone > 0 || s.spread {
+		needed = quietWithRetries
 	}
 	if now.Sub(s.last) < needed {
 		return underway

@@ -30,7 +30,9 @@ func TestJudge(t *testing.T) {
 		{"all are refused", state{planned: 3, created: true, counts: counts{seen: 3, refused: 3, last: ago(quiet)}}, settled},
 		{"a deletion will make room", state{planned: 3, created: true, leaving: 1, counts: counts{seen: 3, bound: 1, refused: 2, last: ago(time.Hour)}}, underway},
 		{"a deletion has made room", state{planned: 3, created: true, counts: counts{seen: 3, bound: 1, gone: 1, refused: 2, last: ago(quiet)}}, underway},
-		{"a deletion has made room that nobody wants", state{planned: 3, created: true, counts: counts{seen: 3, bound: 1, gone: 1, refused: 2, last: ago(quietAfterDeletions)}}, settled},
+		{"a deletion has made room that nobody wants", state{planned: 3, created: true, counts: counts{seen: 3, bound: 1, gone: 1, refused: 2, last: ago(quietWithRetries)}}, settled},
+		{"another pod has made a place for one to be spread", state{planned: 3, created: true, spread: true, counts: counts{seen: 3, bound: 1, refused: 2, last: ago(quietWithRetries - 1)}}, underway},
+		{"no pod makes a place for those to be spread", state{planned: 3, created: true, spread: true, counts: counts{seen: 3, bound: 1, refused: 2, last: ago(quietWithRetries)}}, settled},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
