@@ -138,6 +138,17 @@ func TestScoresOfPodsWithoutDevices(t *testing.T) {
 	if scores := profile.Scores(t.Context(), t, makePod("p")); len(scores) != 0 {
 		t.Errorf("where they are allowed they are scored: %v", scores)
 	}
+	// Where no node has devices there is nothing to prefer, and nothing to pay for.
+	profile, _ = startProfile(t, gpuArgs(), schedtest.Options{Nodes: nodes[:1]})
+	if scores := profile.Scores(t.Context(), t, makePod("p")); len(scores) != 0 {
+		t.Errorf("without devices anywhere they are scored: %v", scores)
+	}
+	// A node whose labels tell too little of its devices is still one with devices.
+	broken := makeNode("broken", map[string]string{"berth.dev/gpu-sharing": "true"})
+	profile, _ = startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{nodes[0], broken}})
+	if scores := profile.Scores(t.Context(), t, makePod("p")); scores["broken"] >= scores["plain"] {
+		t.Errorf("the node of which too little is known is not avoided: %v", scores)
+	}
 }
 
 func TestRank(t *testing.T) {
