@@ -32,6 +32,7 @@ type benchOptions struct {
 	outDir       string
 	output       string
 	binDir       string
+	ignoreSpread bool
 
 	// workload, plans and contenders are what file, schedulers, configs and shares
 	// name.
@@ -69,18 +70,33 @@ The schedulers are found by name:
 With --kubeconfig the schedulers of that cluster are used as they run, with limits of
 their own. The pods go to a namespace and to fake nodes (kwok) that the benchmark
 creates, labels and taints; other nodes get none of them. At the end all of that is
-removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C stops waiting.
-"kubectl berth bench clean" removes what a killed one left.
+removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C gives that ten
+seconds. "kubectl berth bench clean" removes what a killed one left.
+
+Others in that cluster notice a benchmark. As long as it runs:
+  - New pods of theirs wait in the same queue as its pods, if the scheduler is theirs.
+  - Its nodes are places without pods to a topologySpreadConstraint: with
+    whenUnsatisfiable: DoNotSchedule and without nodeTaintsPolicy: Honor new pods may
+    stay Pending. The benchmark refuses to start if it sees such pods, unless
+    --ignore-spread-constraints is given.
+  - Pods that tolerate every taint and select no operating system come to its nodes:
+    those of some DaemonSets, and of Deployments too. They do not run there, and go
+    with the nodes.
+  - Each of its nodes takes a range of pod addresses, where the controller-manager
+    gives them out: a small network may have none left for new real nodes.
+  - What scales with the number of nodes or with pending pods, such as the autoscaler
+    of the cluster's DNS, counts its nodes and pods. No autoscaler can make nodes for
+    its pods: they select kubernetes.io/os=none.
 
 The rounds of the schedulers alternate. After them comes a steady round for each, in
 which the pods arrive at 80 % of the throughput that it reached. A round that says
 more about a limit of a client, or that did not come to an end, is shown and does not
 count.
 
-Exit codes: 0 measured; 1 the benchmark failed, or a placement cannot be (a device
-held twice, a node asked for more than it has); 2 the command line, the workload or a
-profile is wrong; 4 measured, and none of a scheduler's rounds counts; 130
-interrupted. What was measured is printed and written in all cases if every scheduler
+Exit codes: 0 measured; 1 the benchmark failed, something of it is left in the
+cluster, or a placement cannot be (a device held twice, a node asked for more than it
+has); 2 the command line, the workload or a profile is wrong; 4 measured, and none of
+a scheduler's rounds counts; 130 interrupted, and nothing is left. What was measured is printed and written in all cases if every scheduler
 has a round behind it.`,
 		Example: `  kubectl berth bench -f config/bench/smoke.yaml --schedulers default-scheduler,berth-scheduler,random-scheduler
   kubectl berth bench -f config/bench/gpu-mix.yaml --schedulers default-scheduler,berth-scheduler --out report
@@ -107,6 +123,7 @@ has a round behind it.`,
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json and report.html to")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or markdown")
 	flags.StringVar(&o.binDir, "bin-dir", "", "folder with berth-local and the schedulers (default: where kubectl-berth is)")
+	flags.BoolVar(&o.ignoreSpread, "ignore-spread-constraints", false, "with --kubeconfig: go on although pods of the cluster are spread with DoNotSchedule, so that new ones may stay Pending meanwhile")
 	cmd.AddCommand(newBenchCleanCommand())
 	return cmd
 }
@@ -150,6 +167,7 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		{o.given() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
 		{!o.given() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")},
 		{!o.given() && o.kubecontext != "", usagef("--context: only with --kubeconfig")},
+		{!o.given() && o.ignoreSpread, usagef("--ignore-spread-constraints: only with --kubeconfig")},
 	}
 	for _, check := range checks {
 		if check.wrong {

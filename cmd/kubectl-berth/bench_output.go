@@ -14,7 +14,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/bench/report"
 )
 
-// roomForReport is more than the files of a report take.
+// roomForReport is more than the files of a report take, but for hundreds of rounds.
 const roomForReport = 4 << 20
 
 // benchOutDir is the folder of --out; its path is empty if there is none.

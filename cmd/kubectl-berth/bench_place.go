@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,10 +18,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
 	"github.com/berth-scheduler/berth/pkg/bench/ground"
 	benchrun "github.com/berth-scheduler/berth/pkg/bench/run"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/preflight"
 )
 
 // localCluster is what a report calls a control plane of the benchmark's own.
@@ -93,15 +96,27 @@ func openGiven(signals *benchSignals, o *benchOptions, progress *benchProgress) 
 	p := &benchPlace{name: config.Host, config: config}
 	p.schedulers = benchcontender.NewPresent(config, o.limit())
 	progress.Step("preparing a namespace in the cluster at " + config.Host)
+	runID := ground.NewRunID()
 	p.ground, err = ground.Prepare(signals.ctx, config, ground.Options{
-		CleanFlags: o.clusterFlags(),
-		Clearing:   signals.cleaning,
-		Progress:   progress.Step,
+		RunID:        runID,
+		Rights:       o.rights(names.BenchPrefix + runID),
+		IgnoreSpread: o.ignoreSpread,
+		CleanFlags:   o.clusterFlags(),
+		Clearing:     signals.cleaning,
+		Progress:     progress.Step,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// rights are those that the contenders need which run in this process.
+func (o *benchOptions) rights(namespace string) []preflight.Right {
+	if !slices.ContainsFunc(o.contenders, (*benchcontender.Spec).Bare) {
+		return nil
+	}
+	return preflight.Expand(preflight.Right{Resource: "pods", Subresource: "binding", Namespace: namespace, Why: benchcontender.BareBinderName + " binds pods itself"}, "create")
 }
 
 // clusterFlags are the flags that say which cluster is used, quoted for a shell.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
 	"github.com/berth-scheduler/berth/pkg/bench/ground"
 )
 
@@ -56,6 +57,18 @@ func TestBenchReason(t *testing.T) {
 	err := signals.reason(errors.Join(other, left))
 	if code, _ := exitCode(err); code != exitFailed || !strings.Contains(err.Error(), errInterrupted.Error()) || !strings.Contains(err.Error(), left.Command) {
 		t.Errorf("with something left: %v, exit code %d; want both told, and %d", err, code, exitFailed)
+	}
+}
+
+// TestBenchRights: only who binds pods in this process must be allowed to.
+func TestBenchRights(t *testing.T) {
+	o := &benchOptions{contenders: []*benchcontender.Spec{{Name: "default-scheduler"}}}
+	if got := o.rights("n"); len(got) > 0 {
+		t.Errorf("without bare-binder: %+v, want none", got)
+	}
+	o.contenders = append(o.contenders, &benchcontender.Spec{Name: benchcontender.BareBinderName})
+	if got := o.rights("n"); len(got) != 1 || got[0].Verb != "create" || got[0].Resource != "pods" || got[0].Subresource != "binding" || got[0].Namespace != "n" {
+		t.Errorf("with bare-binder: %+v, want to create bindings in n", got)
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 	// exitNoRoundCounts is a benchmark's: it was measured, and none of a scheduler's
 	// rounds counts.
 	exitNoRoundCounts = 4
-	// exitInterrupted is a benchmark's too: a signal ended it.
+	// exitInterrupted is a benchmark's too: a signal ended it, and nothing of it is left.
 	exitInterrupted = 130
 )
 

@@ -49,7 +49,8 @@ type AliveRun struct {
 
 // Clean removes what killed runs have left in a cluster, and leaves everything else
 // alone. A run that is alive is skipped and reported. It goes on after errors, which
-// it returns together; a second call removes the rest.
+// it returns together; a second call removes the rest. It gives a run up after five
+// minutes; the error names what has not gone.
 func Clean(ctx context.Context, config *rest.Config, options CleanOptions) (Removed, error) {
 	var total Removed
 	if options.RunID != "" {
@@ -103,6 +104,9 @@ func cleanRun(ctx context.Context, client kubernetes.Interface, run string, opti
 			return Removed{Alive: []AliveRun{{ID: run, Holder: who}}}, nil
 		}
 	}
+	// Something that does not go, because it has a finalizer, must not hold it up for ever.
+	ctx, cancel := context.WithTimeoutCause(ctx, closeLimit, errTooLong)
+	defer cancel()
 	r := &remover{client: client, runID: run, progress: options.Progress}
 	err := r.all(ctx)
 	if err != nil {

@@ -15,15 +15,21 @@
 //   - Everything is told apart by the label names.BenchLabel with the run's id, and
 //     by names that start with names.BenchPrefix and the id. An object that has only
 //     one of the two is somebody else's and stays. What others make for the run's
-//     nodes (their Leases, the pods of DaemonSets, events) has no such label: it is
+//     nodes (their Leases, pods that tolerate every taint, events) has no such label: it is
 //     known by the node's name, and stays while a node of that name exists.
-//   - The cluster's own nodes take no pod of a run: its pods select the run's nodes,
-//     and those are tainted against all other pods. On a cluster that nothing else
-//     uses (Options.Exclusive) there is neither selector nor taint.
-//   - DaemonSets that tolerate every taint are kept off the run's nodes by the label
-//     kubernetes.io/os, which is none there instead of linux. Those that do not even
-//     select an operating system do come; their pods go with the nodes, and events
-//     about them stay until they expire, like all events about objects of others.
+//   - The cluster's own nodes take no pod of a run from a scheduler that heeds
+//     selectors or taints: its pods select the run's nodes, and those are tainted. A
+//     pod of a run that is elsewhere nevertheless is found by CheckNode. On a cluster
+//     that nothing else uses (Options.Exclusive) there is neither selector nor taint.
+//   - Pods that tolerate every taint, mostly those of DaemonSets, are kept off the
+//     run's nodes by the label kubernetes.io/os, which is none there instead of linux.
+//     Those that do not even select an operating system do come, of DaemonSets and of
+//     others; they go with the nodes, and events about them stay until they expire,
+//     like all events about objects of others.
+//   - Load balancers get none of the run's nodes, and autoscalers make none for its
+//     pods. Pods of others that are spread in a way that counts tainted nodes make
+//     Prepare refuse. What else counts nodes or pods (the controllers that give out
+//     pod addresses, autoscalers of the cluster's services) counts the run's too.
 //   - A run that is alive renews a Lease in its namespace. Clean leaves such a run
 //     alone unless it is told otherwise.
 package ground

@@ -31,14 +31,18 @@ const (
 	// namespaceLimit is how long the controller-manager may take to give the
 	// namespace its ServiceAccount, without which it takes no pods.
 	namespaceLimit = 30 * time.Second
-	// closeLimit is how long Close takes at most. Thousands of objects go in a
-	// fraction of it; it is for an API server that is slow or gone.
+	// closeLimit is how long the removal of a run takes at most. Thousands of objects go
+	// in a fraction of it; it is for an API server that is slow or gone, and for objects
+	// with a finalizer.
 	closeLimit = 5 * time.Minute
 	// pollPause is the pause between two looks at something that is waited for.
 	pollPause = 100 * time.Millisecond
 	// workers is how many requests that create or delete are sent at a time.
 	workers = 16
 )
+
+// errTooLong ends a removal after closeLimit.
+var errTooLong = fmt.Errorf("not everything has gone after %v", closeLimit)
 
 // Options say what a run wants of its ground.
 type Options struct {
@@ -48,8 +52,12 @@ type Options struct {
 	// goes away with it: nodes get no taint, pods neither toleration nor selector,
 	// kwok is taken to run, and the run has no Lease.
 	Exclusive bool
-	// Rights are needed besides the package's own, checked together with them.
+	// Rights are needed besides those that the function Rights tells, and checked
+	// together with them.
 	Rights []preflight.Right
+	// IgnoreSpread goes on where pods of the cluster may stay pending because of the
+	// fake nodes.
+	IgnoreSpread bool
 	// Patience is how long kwok may take with one node, and a scheduler with one pod.
 	// 0: 30 seconds.
 	Patience time.Duration
@@ -86,9 +94,10 @@ type Ground struct {
 
 // Prepare makes sure that a run can work in the cluster, and creates its namespace:
 // the API server answers, the caller has every right that is needed
-// (*preflight.MissingRightsError names those that it lacks), and a node with kwok's
-// annotation becomes ready. Whatever fails, or if ctx ends, nothing is left behind, or
-// the error is a *LeftBehindError too.
+// (*preflight.MissingRightsError names those that it lacks), no pod of the cluster is
+// spread in a way that fake nodes disturb, and a node with kwok's annotation becomes
+// ready. Whatever fails, or if ctx ends, nothing is left behind, or the error is a
+// *LeftBehindError too.
 //
 // After Prepare the cluster holds one fake node of the run, for Probe, until
 // CreateNodes; not on an exclusive ground.
@@ -124,6 +133,9 @@ func Prepare(ctx context.Context, config *rest.Config, options Options) (*Ground
 		return nil, err
 	}
 	if err := checkRights(ctx, client, append(Rights(g.namespace, g.exclusive), options.Rights...)); err != nil {
+		return nil, err
+	}
+	if err := g.checkOthers(ctx, &options); err != nil {
 		return nil, err
 	}
 	if err := g.createNamespace(ctx); err != nil {
@@ -170,6 +182,18 @@ func reach(ctx context.Context, client kubernetes.Interface, server string) erro
 	default:
 		return fmt.Errorf("cannot reach the API server at %s: %w: check that it runs and that the kubeconfig names the right server", server, err)
 	}
+}
+
+// checkOthers makes sure that the run's nodes harm nobody else.
+func (g *Ground) checkOthers(ctx context.Context, options *Options) error {
+	if g.exclusive || options.IgnoreSpread {
+		return nil
+	}
+	node, err := g.adoptNode(nodeInZone())
+	if err != nil {
+		return err
+	}
+	return checkSpread(ctx, g.client, node)
 }
 
 // createNamespace creates the run's namespace.
@@ -269,7 +293,7 @@ func (g *Ground) Close(ctx context.Context) error {
 	if g.closed || g.exclusive {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, closeLimit, errTooLong)
 	defer cancel()
 	r := &remover{client: g.client, runID: g.runID, progress: g.progress, heart: g.heart}
 	if err := r.all(ctx); err != nil {

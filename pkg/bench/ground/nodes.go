@@ -35,15 +35,20 @@ or leave out --kubeconfig to run on a local cluster, which has it`
 
 // checkKwok creates the node for Probe and waits until kwok has made it ready.
 func (g *Ground) checkKwok(ctx context.Context) error {
+	return g.createNodes(ctx, []corev1.Node{*sampleNode()})
+}
+
+// sampleNode is the planned node that Prepare creates.
+func sampleNode() *corev1.Node {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("1"),
 		corev1.ResourceMemory: resource.MustParse("1Gi"),
 		corev1.ResourcePods:   resource.MustParse("110"),
 	}
-	return g.createNodes(ctx, []corev1.Node{{
+	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: probeNode},
 		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
-	}})
+	}
 }
 
 // CreateNodes creates the planned nodes, marked as the run's, and returns when each

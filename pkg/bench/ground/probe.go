@@ -21,7 +21,8 @@ import (
 const (
 	// afterLimit is how long it may take to tidy up and to read events afterwards.
 	afterLimit = 10 * time.Second
-	// pauseImage is never pulled: no container runs on a fake node.
+	// pauseImage is only pulled where a scheduler puts the pod on a real node: no
+	// container runs on a fake one.
 	pauseImage = "registry.k8s.io/pause:3.10"
 )
 
@@ -65,10 +66,8 @@ func (g *Ground) awaitBinding(ctx context.Context, pod *corev1.Pod, schedulerNam
 			return false, fmt.Errorf("pod %s/%s has been deleted by somebody else", pod.Namespace, pod.Name)
 		case pod.Spec.NodeName == "":
 			return false, nil
-		case !g.OwnsNode(pod.Spec.NodeName):
-			return false, foreignNode(pod)
 		}
-		return true, nil
+		return true, g.CheckNode(pod)
 	})
 	switch {
 	case err == nil:
@@ -104,22 +103,11 @@ func (g *Ground) explain(ctx context.Context, pod, schedulerName string) error {
 		schedulerName, g.patience, g.namespace)
 }
 
-// CheckPlacement returns an error that names a pod of the run on a node that is not
-// the run's, if there is one.
-func (g *Ground) CheckPlacement(ctx context.Context) error {
-	pods, err := g.client.CoreV1().Pods(g.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("listing the pods of namespace %s: %w", g.namespace, err)
+// CheckNode returns an error if the pod has a node that is not the run's.
+func (g *Ground) CheckNode(pod *corev1.Pod) error {
+	if pod.Spec.NodeName == "" || g.OwnsNode(pod.Spec.NodeName) {
+		return nil
 	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Spec.NodeName != "" && !g.OwnsNode(pod.Spec.NodeName) {
-			return foreignNode(pod)
-		}
-	}
-	return nil
-}
-
-func foreignNode(pod *corev1.Pod) error {
 	return fmt.Errorf("pod %s/%s is on node %s, which is not one of the run's: the scheduler %s heeds neither nodeSelector nor taints, so it cannot be measured in this cluster; leave it out, or run on a local cluster",
 		pod.Namespace, pod.Name, pod.Spec.NodeName, pod.Spec.SchedulerName)
 }

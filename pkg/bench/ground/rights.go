@@ -17,8 +17,8 @@ import (
 )
 
 // Rights returns what the API server must let a run do that works in this namespace:
-// everything that this package asks of it, and the pods and Services that a run
-// creates. On an exclusive ground it is less.
+// everything that this package asks of it, Clean included, and the pods and Services
+// that a run creates. On an exclusive ground it is less.
 func Rights(namespace string, exclusive bool) []preflight.Right {
 	var rights []preflight.Right
 	need := func(right preflight.Right, verbs ...string) {
@@ -28,7 +28,6 @@ func Rights(namespace string, exclusive bool) []preflight.Right {
 	need(preflight.Right{Resource: "nodes", Why: "a run works on fake nodes of its own"}, "create", "get", "list", "watch", "delete")
 	need(preflight.Right{Resource: "serviceaccounts", Namespace: namespace, Why: "tells when the namespace takes pods"}, "get")
 	need(preflight.Right{Resource: "pods", Namespace: namespace, Why: "the pods to schedule"}, "create", "get", "list", "watch", "delete")
-	need(preflight.Right{Resource: "pods", Subresource: "binding", Namespace: namespace, Why: "places the pods that are there before the run"}, "create")
 	need(preflight.Right{Resource: "services", Namespace: namespace, Why: "the Services of the pods"}, "create", "list", "delete")
 	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "tells why a pod stays pending"}, "list")
 	if exclusive {
@@ -36,10 +35,11 @@ func Rights(namespace string, exclusive bool) []preflight.Right {
 	}
 	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "each round starts without those of the last one"}, "delete")
 	const group = "coordination.k8s.io"
-	need(preflight.Right{Group: group, Resource: "leases", Namespace: namespace, Why: "shows that the run is alive"}, "create", "patch")
+	need(preflight.Right{Group: group, Resource: "leases", Namespace: namespace, Why: "shows that the run is alive"}, "create", "get", "patch")
+	need(preflight.Right{Resource: "namespaces", Why: "bench clean finds what a killed run has left"}, "list")
 	need(preflight.Right{Group: group, Resource: "leases", Namespace: corev1.NamespaceNodeLease, Why: "removes the leases of the fake nodes"}, "list", "delete")
 	need(preflight.Right{Resource: "events", Namespace: metav1.NamespaceDefault, Why: "removes the events about the fake nodes"}, "list", "delete")
-	need(preflight.Right{Resource: "pods", Why: "removes the DaemonSets' pods from the fake nodes"}, "list", "delete")
+	need(preflight.Right{Resource: "pods", Why: "tells whom fake nodes disturb, and removes what tolerates every taint from them"}, "list", "delete")
 	return rights
 }
 

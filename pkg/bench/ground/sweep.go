@@ -35,9 +35,9 @@ func victims[T any, P interface {
 	return found
 }
 
-// sweep deletes what list finds until it finds nothing, and adds to removed how much
-// there was. It tries again after errors, but not for ever, and not where they are
-// final. One request for each object, several at a time: a DeleteCollection deletes
+// sweep deletes what list finds until it finds nothing or ctx ends, and adds to removed
+// how much there was. It tries again after errors, but not for ever, and not where they
+// are final. One request for each object, several at a time: a DeleteCollection deletes
 // one after the other, and each has to reach the disks of etcd.
 func sweep(ctx context.Context, what string, removed *int,
 	list func(context.Context) ([]victim, error), remove func(context.Context, victim) error,

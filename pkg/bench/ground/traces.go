@@ -30,11 +30,11 @@ const (
 )
 
 // The rest of this file removes what others have made for the run's nodes, once those
-// are gone: the pods that DaemonSets put on them, kwok's Leases, and events. Controllers
+// are gone: the pods on them that tolerate every taint, kwok's Leases, and events. Controllers
 // remove the first two as well, later. about tells the name of such a node.
 
 func (r *remover) daemonPods(ctx context.Context, about func(string) bool) error {
-	return sweep(ctx, "pods of DaemonSets on fake nodes", &r.removed.Pods, func(ctx context.Context) ([]victim, error) {
+	return sweep(ctx, "pods of others on fake nodes", &r.removed.Pods, func(ctx context.Context) ([]victim, error) {
 		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err

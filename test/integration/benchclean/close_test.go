@@ -52,6 +52,7 @@ func TestGround(t *testing.T) { //nolint:tparallel // the second half may not ru
 	for _, tt := range []scenario{
 		{"an id that others use", strangersStay},
 		{"a run that is alive", aliveStays},
+		{"a pod that fake nodes hold up", spreadPod},
 		{"no kwok", noKwok},
 		{"no API server while closing", noServerWhileClosing},
 	} {
@@ -92,8 +93,14 @@ func runEnds(t *testing.T, c *framework.Cluster) {
 		list, err := pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
 		return err == nil && len(list.Items) == 0, err
 	})
-	if err := g.CheckPlacement(t.Context()); err != nil {
-		t.Errorf("CheckPlacement() = %v", err)
+	placed, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range placed.Items {
+		if err := g.CheckNode(&placed.Items[i]); err != nil {
+			t.Errorf("CheckNode() = %v", err)
+		}
 	}
 	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -177,10 +184,11 @@ func podOnForeignNode(t *testing.T, c *framework.Cluster) {
 	pod := planned("astray", "app")
 	g.Adopt(pod)
 	pod.Spec.NodeName = "node-0"
-	if _, err := c.Client.CoreV1().Pods(g.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+	pod, err := c.Client.CoreV1().Pods(g.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, g.CheckPlacement(t.Context()), "pod "+g.Namespace()+"/astray", "node node-0", "not one of the run's")
+	wantError(t, g.CheckNode(pod), "pod "+g.Namespace()+"/astray", "node node-0", "not one of the run's")
 }
 
 func runIDInUse(t *testing.T, c *framework.Cluster) {
@@ -202,6 +210,27 @@ func strangersStay(t *testing.T, c *framework.Cluster) {
 	}
 	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{RunID: strangerID})
 	wantError(t, err, "berth-bench-"+strangerID, "already exists")
+}
+
+func spreadPod(t *testing.T, c *framework.Cluster) {
+	c.Apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: spread, namespace: default, labels: {app: spread}}
+spec:
+  schedulerName: nobody
+  containers: [{name: main, image: example.com/app}]
+  topologySpreadConstraints:
+  - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: spread}}}
+`)
+	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{RunID: strangerID})
+	wantError(t, err, "pod default/spread", "over topology.kubernetes.io/zone", "--ignore-spread-constraints")
+	// It goes on to where this id is in use.
+	_, err = ground.Prepare(t.Context(), c.Config, ground.Options{RunID: strangerID, IgnoreSpread: true})
+	wantError(t, err, "already exists")
+	if err := c.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "spread", metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
 }
 
 func noKwok(t *testing.T, c *framework.Cluster) {
