@@ -33,6 +33,8 @@ type Ground interface {
 	Namespace() string
 	NodeName(planned string) string
 	Adopt(pod *corev1.Pod)
+	// CheckNode returns an error if the pod has a node that is not the benchmark's.
+	CheckNode(pod *corev1.Pod) error
 	AdoptService(service *corev1.Service)
 	CreateNodes(ctx context.Context, nodes []corev1.Node) error
 	DeleteNodes(ctx context.Context) error

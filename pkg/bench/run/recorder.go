@@ -27,6 +27,8 @@ type recorder struct {
 	// bindings gets the index of each pod that is bound, once. It has room for all, so
 	// that the watch never waits.
 	bindings chan int
+	// check says whether a pod may be on its node; nil: on any. It is set before watch.
+	check func(*corev1.Pod) error
 	// ready is closed when the first list has come.
 	ready chan struct{}
 
@@ -34,6 +36,8 @@ type recorder struct {
 	records []record
 	counts  counts
 	lists   int
+	// astray is what check has said, if it has.
+	astray error
 }
 
 var _ cache.ReflectorStore = &recorder{}
@@ -152,6 +156,9 @@ func (r *recorder) note(object any, deleted bool) error {
 		r.counts.bound++
 		r.counts.last = now
 		r.refuse(record, false, now)
+		if r.check != nil && r.astray == nil {
+			r.astray = r.check(pod)
+		}
 		r.bindings <- i
 	case pod.Spec.NodeName == "":
 		r.refuse(record, refusal(pod) != nil, now)
@@ -191,6 +198,14 @@ func (r *recorder) progress() counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts
+}
+
+// misplaced returns what is wrong with the first pod that is on a node where it may not
+// be; nil if there is none.
+func (r *recorder) misplaced() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.astray
 }
 
 // result returns the records, which must not be changed, and how often the watch was

@@ -179,6 +179,7 @@ func (r *round) prepare(ctx context.Context) error {
 		names = append(names, pod.Name)
 	}
 	r.recorder = newRecorder(names)
+	r.recorder.check = ground.CheckNode
 	if err := r.recorder.watch(ctx, r.watcher, ground.Namespace()); err != nil {
 		return err
 	}
@@ -300,6 +301,9 @@ func (r *round) settle(ctx context.Context, created <-chan error) error {
 		var failure error
 		now.counts = r.recorder.progress()
 		if now.leaving, failure = r.reaper.status(); failure != nil {
+			return failure
+		}
+		if failure = r.recorder.misplaced(); failure != nil {
 			return failure
 		}
 		r.last = now
