@@ -264,7 +264,7 @@ func TestLimiter(t *testing.T) {
 type slow struct{ flowcontrol.RateLimiter }
 
 func (s slow) TryAccept() bool {
-	time.Sleep(2 * DelayThreshold)
+	time.Sleep(2 * DelayThreshold) //nolint:forbidigo // the time is what is tested
 	return s.RateLimiter.TryAccept()
 }
 

@@ -67,7 +67,9 @@ func (r *remover) all(ctx context.Context) error {
 		// It goes while the events come: controllers take their time with both.
 		patiently(ctx, r.startNamespace),
 		r.nodeEvents(ctx, about),
-		// Only now: kwok may have been about to create one when its node went.
+		// Again, and these only now: their controllers may have been about to create one
+		// when its node went.
+		r.daemonPods(ctx, about),
 		r.nodeLeases(ctx, about),
 		r.namespace(ctx),
 	)

@@ -33,16 +33,35 @@ const (
 // are gone: the pods on them that tolerate every taint, kwok's Leases, and events. Controllers
 // remove the first two as well, later. about tells the name of such a node.
 
+// daemonPods deletes the pods of others on the run's nodes, and those of DaemonSets that
+// wait for one which has gone: the controller may have created them before it saw that.
 func (r *remover) daemonPods(ctx context.Context, about func(string) bool) error {
 	return sweep(ctx, "pods of others on fake nodes", &r.removed.Pods, func(ctx context.Context) ([]victim, error) {
 		list, err := r.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
 		}
-		return victims(list.Items, func(pod *corev1.Pod) bool { return about(pod.Spec.NodeName) }), nil
+		return victims(list.Items, func(pod *corev1.Pod) bool { return about(nodeOf(pod)) }), nil
 	}, func(ctx context.Context, v victim) error {
 		return r.client.CoreV1().Pods(v.namespace).Delete(ctx, v.name, v.now())
 	})
+}
+
+// nodeOf returns the name of the node that a pod is on or, if it is a DaemonSet's and
+// waits to be scheduled, of the one that it is meant for.
+func nodeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return pod.Spec.NodeName
+	}
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key == metav1.ObjectNameField && len(field.Values) == 1 {
+				return field.Values[0]
+			}
+		}
+	}
+	return ""
 }
 
 func (r *remover) nodeLeases(ctx context.Context, about func(string) bool) error {

@@ -45,7 +45,7 @@ func TestRecorder(t *testing.T) {
 	checkCounts(t, r, counts{})
 	do(r.Add(podOn("a", "", false)))
 	created := r.progress().last
-	time.Sleep(time.Millisecond) // some clocks are coarse
+	time.Sleep(time.Millisecond) //nolint:forbidigo // some clocks are coarse
 	do(r.Update(podOn("a", "", true)))
 	refused := r.progress().last
 	if !refused.After(created) {

@@ -301,7 +301,7 @@ func TestRulesWarnNoPod(t *testing.T) {
 	}
 	want := map[string]struct{}{
 		"no Service shop/missing of Colocation rules[0].services lets pods of namespace shop near it": {},
-		`no node has the label "example.com/rack" of Colocation rules[0].prefer`:                     {},
+		`no node has the label "example.com/rack" of Colocation rules[0].prefer`:                      {},
 	}
 	if got := pl.instance.warnings.idle; !maps.Equal(got, want) {
 		t.Errorf("said of rules: %v, want %v", got, want)

@@ -398,7 +398,10 @@ func TestGivenCluster(t *testing.T) {
 		}
 		write.Close()
 		lines := bufio.NewScanner(read)
-		for lines.Scan() && !strings.Contains(lines.Text(), "round 1 of 1") {
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "round 1 of 1") {
+				break
+			}
 		}
 		read.Close() // as head does
 		_ = command.Wait()
@@ -445,7 +448,7 @@ func interruptedTwice(t *testing.T, c *framework.Cluster) {
 	if code := command.Wait(t, patience); code != exitFailed {
 		t.Errorf("exit code %d, want %d: something is left", code, exitFailed)
 	}
-	run := strings.Split(strings.TrimPrefix(node, names.BenchPrefix), "-")[0]
+	run, _, _ := strings.Cut(strings.TrimPrefix(node, names.BenchPrefix), "-")
 	want(t, command.Output(), "interrupted: run "+run+" has left something behind", "kubectl berth bench clean --run "+run+" --kubeconfig '"+kubeconfig+"'\n")
 	if got := strings.Count(command.Output(), "bench clean"); got != 1 {
 		t.Errorf("%d commands are printed, want one:\n%s", got, command.Output())

@@ -247,6 +247,7 @@ func noKwok(t *testing.T, c *framework.Cluster) {
 func noServerWhileClosing(t *testing.T, c *framework.Cluster) {
 	g := prepare(t, c, ground.Options{})
 	fill(t, g, 2, 2)
+	settled(t, c) // so that no event about the nodes is under way, and gets lost
 	if err := c.KillComponent(controlplane.APIServer); err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +257,8 @@ func noServerWhileClosing(t *testing.T, c *framework.Cluster) {
 	if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
 		t.Fatal(err)
 	}
+	// Controllers take up their work some seconds later. Another run sees that they do.
+	closeGround(t, prepare(t, c, ground.Options{}))
 	closeGround(t, g)
 }
 

@@ -7,6 +7,7 @@
 package basic
 
 import (
+	"maps"
 	"os"
 	"testing"
 
@@ -45,9 +46,7 @@ func TestBatchingProfiles(t *testing.T) {
 		"batching.yaml":       arguments(t, "../../../config/bench/all-plugins.yaml"),
 		"batching-stock.yaml": arguments(t, ""),
 	} {
-		for plugin, args := range needs {
-			want[plugin] = args
-		}
+		maps.Copy(want, needs)
 		if diff := cmp.Diff(want, arguments(t, file)); diff != "" {
 			t.Errorf("%s: unexpected arguments (-want,+got):\n%s", file, diff)
 		}

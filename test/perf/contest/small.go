@@ -29,22 +29,7 @@ func TestSmall(t *testing.T, topic Topic) *Report {
 	if testing.Short() {
 		t.Skip("-short: starts servers")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	benchmark := exec.CommandContext(t.Context(), self, "-test.run", "^$", "-test.bench", ".", "-test.benchtime", "1x",
-		"-perf-scheduling-label-filter", "small", "-data-items-dir", dir)
-	benchmark.Env = append(os.Environ(), "ARTIFACTS="+t.TempDir())
-	output, err := benchmark.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v\n%s", benchmark.Args, err, output)
-	}
-	report, err := readReport(dir, topic.Name)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	report := runSmall(t, topic)
 	t.Log("\n" + report.text())
 	plan := cases.ofSize("small")
 	if len(report.Runs) != len(plan) {
@@ -53,19 +38,7 @@ func TestSmall(t *testing.T, topic Topic) *Report {
 	for i := range plan {
 		lookAt(t, &plan[i], &report.Runs[i])
 	}
-	for _, first := range report.firsts() {
-		for _, metric := range []string{Throughput, Algorithm, ProcessCPU} {
-			for _, e := range plan {
-				if e.Scenario != first.Scenario || e.Workload != first.Workload || e.Contender == first.Contender {
-					continue
-				}
-				bound := Bound{Scenario: e.Scenario, Workload: e.Workload, Metric: metric, Contender: first.Contender, Against: e.Contender}
-				if ratio := bound.find(report.Ratios); ratio == nil || ratio.Mean <= 0 {
-					t.Errorf("%s %s: no ratio of %s to %s: %s", e.Scenario, e.Workload, first.Contender, e.Contender, metric)
-				}
-			}
-		}
-	}
+	lookAtRatios(t, plan, report)
 	return report
 }
 
@@ -85,4 +58,44 @@ func lookAt(t *testing.T, want *entry, got *Measurement) {
 			t.Errorf("%s/%s/%s: nothing was measured of %s", got.Scenario, got.Contender, got.Workload, metric)
 		}
 	}
+}
+
+// lookAtRatios finds what is missing of the first contenders' ratios to the others.
+func lookAtRatios(t *testing.T, plan []entry, report *Report) {
+	t.Helper()
+	for _, first := range report.firsts() {
+		for _, metric := range []string{Throughput, Algorithm, ProcessCPU} {
+			for _, e := range plan {
+				if e.Scenario != first.Scenario || e.Workload != first.Workload || e.Contender == first.Contender {
+					continue
+				}
+				bound := Bound{Scenario: e.Scenario, Workload: e.Workload, Metric: metric, Contender: first.Contender, Against: e.Contender}
+				if ratio := bound.find(report.Ratios); ratio == nil || ratio.Mean <= 0 {
+					t.Errorf("%s %s: no ratio of %s to %s: %s", e.Scenario, e.Workload, first.Contender, e.Contender, metric)
+				}
+			}
+		}
+	}
+}
+
+// runSmall runs the small workloads in a process of this test binary.
+func runSmall(t *testing.T, topic Topic) *Report {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	benchmark := exec.CommandContext(t.Context(), self, "-test.run", "^$", "-test.bench", ".", "-test.benchtime", "1x",
+		"-perf-scheduling-label-filter", "small", "-data-items-dir", dir)
+	benchmark.Env = append(os.Environ(), "ARTIFACTS="+t.TempDir())
+	output, err := benchmark.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", benchmark.Args, err, output)
+	}
+	report, err := readReport(dir, topic.Name)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return report
 }
