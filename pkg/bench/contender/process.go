@@ -70,7 +70,7 @@ func startProcess(spawner *spawn.Spawner, binary string, args []string, log stri
 
 // Sample implements Running.
 func (p *process) Sample(ctx context.Context) (*Sample, error) {
-	sample, err := scrape(ctx, p.http, p.metrics)
+	sample, err := scrapeOnceKnown(ctx, p.http, p.metrics, metricsPatience)
 	if err != nil {
 		return nil, fmt.Errorf("reading the metrics of %s: %w", p.name, err)
 	}

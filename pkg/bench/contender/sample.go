@@ -6,12 +6,14 @@ package contender
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -27,6 +29,31 @@ const (
 	memoryMetric   = "process_resident_memory_bytes"
 )
 
+// errNotKnown is that a server does not take the client for who it is.
+var errNotKnown = errors.New("not known to the server")
+
+// scrapePause is the pause between two attempts to be known.
+const scrapePause = 200 * time.Millisecond
+
+// scrapeOnceKnown reads a page of metrics. A scheduler that has just started answers
+// before it has read by which authority clients are known; a connection from that
+// time stays anonymous, so each further attempt makes a new one.
+func scrapeOnceKnown(ctx context.Context, client *http.Client, url string, patience time.Duration) (*Sample, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		sample, err := scrape(ctx, client, url)
+		if !errors.Is(err, errNotKnown) || time.Now().After(deadline) {
+			return sample, err
+		}
+		client.CloseIdleConnections()
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(scrapePause):
+		}
+	}
+}
+
 // scrape reads a page of metrics.
 func scrape(ctx context.Context, client *http.Client, url string) (*Sample, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -38,7 +65,11 @@ func scrape(ctx context.Context, client *http.Client, url string) (*Sample, erro
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // it was only read
-	if response.StatusCode != http.StatusOK {
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("%s answers %s: %w", url, response.Status, errNotKnown)
+	default:
 		return nil, fmt.Errorf("%s answers %s", url, response.Status)
 	}
 	sample, err := parseSample(response.Body)
