@@ -62,7 +62,7 @@ func TestUsable(t *testing.T) {
 		}, want: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := usable(&tt.node); got != tt.want {
+			if got := NodeUsable(&tt.node); got != tt.want {
 				t.Errorf("want %v, got %v", tt.want, got)
 			}
 		})

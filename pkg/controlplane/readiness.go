@@ -80,7 +80,7 @@ func (c *Cluster) waitNodes(ctx context.Context) error {
 		}
 		for i := range list.Items {
 			// A node that was there before may be of custom status by now.
-			if node := &list.Items[i]; usable(node) || hasCustomStatus(node) {
+			if node := &list.Items[i]; NodeUsable(node) || hasCustomStatus(node) {
 				waiting.Delete(node.Name)
 			}
 		}
@@ -91,9 +91,9 @@ func (c *Cluster) waitNodes(ctx context.Context) error {
 	})
 }
 
-// usable reports whether a node is ready and has lost the taint that it carries
+// NodeUsable reports whether a node is ready and has lost the taint that it carries
 // until the controller-manager has seen that.
-func usable(node *corev1.Node) bool {
+func NodeUsable(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
 			return false

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 )
 
 const (
@@ -123,7 +125,7 @@ func (g *Ground) awaitNodes(ctx context.Context, nodes []*corev1.Node) error {
 		if event.Type == watch.Deleted {
 			return false, fmt.Errorf("node %s has been deleted by somebody else", node.Name)
 		}
-		if !usable(node) {
+		if !controlplane.NodeUsable(node) {
 			return false, nil
 		}
 		if err := checkOffer(planned[node.Name], node); err != nil {
@@ -142,22 +144,6 @@ func (g *Ground) awaitNodes(ctx context.Context, nodes []*corev1.Node) error {
 	default:
 		return fmt.Errorf("waiting for the fake nodes: %w", err)
 	}
-}
-
-// usable reports whether a node is ready and has lost the taint that it carries
-// until the controller-manager has seen that.
-func usable(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == corev1.TaintNodeNotReady {
-			return false
-		}
-	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // checkOffer says whether a node offers what was planned. Stages of kwok may
