@@ -173,7 +173,7 @@ func (s *Scheduler) throughputInWords(phase Phase) string {
 	if !ok {
 		return "no round counts"
 	}
-	return fmt.Sprintf("over the whole round %s pods a second, median of %s", spread.cell(throughputMetric()), plural(spread.Rounds, "round"))
+	return fmt.Sprintf("over the whole round %s pods a second, median of %s", spread.cell(throughputMetric()), output.Count(spread.Rounds, "round"))
 }
 
 // steps draws a curve that is constant within each step.

@@ -110,7 +110,7 @@ func newPage(r *Report) *page {
 	p := &page{
 		Title:       "Berth bench: " + output.Line(r.Workload.Name),
 		Description: output.Line(r.Workload.Description),
-		Summary: output.Line(fmt.Sprintf("%s, %s, on %s; Berth %s; %s", plural(r.Workload.Pods, "pod"), plural(r.Workload.Nodes, "node"),
+		Summary: output.Line(fmt.Sprintf("%s, %s, on %s; Berth %s; %s", output.Count(r.Workload.Pods, "pod"), output.Count(r.Workload.Nodes, "node"),
 			r.machine(), r.berth(), date)),
 		Names: r.names(), Ratios: r.ratios(),
 		Notes: r.remarks(), Dismissed: r.dismissed(), Unplaced: r.unplaced(),

@@ -57,7 +57,7 @@ func WriteMarkdownOverview(w io.Writer, reports ...*Report) error {
 
 // writeOverview writes the rows of one workload.
 func (r *Report) writeOverview(out *bytes.Buffer, names []string) {
-	title := fmt.Sprintf("%s: %s, %s", escapeMarkdown(output.Line(r.Workload.Name)), plural(r.Workload.Pods, "pod"), plural(r.Workload.Nodes, "node"))
+	title := fmt.Sprintf("%s: %s, %s", escapeMarkdown(output.Line(r.Workload.Name)), output.Count(r.Workload.Pods, "pod"), output.Count(r.Workload.Nodes, "node"))
 	var cells []cell
 	for _, name := range names {
 		cells = append(cells, cell{Median: r.overview(name)})

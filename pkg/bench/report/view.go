@@ -68,7 +68,7 @@ func (r *Report) machine() string {
 	if m.CPU != "" {
 		parts = append(parts, m.CPU)
 	}
-	parts = append(parts, plural(m.Cores, "core"))
+	parts = append(parts, output.Count(m.Cores, "core"))
 	if m.MemoryMiB > 0 {
 		parts = append(parts, fmt.Sprintf("%.1f GiB", float64(m.MemoryMiB)/1024))
 	}
@@ -115,14 +115,6 @@ func (r *Report) what(s *Scheduler) string {
 	default:
 		return "as it runs there"
 	}
-}
-
-// plural counts things whose plural takes an s.
-func plural(count int, thing string) string {
-	if count == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(count) + " " + thing + "s"
 }
 
 // phases returns the phases that there are rounds of.
@@ -284,7 +276,7 @@ func (r *Report) isControl(index int) bool {
 // it lacks for one.
 func (r Ratio) text() string {
 	if r.Pairs < minPairs {
-		return fmt.Sprintf("%.2f (%s)", r.Median, plural(r.Pairs, "pair"))
+		return fmt.Sprintf("%.2f (%s)", r.Median, output.Count(r.Pairs, "pair"))
 	}
 	mean := math.Sqrt(r.Low * r.High) // the interval is even on both sides, on a logarithmic scale
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", mean, r.Low, r.High)
@@ -387,10 +379,10 @@ func (r *Report) unplaced() []remark {
 		})
 		for k, reason := range reasons {
 			if k == shownReasons {
-				remarks = append(remarks, remark{output.Line(s.Name), plural(len(reasons)-k, "more reason")})
+				remarks = append(remarks, remark{output.Line(s.Name), output.Count(len(reasons)-k, "more reason")})
 				break
 			}
-			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("up to %s: %s", plural(most[reason], "pod"), output.Line(reason))})
+			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("up to %s: %s", output.Count(most[reason], "pod"), output.Line(reason))})
 		}
 	}
 	return remarks

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/output"
 )
 
 // note says what a reader of the result must know.
@@ -40,14 +41,14 @@ func (w *writer) noteWholeDevices() {
 	if shares == 0 {
 		return
 	}
-	text := fmt.Sprintf("Each of %s of a device is given out as a whole one (%s: 1), which is all that a scheduler without GPUDevice knows: ", plural(shares, "share"), pluginResource())
+	text := fmt.Sprintf("Each of %s of a device is given out as a whole one (%s: 1), which is all that a scheduler without GPUDevice knows: ", output.Count(shares, "share"), pluginResource())
 	switch byMemory {
 	case 0:
-		text += fmt.Sprintf("they take %s instead of %s.", plural(shares, "device"), tenths(milli))
+		text += fmt.Sprintf("they take %s instead of %s.", output.Count(shares, "device"), tenths(milli))
 	case shares:
 		text += "all of them are by memory, so what they need depends on the device."
 	default:
-		text += fmt.Sprintf("they take %s instead of %s and what the %d by memory need.", plural(shares, "device"), tenths(milli), byMemory)
+		text += fmt.Sprintf("they take %s instead of %s and what the %d by memory need.", output.Count(shares, "device"), tenths(milli), byMemory)
 	}
 	w.plan.Notes = append(w.plan.Notes, text)
 }
@@ -55,12 +56,4 @@ func (w *writer) noteWholeDevices() {
 // tenths writes thousandths of devices with one decimal.
 func tenths(milli int64) string {
 	return strconv.FormatFloat(float64(milli)/device.MilliPerDevice, 'f', 1, 64)
-}
-
-// plural writes a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

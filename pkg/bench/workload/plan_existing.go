@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-scheduler/berth/pkg/output"
 )
 
 // room is what is left of a node for existing pods.
@@ -50,7 +52,7 @@ func (w *writer) placeExisting() error {
 			}
 			if tries == len(rooms) {
 				path := field.NewPath("spec", "existing").Index(i).Child("count")
-				return field.Invalid(path, group.Count, "only the first "+plural(n, "pod")+" of them fit on the nodes that their labels allow")
+				return field.Invalid(path, group.Count, "only the first "+output.Count(n, "pod")+" of them fit on the nodes that their labels allow")
 			}
 			pod := named(&pods, podName(group.Name, n))
 			pod.Spec.NodeName = rooms[turn%len(rooms)].node.Name
