@@ -187,6 +187,7 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 	state := framework.NewCycleState()
 	s := &preFilterState{demand: demandOf(t, pl, pod)}
 	state.Write(preFilterStateKey, s)
+	show(t, profile, pod)
 	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
 		t.Fatal(status)
 	}

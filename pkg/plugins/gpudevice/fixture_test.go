@@ -205,9 +205,21 @@ func freeMilli(pl *GPUDevice, info fwk.NodeInfo) []int64 {
 	return free
 }
 
+// show lets the profile's informer know the pod, as one without a node, and tells
+// no handler.
+func show(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) {
+	tb.Helper()
+	pending := pod.DeepCopy()
+	pending.Spec.NodeName = ""
+	if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(pending); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // reserveOn runs a cycle up to Reserve and returns its status.
 func reserveOn(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod, node string) *fwk.Status {
 	tb.Helper()
+	show(tb, profile, pod)
 	state := preFilter(tb, profile, pod)
 	return profile.RunReservePluginsReserve(tb.Context(), state, pod, node)
 }

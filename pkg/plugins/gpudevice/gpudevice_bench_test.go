@@ -142,6 +142,7 @@ func BenchmarkReserve(b *testing.B) {
 	for _, pod := range pods {
 		b.Run("nodes=5000/gpus=8/shapes=20/pod="+pod.Name, func(b *testing.B) {
 			state, ctx := preFilter(b, profile, pod), b.Context()
+			show(b, profile, pod)
 			var fitting []string
 			for _, info := range nodes {
 				if pl.Filter(ctx, state, pod, info).IsSuccess() {

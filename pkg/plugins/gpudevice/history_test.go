@@ -174,6 +174,7 @@ func (h *history) place() {
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = feasible[h.rand.IntN(len(feasible))].Node().Name
 	h.must(h.live.AssumePod(h.logger, assumed))
+	show(h.t, h.profile, pod)
 	if status := h.profile.RunReservePluginsReserve(h.t.Context(), state, assumed, assumed.Spec.NodeName); !status.IsSuccess() {
 		h.t.Fatalf("Filter let %s through and Reserve did not: %v", pod.Name, status)
 	}

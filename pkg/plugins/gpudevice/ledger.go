@@ -34,6 +34,8 @@ import (
 //	    └───────── deleted, terminated ─────────────────────────────┘
 //	               (a ghost, if it was not seen bound before)
 //
+// A pod of whose end or node the informer has told is not reserved any more.
+//
 // Assumptions: a UID never comes back; the informer delivers the versions of a
 // pod in order; a pod's node never changes. A pod in the NodeInfo counts with
 // what the ledger holds for it, and with its own record if the ledger has not
@@ -132,8 +134,11 @@ func recordOf(pod *corev1.Pod) (device.Assignment, *device.Request, error) {
 	return assignment, request, err
 }
 
-// reserve promises devices to a pod.
-func (l *ledger) reserve(pod *corev1.Pod, node string, assignment *device.Assignment, request *device.Request, annotations map[string]string) {
+// reserve promises devices to a pod, and reports whether it has: nothing would
+// ever end the promise to a pod of whose end the informer has told already. Its
+// Binding may well be written: the API server binds a pod that has terminated
+// without a node, and the informer, which leaves terminated pods out, never shows it.
+func (l *ledger) reserve(pod *corev1.Pod, node string, assignment *device.Assignment, request *device.Request, annotations map[string]string) bool {
 	h := &holder{
 		pod: pod, node: node, phase: reserved,
 		assignment: *assignment, holding: assignment.Holding(request.Asks),
@@ -141,9 +146,29 @@ func (l *ledger) reserve(pod *corev1.Pod, node string, assignment *device.Assign
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if known := l.get(pod.UID); known != nil && (known.phase == bound || known.phase == unassigned) {
+		return false
+	}
 	l.removeLocked(pod.UID)
 	l.storeLocked(h)
 	l.marksLocked(node).revision.Add(1)
+	// The informer's store changes before its handlers are told. So either the end
+	// of the pod shows here, or the handler will find the promise and drop it.
+	if !l.isPending(pod) {
+		l.removeLocked(pod.UID)
+		return false
+	}
+	return true
+}
+
+// isPending reports whether the informer knows the pod, and no node of it.
+func (l *ledger) isPending(pod *corev1.Pod) bool {
+	obj, ok, err := l.pods.GetStore().GetByKey(cache.NewObjectName(pod.Namespace, pod.Name).String())
+	if err != nil || !ok {
+		return false // the store of an informer has no errors
+	}
+	stored, ok := obj.(*corev1.Pod)
+	return ok && stored.UID == pod.UID && stored.Spec.NodeName == "" && !isTerminated(stored)
 }
 
 // unreserve takes a promise back. It may be called any number of times. What may

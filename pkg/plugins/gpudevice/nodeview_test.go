@@ -101,6 +101,7 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 		if name == "b" {
 			pl.nodes.remove("n") // then the view is computed with the pod on the node
 		}
+		show(t, profile, assumed)
 		if status := profile.RunReservePluginsReserve(t.Context(), state, assumed, "n"); !status.IsSuccess() {
 			t.Fatalf("%s: %v", name, status)
 		}

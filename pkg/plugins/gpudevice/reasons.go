@@ -21,7 +21,9 @@ const (
 	reasonNoShare          = "node(s) didn't have enough free device share"
 	reasonNoMemory         = "node(s) didn't have enough free device memory"
 	reasonUnassignedPod    = "node(s) ran a pod that uses devices without a record of which"
-	reasonForbidden        = "node(s) had devices, which nonGPUPods keeps for pods that ask for them"
+	// reasonNotPending is about the pod, not a node: it is gone, has ended, or was bound.
+	reasonNotPending = "the pod is not pending any more"
+	reasonForbidden  = "node(s) had devices, which nonGPUPods keeps for pods that ask for them"
 
 	reasonRefusedSharing   = "node(s) had a value other than true or false in label " + names.GPUSharingLabel
 	reasonRefusedPlugin    = "node(s) were labelled as shared and had a device plugin that hands out the same devices"

@@ -44,7 +44,9 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 		return fwk.NewStatus(fwk.Unschedulable, v.lacking(request).reason(v.node))
 	}
 	annotations := assignment.Annotations(request, v.node)
-	pl.ledger.reserve(pod, nodeName, &assignment, request, annotations)
+	if !pl.ledger.reserve(pod, nodeName, &assignment, request, annotations) {
+		return fwk.NewStatus(fwk.Unschedulable, reasonNotPending)
+	}
 	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
 		logger.Info("Reserved devices", "node", klog.KRef("", nodeName), "devices", annotations)
 	}

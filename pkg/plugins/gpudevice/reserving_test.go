@@ -109,6 +109,59 @@ func TestReserveRefuses(t *testing.T) {
 	}
 }
 
+// The informer has told of the pod's end, or of its node, before Reserve: nothing
+// would ever end the promise.
+func TestReserveForPodNotPending(t *testing.T) {
+	with := func(change func(*corev1.Pod)) *corev1.Pod {
+		pod := sharePod("p", 500)
+		change(pod)
+		return pod
+	}
+	for name, stored := range map[string]*corev1.Pod{
+		"gone":       nil,
+		"replaced":   with(func(p *corev1.Pod) { p.UID = "another" }),
+		"terminated": with(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		"bound":      with(func(p *corev1.Pod) { p.Spec.NodeName = "n" }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+			pod := sharePod("p", 500)
+			state := preFilter(t, profile, pod)
+			if stored != nil {
+				if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(stored); err != nil {
+					t.Fatal(err)
+				}
+			}
+			status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n")
+			if status.Code() != fwk.Unschedulable || status.Message() != reasonNotPending {
+				t.Errorf("want %q, got %v", reasonNotPending, status)
+			}
+			if pl.ledger.get(pod.UID) != nil || len(pl.ledger.byNode) != 0 {
+				t.Error("something was promised")
+			}
+		})
+	}
+}
+
+// Another scheduler binds the pod in mid-cycle: what it was given stays on record.
+func TestReserveForPodSeenBound(t *testing.T) {
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}})
+	pod := sharePod("p", 500)
+	state := preFilter(t, profile, pod)
+	seen := pl.ledger.observe(boundPod("p", 500, "n", "1"))
+	if seen.holder == nil || seen.holder.pod.UID != pod.UID {
+		t.Fatalf("the bound pod was not seen: %+v", seen)
+	}
+	show(t, profile, pod)
+	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); status.Message() != reasonNotPending {
+		t.Errorf("want %q, got %v", reasonNotPending, status)
+	}
+	profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
+	if got := pl.ledger.get(pod.UID); got != seen.holder {
+		t.Errorf("the record of the bound pod was replaced by %+v", got)
+	}
+}
+
 func TestUnreserve(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	pod, state := sharePod("p", 600), framework.NewCycleState()

@@ -16,7 +16,7 @@ import (
 )
 
 // failureTail is how many lines of each log a failed test prints.
-const failureTail = 15
+const failureTail = 10
 
 // Options say what a test wants. The zero value is a control plane without nodes.
 type Options struct {
@@ -107,6 +107,9 @@ func (c *Cluster) finish(tb testing.TB) {
 	}
 	for _, component := range controlplane.Components() {
 		tb.Logf("the end of the log of %s:\n%s", component, c.LogTail(component, failureTail))
+	}
+	if failure, ok := failures.LoadAndDelete(rootName(tb)); ok {
+		tb.Logf("the test failed: %s", failure)
 	}
 }
 

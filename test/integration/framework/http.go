@@ -20,6 +20,9 @@ func adminHTTPClient(config *rest.Config) (*http.Client, error) {
 	return rest.HTTPClientFor(config)
 }
 
+// notKnownError is that a server does not take the client for who it is.
+type notKnownError struct{ error }
+
 // get returns the body of a page that answers 200 OK.
 func get(ctx context.Context, client *http.Client, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -36,7 +39,14 @@ func get(ctx context.Context, client *http.Client, url string) (string, error) {
 		return "", err
 	}
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET %s: %s: %s", url, response.Status, body)
+		err := fmt.Errorf("GET %s: %s: %s", url, response.Status, body)
+		if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
+			// A scheduler that has just started takes a connection for anonymous, for
+			// good, until it has read by which authority clients are known.
+			client.CloseIdleConnections()
+			return "", notKnownError{err}
+		}
+		return "", err
 	}
 	return string(body), nil
 }

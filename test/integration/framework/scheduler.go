@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -154,11 +155,17 @@ func (s *Scheduler) WaitReady(tb testing.TB) {
 // Metrics returns the page /metrics, as the administrator sees it.
 func (s *Scheduler) Metrics(tb testing.TB) string {
 	tb.Helper()
-	body, err := s.get(tb, "/metrics")
-	if err != nil {
-		tb.Fatal(err)
+	deadline := time.Now().Add(WaitTimeout)
+	for {
+		body, err := s.get(tb, "/metrics")
+		if err == nil {
+			return body
+		}
+		if !errors.As(err, &notKnownError{}) || time.Now().After(deadline) {
+			tb.Fatal(err)
+		}
+		time.Sleep(pollInterval)
 	}
-	return body
 }
 
 func (s *Scheduler) get(tb testing.TB, path string) (string, error) {

@@ -6,6 +6,8 @@ package framework
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,17 @@ const (
 	WaitTimeout = time.Minute
 )
 
+// failures are the waits that were in vain, by the name of the top-level test. They
+// are told again after the logs of the components, because who looks at a failure
+// elsewhere may be shown the end of the output only.
+var failures sync.Map
+
+// rootName returns the name of the top-level test that tb is part of.
+func rootName(tb testing.TB) string {
+	name, _, _ := strings.Cut(tb.Name(), "/")
+	return name
+}
+
 // WaitForCondition polls condition until it is true. An error is taken for "not
 // yet" and shown if time runs out, because a server may be restarting.
 func WaitForCondition(tb testing.TB, timeout time.Duration, description string, condition func() (bool, error)) {
@@ -38,7 +51,9 @@ func WaitForCondition(tb testing.TB, timeout time.Duration, description string, 
 		}
 		select {
 		case <-ctx.Done():
-			tb.Fatalf("after %v still waiting for %s (last error: %v)", timeout, description, err)
+			failure := fmt.Sprintf("after %v still waiting for %s (last error: %v)", timeout, description, err)
+			failures.Store(rootName(tb), failure)
+			tb.Fatal(failure)
 		case <-ticker.C:
 		}
 	}

@@ -1,0 +1,62 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpuchaos
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+)
+
+// TestEndedInMidCycle ends a pending pod between the start of its scheduling cycle
+// and Reserve. The API server would bind it nevertheless, and the scheduler's watch,
+// which leaves ended pods out, would never show it: it must not be promised devices.
+func TestEndedInMidCycle(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
+	c.ApplyManifests(t, "manifests/base")
+	var s atomic.Pointer[framework.Scheduler]
+	var held atomic.Bool
+	s.Store(startVerbose(t, c, faultproxy.Hooks{
+		Binding: passOn,
+		Drop: func(r *http.Request) bool {
+			// The first cycle of all asks, before it does anything else, what was bound before.
+			if r.URL.Path == "/api/v1/pods" && r.URL.Query().Get("limit") == "1" && held.CompareAndSwap(false, true) {
+				_, err := c.Client.CoreV1().Pods(namespace).Patch(t.Context(), "ending", types.MergePatchType,
+					[]byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status")
+				if err != nil {
+					t.Error(err)
+				}
+				s.Load().WaitForOutput(t, framework.WaitTimeout, "Delete event for unscheduled pod")
+			}
+			return false
+		},
+	}))
+	create(t, c, sharePod("ending", "700"))
+	framework.WaitForCondition(t, framework.WaitTimeout, "the first scheduling cycle", func() (bool, error) { return held.Load(), nil })
+	create(t, c, sharePod("next", "1000"))
+	c.WaitForPodScheduled(t, namespace, "next")
+	requireView(t, c, s.Load(), names.Scheduler)
+	ended, err := c.Client.CoreV1().Pods(namespace).Get(t.Context(), "ending", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ended.Spec.NodeName != "" || ended.Status.Phase != corev1.PodFailed {
+		t.Errorf("the pod that had failed is %s and on node %q", ended.Status.Phase, ended.Spec.NodeName)
+	}
+}
+
+// startVerbose is startBehind with a log that tells of the events of pods.
+func startVerbose(t *testing.T, c *framework.Cluster, hooks faultproxy.Hooks) *framework.Scheduler {
+	t.Helper()
+	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), hooks)
+	return c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{Kubeconfig: proxy.Kubeconfig, Args: []string{"-v=3"}})
+}
