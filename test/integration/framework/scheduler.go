@@ -161,7 +161,7 @@ func (s *Scheduler) Metrics(tb testing.TB) string {
 		if err == nil {
 			return body
 		}
-		if !errors.As(err, &notKnownError{}) || time.Now().After(deadline) {
+		if _, unknown := errors.AsType[notKnownError](err); !unknown || time.Now().After(deadline) {
 			tb.Fatal(err)
 		}
 		time.Sleep(pollInterval)
