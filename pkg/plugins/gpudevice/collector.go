@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -130,15 +129,11 @@ type modelUsage struct {
 // looked at the node.
 func (pl *GPUDevice) usage() *usage {
 	u := &usage{models: map[string]*modelUsage{}, refused: map[device.RefusalReason]int{}}
-	nodes, err := pl.ledger.nodes.List(labels.Everything())
-	if err != nil {
-		return u // the lister of a cache has no errors
-	}
 	held := pl.ledger.heldByNode(u)
 	expected := pl.workload.current.Load()
 	u.expected = expected != nil
-	for _, object := range nodes {
-		node := device.ParseNode(object, pl.nodeKeys)
+	for _, known := range pl.deviceNodes.all() {
+		object, node := known.object, known.node
 		switch node.Kind {
 		case device.NodeRefused:
 			u.refused[node.Refusal.Reason]++

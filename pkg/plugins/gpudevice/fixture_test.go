@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -69,12 +70,25 @@ func newProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Option
 }
 
 // startProfile builds a profile with the plugin, runs its informers, and returns
-// when the ledger has seen every pod.
+// when the ledger has seen every pod and every node.
 func startProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
 	tb.Helper()
 	profile, pl := newProfile(tb, args, opts)
 	profile.Start(tb.Context(), tb)
 	<-pl.ledger.synced.Done()
+	var want int64
+	for _, node := range opts.Nodes {
+		if device.ParseNode(node, pl.nodeKeys).Kind != device.NodeWithoutDevices {
+			want++
+		}
+	}
+	for pl.deviceNodes.count.Load() != want {
+		select {
+		case <-tb.Context().Done():
+			tb.Fatal("the nodes with devices were not seen")
+		case <-time.After(time.Millisecond):
+		}
+	}
 	return profile, pl
 }
 

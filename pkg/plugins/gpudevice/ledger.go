@@ -342,6 +342,7 @@ func (l *ledger) nodeGone(node string) {
 	l.mu.Unlock()
 	for _, member := range members {
 		member.nodes.remove(node)
+		member.deviceNodes.remove(node)
 	}
 }
 

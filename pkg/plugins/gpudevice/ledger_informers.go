@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -49,11 +50,33 @@ func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
 	})
 }
 
-// join adds a profile's plugin to those that share the ledger.
-func (l *ledger) join(pl *GPUDevice) {
+// join adds a profile's plugin to those that share the ledger. Of the nodes that are
+// there already, the handler has told those that joined before.
+func (l *ledger) join(pl *GPUDevice) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	nodes, err := l.nodes.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	for _, node := range nodes {
+		pl.deviceNodes.observe(node, pl.nodeKeys)
+	}
 	l.members = append(l.members, pl)
+	return nil
+}
+
+// observeNode lets the members take note of a version of a node.
+func (l *ledger) observeNode(obj any) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, member := range l.members {
+		member.deviceNodes.observe(node, member.nodeKeys)
+	}
 }
 
 func (l *ledger) podHandler(logger klog.Logger) cache.ResourceEventHandler {
@@ -103,6 +126,8 @@ func (l *ledger) forgetLearnt(uid types.UID) {
 
 func (l *ledger) nodeHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    l.observeNode,
+		UpdateFunc: func(_, obj any) { l.observeNode(obj) },
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj

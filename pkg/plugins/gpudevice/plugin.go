@@ -41,8 +41,10 @@ type GPUDevice struct {
 
 	// ledger is shared with every profile of this scheduler instance.
 	ledger *ledger
-	// nodes remembers what was found out about each node.
-	nodes *nodeCache
+	// nodes remembers what was found out about each node, and deviceNodes which of
+	// them have devices.
+	nodes       *nodeCache
+	deviceNodes deviceNodes
 	// admitted is the index of the node that admitted a pod last; see findNode.
 	// Only the scheduling goroutine touches it, and scales and scoreKeys.
 	admitted  int
@@ -118,7 +120,9 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	if pl.ledger, err = ledgerOf(ctx, handle); err != nil {
 		return nil, fmt.Errorf("keeping the ledger of devices: %w", err)
 	}
-	pl.ledger.join(pl)
+	if err := pl.ledger.join(pl); err != nil {
+		return nil, err
+	}
 	collect(ctx, pl)
 	return pl, nil
 }

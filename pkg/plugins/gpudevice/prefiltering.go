@@ -31,7 +31,7 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	s := &preFilterState{demand: device.Demand{Request: request}}
 	if request.Form == device.FormNone {
 		s.forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
-		if !s.forbidden && pl.nonGPUPods != config.NonGPUPodsAvoid {
+		if !s.forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.deviceNodes.none()) {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 	}

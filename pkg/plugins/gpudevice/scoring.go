@@ -39,7 +39,7 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 		s.demand = device.Demand{Request: request, CPUMilli: cpuMilli(pod)}
 	}
 	none := s.demand.Request.Form == device.FormNone
-	if none && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.allWithoutDevices(nodes)) {
+	if none && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.deviceNodes.none()) {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	if filtered == nil {
@@ -53,14 +53,6 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 	s.key = pl.scoreKeys.of(&s)
 	state.Write(preScoreStateKey, &s)
 	return nil
-}
-
-// allWithoutDevices reports whether none of the nodes is a node with devices, in
-// whatever state: to a pod without devices they are all the same then.
-func (pl *GPUDevice) allWithoutDevices(nodes []fwk.NodeInfo) bool {
-	return !slices.ContainsFunc(nodes, func(nodeInfo fwk.NodeInfo) bool {
-		return pl.view(nodeInfo, false).node.Kind != device.NodeWithoutDevices
-	})
 }
 
 // draw draws one of the nodes by name: in which order they passed Filter is a

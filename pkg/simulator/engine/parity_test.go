@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -78,7 +77,8 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	client := fake.NewClientset()
-	factory := informers.NewSharedInformerFactory(client, 0)
+	// With the engine's informers, because they have told every handler when they return.
+	factory := newInformerSet(client)
 	sched, err := scheduler.New(ctx, client, factory, nil,
 		func(string) events.EventRecorderLogger { return &recorder{} },
 		scheduler.WithProfiles(c.DeepCopy().Profiles...),
@@ -88,12 +88,12 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	if err != nil {
 		t.Fatal(err)
 	}
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
 	u := &upstream{sched: sched, fw: sched.Profiles[c.Profiles[0].SchedulerName]}
 	u.snapshot, _ = u.fw.SnapshotSharedLister().(*schedcache.Snapshot)
 	for _, node := range objects.Nodes() {
-		sched.Cache.AddNode(klog.FromContext(ctx), node)
+		if err := factory.byResource["nodes"].create(node); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, pod := range objects.Bound() {
 		u.place(t, pod)

@@ -155,17 +155,16 @@ func (s *Scheduler) WaitReady(tb testing.TB) {
 // Metrics returns the page /metrics, as the administrator sees it.
 func (s *Scheduler) Metrics(tb testing.TB) string {
 	tb.Helper()
-	deadline := time.Now().Add(WaitTimeout)
-	for {
-		body, err := s.get(tb, "/metrics")
-		if err == nil {
-			return body
-		}
-		if _, unknown := errors.AsType[notKnownError](err); !unknown || time.Now().After(deadline) {
+	var body string
+	WaitForCondition(tb, WaitTimeout, s.name+" to know who asks for its metrics", func() (bool, error) {
+		var err error
+		body, err = s.get(tb, "/metrics")
+		if _, unknown := errors.AsType[notKnownError](err); err != nil && !unknown {
 			tb.Fatal(err)
 		}
-		time.Sleep(pollInterval)
-	}
+		return err == nil, err
+	})
+	return body
 }
 
 func (s *Scheduler) get(tb testing.TB, path string) (string, error) {

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	_ "k8s.io/component-base/logs/json/register" // a value of scheduler_perf's flags
@@ -31,9 +32,10 @@ import (
 const MeasuredLabel = "measured"
 
 var (
-	pairs  = flag.Int("pairs", 1, "how often the contenders run, in turn")
-	check  = flag.Bool("check", false, "fail if a ratio is beyond its bound in "+thresholdsFile)
-	record = flag.Bool("record", false, "write what was measured into "+thresholdsFile)
+	pairs    = flag.Int("pairs", 1, "how often the contenders run, in turn")
+	scenario = flag.String("scenario", "", "the only scenario to run, all without it")
+	check    = flag.Bool("check", false, "fail if a ratio is beyond its bound in "+thresholdsFile)
+	record   = flag.Bool("record", false, "write what was measured into "+thresholdsFile)
 )
 
 // Main is the TestMain of a package with contenders: scheduler_perf has flags of
@@ -71,7 +73,7 @@ const configFile = "performance-config.yaml"
 
 // Run runs the contenders of the topic as often as the flag -pairs says, prints what
 // was measured and how they compare, and leaves the same as report.json in the
-// folder that the flag -data-items-dir names. With -check, a ratio beyond its bound
+// folder that the flag -data-items-dir names, beside the CPU profile of every run. With -check, a ratio beyond its bound
 // fails the benchmark; with -record, the bounds' file learns what was measured.
 func Run(b *testing.B, topic Topic) *Report {
 	b.Helper()
@@ -100,9 +102,9 @@ func run(b *testing.B, topic Topic) (*Report, error) {
 		return nil, err
 	}
 	report := &Report{Topic: topic.Name, Size: perf.PerfSchedulingLabelFilter, Pairs: *pairs, Provenance: provenance()}
-	plan := cases.ofSize(report.Size)
+	plan := slices.DeleteFunc(cases.ofSize(report.Size), func(e entry) bool { return *scenario != "" && e.Scenario != *scenario })
 	if len(plan) == 0 {
-		return nil, fmt.Errorf("%s: no workload has the label %q", configFile, report.Size)
+		return nil, fmt.Errorf("%s: no workload of scenario %q (\"\" for all) has the label %q", configFile, *scenario, report.Size)
 	}
 	for pair := range *pairs {
 		for _, entry := range inTurn(plan, pair) {
@@ -111,7 +113,7 @@ func run(b *testing.B, topic Topic) (*Report, error) {
 			if err := flag.Set("data-items-dir", results); err != nil {
 				return nil, err
 			}
-			measured, err := runOne(b, topic, entry)
+			measured, err := runOne(b, topic, entry, results+".cpu.pprof")
 			if err != nil {
 				return nil, fmt.Errorf("%s/%s/%s: %w", entry.Scenario, entry.Contender, entry.Workload, err)
 			}
@@ -130,14 +132,14 @@ func run(b *testing.B, topic Topic) (*Report, error) {
 	return report, report.write(dir)
 }
 
-// runOne runs one workload of one contender.
-func runOne(b *testing.B, topic Topic, entry entry) (*Measurement, error) {
+// runOne runs one workload of one contender, and leaves the profile of its CPU time.
+func runOne(b *testing.B, topic Topic, entry entry, profile string) (*Measurement, error) {
 	b.Helper()
 	file := filepath.Join(b.TempDir(), configFile)
 	if err := entry.write(file); err != nil {
 		return nil, err
 	}
-	watch := &observer{}
+	watch := &observer{profile: cpuProfile{file: profile}}
 	perf.RunBenchmarkPerfScheduling(b, file, topic.Name, registry.New(), perf.WithNodeUpdateFn(watch.attach))
 	if b.Failed() {
 		return nil, fmt.Errorf("scheduler_perf failed; the logs are in %s", os.Getenv("ARTIFACTS"))

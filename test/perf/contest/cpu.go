@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime/pprof"
 	"sync"
@@ -35,6 +36,9 @@ func processCPU() (time.Duration, error) {
 // cpuProfile samples where this process spends its CPU time, 100 times a second of
 // it: with n samples the result is uncertain by about one in the square root of n.
 type cpuProfile struct {
+	// file is where the profile is left.
+	file string
+
 	once    sync.Once
 	running bool
 	samples bytes.Buffer
@@ -61,17 +65,14 @@ func (p *cpuProfile) attributed() (time.Duration, error) {
 	if p.samples.Len() == 0 {
 		return 0, errors.New("no CPU time was sampled")
 	}
-	file, err := os.CreateTemp("", "berth-perf-*.pprof")
-	if err != nil {
+	if err := os.MkdirAll(filepath.Dir(p.file), 0o755); err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	_, err = file.Write(p.samples.Bytes())
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err := os.WriteFile(p.file, p.samples.Bytes(), 0o644); err != nil {
 		return 0, err
 	}
 	report := exec.Command("go", "tool", "pprof", "-top", "-unit", "ms", "-nodefraction", "0", "-edgefraction", "0",
-		"-nodecount", "1000000", "-focus", schedulerCode, file.Name())
+		"-nodecount", "1000000", "-focus", schedulerCode, p.file)
 	var stderr bytes.Buffer
 	report.Stderr = &stderr
 	output, err := report.Output()
