@@ -127,17 +127,17 @@ microbench: ## Run the benchmarks beside the code six times (BENCH=regexp); feed
 
 # One topic, one size, a number of pairs. One workload a run: -benchtime=1x.
 run-perf = ARTIFACTS=$(CURDIR)/out/perf/logs $(GO) test -timeout 12h -run '^$$' -bench . -benchtime 1x ./test/perf/$(1) \
-  -args -perf-scheduling-label-filter $(2) -pairs $(3) -data-items-dir $(CURDIR)/out/perf/$(1)-$(2)
+  -args -perf-scheduling-label-filter $(2) -pairs $(3) -data-items-dir $(CURDIR)/out/perf/$(1)-$(2) -scenario '$(PERF_SCENARIO)'
 
 .PHONY: test-perf
-test-perf: ## Compare with stock in scheduler_perf (PERF_TOPIC=basic|labelpresence|gpu|colocation, PERF_SIZE=small|medium|performance, PERF_PAIRS=n).
+test-perf: ## Compare with stock in scheduler_perf (PERF_TOPIC=basic|labelpresence|gpu|colocation, PERF_SIZE=small|medium|performance, PERF_SCENARIO, PERF_PAIRS=n).
 	@mkdir -p out/perf/logs && rm -rf out/perf/$(PERF_TOPIC)-$(PERF_SIZE)
 	$(call run-perf,$(PERF_TOPIC),$(PERF_SIZE),$(PERF_PAIRS))
 
 # A topic that breaks a bound does not keep the others from being measured.
 .PHONY: perf
 perf: PERF_PAIRS := $(if $(filter file default,$(origin PERF_PAIRS)),6,$(PERF_PAIRS))
-perf: ## Hold the large workloads to their bounds, hours on a quiet machine (PERF_TOPICS, PERF_PAIRS=6, PERF_RECORD=1).
+perf: ## Hold the large workloads to their bounds, hours on a quiet machine (PERF_TOPICS, PERF_SCENARIO, PERF_PAIRS=6, PERF_RECORD=1).
 	@mkdir -p out/perf/logs
 	broken=(); for topic in $(PERF_TOPICS); do \
 	  rm -rf "out/perf/$$topic-performance"; \

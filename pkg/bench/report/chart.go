@@ -237,7 +237,7 @@ func rank(kind string) int { return slices.Index([]string{"dismissed", "round", 
 func (s *Scheduler) latencies(phase Phase) []float64 {
 	var valid [][]float64
 	for i := range s.Rounds {
-		if round := &s.Rounds[i]; round.Phase == phase && len(round.Invalid) == 0 && len(round.LatencyMillis) == latencyPoints {
+		if round := &s.Rounds[i]; round.Phase == phase && len(round.Invalid) == 0 && round.Inexact[LatencyP50] == "" && len(round.LatencyMillis) == latencyPoints {
 			valid = append(valid, round.LatencyMillis)
 		}
 	}

@@ -17,7 +17,7 @@
 //
 // A [Round] is one run of the workload through one scheduler. One that does not
 // count says why in Invalid; it is shown, and is in no summary, no ratio and no
-// median. Schedulers take turns: round 1 of each, round 2 of each, and so on. A
+// median. Of one that counts, some metrics may not: Inexact has them. Schedulers take turns: round 1 of each, round 2 of each, and so on. A
 // [Spread] is the median of a metric over the rounds that count, with the least and
 // the most. A [Ratio] compares the throughput of two schedulers in rounds of the
 // same number, so that a machine which slows down during the run moves both sides of
@@ -54,6 +54,8 @@
 //	    number, phase       from 1; AsPlanned, or Steady: evenly, at 80 % of the
 //	                        scheduler's own median throughput
 //	    invalid[]           why it does not count; missing if it does
+//	    inexact             by key of metrics, why that one does not count; missing if
+//	                        all do
 //	    startSeconds        from environment.date to the first pod
 //	    durationSeconds     from the first pod to the last binding
 //	    targetRate          pods a second that arrive under Steady

@@ -81,6 +81,7 @@ func testReport(t *testing.T) *Report {
 		r.Schedulers = append(r.Schedulers, s)
 	}
 	r.Schedulers[1].Rounds[2].Invalid = []string{"the client waited 1.2 s for its rate limit of 1000 requests/s"}
+	r.Schedulers[0].Rounds[1].Inexact = map[string]string{LatencyP50: "the watch was 2s behind", LatencyP90: "the watch was 2s behind", LatencyP99: "the watch was 2s behind"}
 	r.Schedulers[2].Rounds[0].Invalid = []string{"throughput of 811 pods/s is 81 % of the client's 1000 requests/s", "the scheduler's client was throttled"}
 	return r
 }

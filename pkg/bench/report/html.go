@@ -101,7 +101,8 @@ type roundRow struct {
 	Number                        int
 	Start, Duration               string
 	Throughput, P50, P99, Missing string
-	Invalid                       string
+	Invalid                       bool
+	Doubts                        string
 }
 
 // newPage collects what the page shows.
@@ -213,7 +214,7 @@ func (r *Report) roundRows() []roundRow {
 				Scheduler: output.Line(s.Name), Phase: phase, Number: round.Number,
 				Start: fmt.Sprintf("%.1f", round.StartSeconds), Duration: fmt.Sprintf("%.1f", round.DurationSeconds),
 				Throughput: value(Throughput), P50: value(LatencyP50), P99: value(LatencyP99), Missing: value(Unplaced),
-				Invalid: output.Line(strings.Join(round.Invalid, "; ")),
+				Invalid: len(round.Invalid) > 0, Doubts: round.doubts(),
 			})
 		}
 	}

@@ -120,6 +120,9 @@ type Round struct {
 	// Invalid says why the round does not count; empty if it does. Rounds that do not
 	// count are shown and are in no summary.
 	Invalid []string `json:"invalid,omitempty"`
+	// Inexact says of metrics why they do not count although the round does, by key.
+	// They are shown with the round, and are in no summary and no ratio.
+	Inexact map[string]string `json:"inexact,omitempty"`
 	// StartSeconds and DurationSeconds are when the first pod was created, from
 	// Environment.Date, and how long it took from there to the last binding.
 	StartSeconds    float64 `json:"startSeconds"`

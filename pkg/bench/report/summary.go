@@ -47,7 +47,7 @@ func (r *Report) Summarise() {
 	}
 }
 
-// summarise takes each metric over the valid rounds that have it, phase by phase.
+// summarise takes each metric over the valid rounds that have it exactly, phase by phase.
 func (s *Scheduler) summarise() {
 	values := map[Phase]map[string][]float64{}
 	for i := range s.Rounds {
@@ -59,6 +59,9 @@ func (s *Scheduler) summarise() {
 			values[round.Phase] = map[string][]float64{}
 		}
 		for key, value := range round.Metrics {
+			if _, inexact := round.Inexact[key]; inexact {
+				continue
+			}
 			values[round.Phase][key] = append(values[round.Phase][key], value)
 		}
 	}
@@ -81,13 +84,15 @@ func Median(values []float64) float64 {
 	return sorted[middle-1] + (sorted[middle]-sorted[middle-1])/2
 }
 
-// throughputs returns the throughput of the valid rounds of PhaseAsPlanned by their
-// number. A round that bound nothing has none: no ratio can be made of it.
+// throughputs returns the throughput of the rounds of PhaseAsPlanned of which it
+// counts, by their number. A round that bound nothing has none: no ratio can be made
+// of it.
 func (s *Scheduler) throughputs() map[int]float64 {
 	byNumber := map[int]float64{}
 	for i := range s.Rounds {
 		round := &s.Rounds[i]
-		if value := round.Metrics[Throughput]; round.Phase == PhaseAsPlanned && len(round.Invalid) == 0 && value > 0 {
+		_, inexact := round.Inexact[Throughput]
+		if value := round.Metrics[Throughput]; round.Phase == PhaseAsPlanned && len(round.Invalid) == 0 && !inexact && value > 0 {
 			byNumber[round.Number] = value
 		}
 	}

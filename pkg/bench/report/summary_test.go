@@ -191,3 +191,26 @@ func TestUnplaced(t *testing.T) {
 		t.Errorf("reasons (-want,+got):\n%s", diff)
 	}
 }
+
+// A round that counts need not do so with all of its metrics.
+func TestInexactMetrics(t *testing.T) {
+	a, b := planned(100, 200, 400), planned(50, 100, 100)
+	a[2].Metrics[Unplaced] = 7
+	a[2].Inexact = map[string]string{Throughput: "lost", LatencyP99: "late", LatencyP50: "late\n"}
+	r := &Report{Schedulers: []Scheduler{{Name: "a", Rounds: a}, {Name: "b", Rounds: b}}}
+	r.Summarise()
+	want := map[string]Spread{
+		Throughput: {Median: 150, Min: 100, Max: 200, Rounds: 2},
+		Unplaced:   {Median: 7, Min: 7, Max: 7, Rounds: 1},
+	}
+	if diff := cmp.Diff(want, r.Schedulers[0].Summary[PhaseAsPlanned]); diff != "" {
+		t.Errorf("summary (-want,+got):\n%s", diff)
+	}
+	if got := r.Schedulers[0].RatioTo["b"]; got.Pairs != 2 || got.Median != 2 {
+		t.Errorf("the ratio is %+v, want 2 of two pairs", got)
+	}
+	remarks := []remark{{"a", "round 3, as planned: without latencyP50, latencyP99: late; without throughput: lost"}}
+	if diff := cmp.Diff(remarks, r.dismissed()); diff != "" {
+		t.Errorf("remarks (-want,+got):\n%s", diff)
+	}
+}

@@ -332,27 +332,44 @@ func (r *Report) remarks() []remark {
 	return remarks
 }
 
-// dismissed returns the rounds that do not count, with the reasons.
+// dismissed returns the rounds that do not count, and the metrics of others that do
+// not, with the reasons.
 func (r *Report) dismissed() []remark {
 	var remarks []remark
 	for i := range r.Schedulers {
 		s := &r.Schedulers[i]
 		for k := range s.Rounds {
 			round := &s.Rounds[k]
-			if len(round.Invalid) == 0 {
+			why := round.doubts()
+			if why == "" {
 				continue
 			}
 			phase := "as planned"
 			if round.Phase == PhaseSteady {
 				phase = "steady"
 			}
-			remarks = append(remarks, remark{
-				output.Line(s.Name),
-				fmt.Sprintf("round %d, %s: %s", round.Number, phase, output.Line(strings.Join(round.Invalid, "; "))),
-			})
+			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("round %d, %s: %s", round.Number, phase, why)})
 		}
 	}
 	return remarks
+}
+
+// doubts says in one line why the round does not count, or which of its metrics do
+// not; empty if all do.
+func (r *Round) doubts() string {
+	if len(r.Invalid) > 0 {
+		return output.Line(strings.Join(r.Invalid, "; "))
+	}
+	byReason := map[string][]string{}
+	for _, key := range slices.Sorted(maps.Keys(r.Inexact)) {
+		reason := output.Line(r.Inexact[key])
+		byReason[reason] = append(byReason[reason], output.Line(key))
+	}
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+		parts = append(parts, "without "+strings.Join(byReason[reason], ", ")+": "+reason)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // shownReasons is how many reasons of a scheduler are shown: those of a real cluster

@@ -62,9 +62,7 @@ func (r *round) evaluate(seen *observation, used usage) *report.Round {
 
 	seen.bound, seen.planned, seen.losses = len(bound), len(arrived), losses
 	seen.paced, seen.lateness = r.creator.at != nil, r.creator.lateness(r.start)
-	if len(lags) > 0 {
-		seen.lag = time.Duration(percentiles(lags)[99] * float64(time.Second))
-	}
+	seen.lag, seen.endLag = highest(lags), highest(lags[len(lags)*9/10:])
 	if r.timedOut {
 		seen.timeout = r.options.RoundTimeout
 		seen.left = r.last.planned - r.last.bound - r.last.lost - r.last.refused
@@ -73,7 +71,7 @@ func (r *round) evaluate(seen *observation, used usage) *report.Round {
 		seen.schedulerRequests = used.after.Requests - used.before.Requests
 		seen.schedulerDelayed = used.after.Delayed - used.before.Delayed
 	}
-	result.Invalid = seen.invalid()
+	result.Invalid, result.Inexact = seen.invalid(), seen.inexact()
 	if !r.spec.Bare() {
 		end := r.ending(records)
 		if err := end.quality(result.Metrics); err != nil {
@@ -82,6 +80,14 @@ func (r *round) evaluate(seen *observation, used usage) *report.Round {
 		}
 	}
 	return result
+}
+
+// highest returns the 99th percentile of numbers of seconds, 0 if there are none.
+func highest(seconds []float64) time.Duration {
+	if len(seconds) == 0 {
+		return 0
+	}
+	return time.Duration(percentiles(seconds)[99] * float64(time.Second))
 }
 
 // costs adds what the scheduler used, as far as it can be seen: not what it has

@@ -6,6 +6,8 @@ package run
 import (
 	"fmt"
 	"time"
+
+	"github.com/berth-scheduler/berth/pkg/bench/report"
 )
 
 const (
@@ -46,8 +48,9 @@ type observation struct {
 	// creation was.
 	paced    bool
 	lateness time.Duration
-	// duration is the round's, and lag the watch's.
-	duration, lag time.Duration
+	// duration is the round's. lag is the watch's, and endLag that of the last tenth of
+	// the pods to arrive.
+	duration, lag, endLag time.Duration
 	// losses is how often the watch was lost.
 	losses int
 	// complaints are lines of the scheduler's log about rights that it lacks.
@@ -81,14 +84,35 @@ func (o *observation) invalid() []string {
 	if o.paced && o.lateness > maxLateness {
 		add("a pod was created %v later than planned: the API server does not keep up", o.lateness.Round(time.Millisecond))
 	}
-	if o.lag > maxLag && o.lag.Seconds() > maxLagPart*o.duration.Seconds() {
-		add("the watch was %v behind: times are not exact", o.lag.Round(time.Millisecond))
-	}
-	if o.losses > 0 {
-		add("the watch was lost %d times: times are not exact", o.losses)
-	}
 	for _, line := range o.complaints {
 		add("the scheduler lacks a right: %s", line)
+	}
+	return why
+}
+
+// late reports whether the watch's lag is too much for times of this round.
+func (o *observation) late(lag time.Duration) bool {
+	return lag > maxLag && lag.Seconds() > maxLagPart*o.duration.Seconds()
+}
+
+// inexact returns which metrics do not count because the watch did not tell when things
+// happened, and why: where the pods are, and what they cost, it does not matter to.
+// Throughput is about the time of the last binding alone.
+func (o *observation) inexact() map[string]string {
+	why := map[string]string{}
+	times := []string{report.LatencyP50, report.LatencyP90, report.LatencyP99}
+	if o.late(o.lag) {
+		for _, key := range times {
+			why[key] = fmt.Sprintf("the watch was %v behind", o.lag.Round(time.Millisecond))
+		}
+	}
+	if o.late(o.endLag) {
+		why[report.Throughput] = fmt.Sprintf("the watch was %v behind at the end", o.endLag.Round(time.Millisecond))
+	}
+	if o.losses > 0 {
+		for _, key := range append(times, report.Throughput) {
+			why[key] = fmt.Sprintf("the watch was lost %d times", o.losses)
+		}
 	}
 	return why
 }

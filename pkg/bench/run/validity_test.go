@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-scheduler/berth/pkg/bench/report"
 )
 
 func TestInvalid(t *testing.T) {
@@ -33,10 +37,7 @@ func TestInvalid(t *testing.T) {
 		{"not settled", func(o *observation) { o.timeout, o.left = time.Minute, 7 }, "it had not settled after 1m0s: 7 of 1000 pods were neither bound nor refused"},
 		{"late", func(o *observation) { o.paced = true }, "a pod was created 1h0m0s later than planned"},
 		{"not late", func(o *observation) { o.paced, o.lateness = true, maxLateness }, ""},
-		{"the watch is slow", func(o *observation) { o.lag = 4 * time.Second }, "the watch was 4s behind"},
-		{"the watch is slow, for a long round", func(o *observation) { o.lag, o.duration = 4*time.Second, time.Hour }, ""},
-		{"the watch is as slow as the round, but fast", func(o *observation) { o.lag, o.duration = time.Second, time.Second }, ""},
-		{"the watch was lost", func(o *observation) { o.losses = 2 }, "the watch was lost 2 times"},
+		{"the watch is slow, and was lost", func(o *observation) { o.lag, o.endLag, o.losses = time.Minute, time.Minute, 1 }, ""},
 		{"a right is missing", func(o *observation) { o.complaints = []string{"pods is forbidden"} }, "the scheduler lacks a right: pods is forbidden"},
 	}
 	for _, tt := range tests {
@@ -49,6 +50,35 @@ func TestInvalid(t *testing.T) {
 				t.Errorf("%q, want nothing", got)
 			case tt.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tt.want)):
 				t.Errorf("%q, want one that begins with %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// What the watch tells too late is not told, and nothing else is left out.
+func TestInexact(t *testing.T) {
+	latencies := []string{report.LatencyP50, report.LatencyP90, report.LatencyP99}
+	all := append([]string{report.Throughput}, latencies...)
+	tests := []struct {
+		name string
+		o    observation
+		keys []string
+		why  string
+	}{
+		{"in time", observation{lag: maxLag, endLag: maxLag, duration: time.Second}, nil, ""},
+		{"slow, for a long round", observation{lag: 4 * time.Second, endLag: 4 * time.Second, duration: time.Hour}, nil, ""},
+		{"slow", observation{lag: 4 * time.Second, duration: time.Minute}, latencies, "the watch was 4s behind"},
+		{"slow at the end", observation{endLag: 4 * time.Second, duration: time.Minute}, all[:1], "the watch was 4s behind at the end"},
+		{"lost", observation{losses: 2, duration: time.Minute}, all, "the watch was lost 2 times"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := map[string]string{}
+			for _, key := range tt.keys {
+				want[key] = tt.why
+			}
+			if diff := cmp.Diff(want, tt.o.inexact()); diff != "" {
+				t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
 			}
 		})
 	}

@@ -4,6 +4,7 @@
 package contest
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestAttributed(t *testing.T) {
 	}
 	other := func() { _ = strings.Repeat("x", 4096) }
 	sample := func(work func()) (attributed, all time.Duration) {
-		var profile cpuProfile
+		profile := cpuProfile{file: filepath.Join(t.TempDir(), "runs", "cpu.pprof")}
 		if err := profile.start(); err != nil {
 			t.Fatal(err)
 		}

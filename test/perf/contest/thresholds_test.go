@@ -28,6 +28,7 @@ func TestCheck(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*Bound)
+		only   string
 		want   []string // of the error; none if the bound holds
 	}{
 		{name: "at least", change: nil},
@@ -44,10 +45,12 @@ func TestCheck(t *testing.T) {
 			want: []string{"at most 1.05", "measured 2.000", "recorded before: 1.020 (one pair: no interval) on 2026-11-21 at abc"},
 		},
 		{name: "not measured", change: func(b *Bound) { b.Metric = Algorithm }, want: []string{"algorithm of Berth", "was not measured"}},
+		{name: "another scenario was asked for", change: func(b *Bound) { b.AtLeast = 1.01 }, only: "Batching"},
+		{name: "this one was", change: func(b *Bound) { b.AtLeast = 1.01 }, only: "Plain", want: []string{"at least 1.01"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := aBound(tt.change).check(report.Ratios)
+			err := aBound(tt.change).check(report.Ratios, tt.only)
 			if (err != nil) != (len(tt.want) > 0) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
