@@ -17,13 +17,14 @@
 //
 // A [Round] is one run of the workload through one scheduler. One that does not
 // count says why in Invalid; it is shown, and is in no summary, no ratio and no
-// median. Of one that counts, some metrics may not: Inexact has them. Schedulers take turns: round 1 of each, round 2 of each, and so on. A
-// [Spread] is the median of a metric over the rounds that count, with the least and
-// the most. A [Ratio] compares the throughput of two schedulers in rounds of the
-// same number, so that a machine which slows down during the run moves both sides of
-// it; the 95 % confidence interval of its geometric mean is Student's on the logarithms
-// of the pairs' ratios, and needs three pairs. A scheduler that names a Control gets no ratio
-// unless it keeps up with that control.
+// median. Of one that counts, some metrics may not: Inexact has them. Schedulers
+// take turns: round 1 of each, round 2 of each, and so on. A [Spread] is the median
+// of a metric over the rounds that count, with the least and the most. A [Ratio]
+// compares the throughput of two schedulers in rounds of the same number, so that a
+// machine which slows down during the run moves both sides of it; the 95 %
+// confidence interval of its geometric mean is Student's on the logarithms of the
+// pairs' ratios, and needs three pairs. A scheduler that names a Control gets no
+// ratio unless it keeps up with that control.
 //
 // # report.json
 //
