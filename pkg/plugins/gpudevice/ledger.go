@@ -156,6 +156,7 @@ func (l *ledger) reserve(pod *corev1.Pod, node string, assignment *device.Assign
 	// of the pod shows here, or the handler will find the promise and drop it.
 	if !l.isPending(pod) {
 		l.removeLocked(pod.UID)
+		l.marksLocked(node).revision.Add(1) // a view may have counted it meanwhile
 		return false
 	}
 	return true

@@ -21,9 +21,7 @@ const (
 	reasonNoShare          = "node(s) didn't have enough free device share"
 	reasonNoMemory         = "node(s) didn't have enough free device memory"
 	reasonUnassignedPod    = "node(s) ran a pod that uses devices without a record of which"
-	// reasonNotPending is about the pod, not a node: it is gone, has ended, or was bound.
-	reasonNotPending = "the pod is not pending any more"
-	reasonForbidden  = "node(s) had devices, which nonGPUPods keeps for pods that ask for them"
+	reasonForbidden        = "node(s) had devices, which nonGPUPods keeps for pods that ask for them"
 
 	reasonRefusedSharing   = "node(s) had a value other than true or false in label " + names.GPUSharingLabel
 	reasonRefusedPlugin    = "node(s) were labelled as shared and had a device plugin that hands out the same devices"
@@ -36,6 +34,10 @@ const (
 	reasonRefusedUUIDs     = "node(s) had an annotation " + names.GPUUUIDsAnnotation + " that doesn't name each of their devices"
 	reasonRefusedOtherwise = "node(s) described their devices in a way that cannot be understood"
 )
+
+// reasonNotPending is about the pod and no node: it is gone, has ended, or was bound
+// by another scheduler.
+const reasonNotPending = "the pod is not pending any more"
 
 // reason returns what the user reads.
 func (r verdict) reason(node *device.Node) string {
