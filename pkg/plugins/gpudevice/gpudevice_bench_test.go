@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,4 +177,29 @@ func BenchmarkNormalizeScore(b *testing.B) {
 			rank(scores)
 		}
 	})
+}
+
+// One operation is what a pod without devices costs where no node has any: PreFilter
+// and PreScore, whatever the number of nodes.
+func BenchmarkPlainPod(b *testing.B) {
+	for _, count := range []int{100, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", count), func(b *testing.B) {
+			var objects []*corev1.Node
+			for i := range count {
+				objects = append(objects, makeNode(fmt.Sprintf("n%d", i), nil))
+			}
+			profile, pl := startProfile(b, gpuArgs(), schedtest.Options{Nodes: objects})
+			nodes, pod, ctx := snapshotNodes(b, profile), makePod("p"), b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				state := framework.NewCycleState()
+				if _, status := pl.PreFilter(ctx, state, pod, nodes); !status.IsSkip() {
+					b.Fatal(status)
+				}
+				if status := pl.PreScore(ctx, state, pod, nodes); !status.IsSkip() {
+					b.Fatal(status)
+				}
+			}
+		})
+	}
 }
