@@ -25,7 +25,7 @@ func TestEndedInMidCycle(t *testing.T) {
 	c.ApplyManifests(t, "manifests/base")
 	var s atomic.Pointer[framework.Scheduler]
 	var held atomic.Bool
-	s.Store(startVerbose(t, c, faultproxy.Hooks{
+	s.Store(startBehind(t, c, gpuProfile, faultproxy.Hooks{
 		Binding: passOn,
 		Drop: func(r *http.Request) bool {
 			// The first cycle of all asks, before it does anything else, what was bound before.
@@ -39,7 +39,7 @@ func TestEndedInMidCycle(t *testing.T) {
 			}
 			return false
 		},
-	}))
+	}, "-v=3")) // tells of the events of pods
 	create(t, c, sharePod("ending", "700"))
 	framework.WaitForCondition(t, framework.WaitTimeout, "the first scheduling cycle", func() (bool, error) { return held.Load(), nil })
 	create(t, c, sharePod("next", "1000"))
@@ -52,11 +52,4 @@ func TestEndedInMidCycle(t *testing.T) {
 	if ended.Spec.NodeName != "" || ended.Status.Phase != corev1.PodFailed {
 		t.Errorf("the pod that had failed is %s and on node %q", ended.Status.Phase, ended.Spec.NodeName)
 	}
-}
-
-// startVerbose is startBehind with a log that tells of the events of pods.
-func startVerbose(t *testing.T, c *framework.Cluster, hooks faultproxy.Hooks) *framework.Scheduler {
-	t.Helper()
-	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), hooks)
-	return c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{Kubeconfig: proxy.Kubeconfig, Args: []string{"-v=3"}})
 }

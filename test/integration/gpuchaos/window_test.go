@@ -18,10 +18,10 @@ import (
 )
 
 // startBehind starts berth-scheduler behind a proxy, without leader election.
-func startBehind(t *testing.T, c *framework.Cluster, config string, hooks faultproxy.Hooks) *framework.Scheduler {
+func startBehind(t *testing.T, c *framework.Cluster, config string, hooks faultproxy.Hooks, args ...string) *framework.Scheduler {
 	t.Helper()
 	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), hooks)
-	return c.StartBerthScheduler(t, config, framework.SchedulerOptions{Kubeconfig: proxy.Kubeconfig})
+	return c.StartBerthScheduler(t, config, framework.SchedulerOptions{Kubeconfig: proxy.Kubeconfig, Args: args})
 }
 
 // passOn sends a Binding and returns the API server's answer.
