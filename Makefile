@@ -49,6 +49,7 @@ BENCH ?= .
 PERF_TOPIC ?= basic
 PERF_SIZE ?= small
 PERF_PAIRS ?= 1
+PERF_SCENARIO ?=
 PERF_TOPICS ?= basic labelpresence gpu colocation
 PERF_RECORD ?=
 
