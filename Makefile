@@ -35,10 +35,15 @@ BERTH_LDFLAGS = $(K8S_LDFLAGS) -X github.com/berth-scheduler/berth/pkg/version.v
 # path. No VCS stamping: VERSION says it, and git may distrust a checkout in CI.
 GO_BUILD = $(GO) build -buildvcs=false
 
-# The names that manifests/ uses: IMAGE_PREFIX and IMAGE_TAG change both alike.
+# The tag says what is in the image; manifests/ name the tag of the release. The
+# build arguments GO_IMAGE and BASE_IMAGE pin what an image is made of
+# (IMAGE_FLAGS='--build-arg BASE_IMAGE=NAME@sha256:...').
 ENGINE ?= docker
 IMAGE_PREFIX ?= localhost/
-IMAGE_TAG ?= $(RELEASE)
+IMAGE_TAG ?= $(VERSION)
+IMAGE_FLAGS ?=
+IMAGE_LABELS = $(foreach label,version=$(VERSION) revision=$(shell git rev-parse HEAD 2>/dev/null) licenses=Apache-2.0 $\
+  source=https://github.com/berth-scheduler/berth,--label org.opencontainers.image.$(label))
 
 # Regular expression of the benchmarks to run.
 BENCH ?= .
@@ -52,6 +57,9 @@ PERF_PAIRS ?= 1
 PERF_SCENARIO ?=
 PERF_TOPICS ?= basic labelpresence gpu colocation
 PERF_RECORD ?=
+
+# What of the tests test-long runs.
+LONG ?= ./pkg/... ./test/...
 
 # How many values each parser gets from fuzz.
 FUZZ_VALUES ?= 1000000
@@ -81,10 +89,11 @@ demo: build ## Place pods with three schedulers on a local cluster (KEEP=1 leave
 	@KEEP='$(KEEP)' DEMO_BREAK='$(DEMO_BREAK)' $(BIN)/demo
 
 .PHONY: image
-image: ## Build the container images (IMAGE_PREFIX, ENGINE=docker|podman).
+image: ## Build the container images (IMAGE_PREFIX, IMAGE_TAG, IMAGE_FLAGS, ENGINE=docker|podman).
 	@command -v $(ENGINE) >/dev/null || { echo "image: $(ENGINE) not found; install it, or set ENGINE" >&2; exit 1; }
 	for binary in berth-scheduler random-scheduler; do \
 	  $(ENGINE) build -f hack/image/Dockerfile --build-arg BINARY=$$binary --build-arg VERSION='$(VERSION)' \
+	    $(IMAGE_LABELS) --label org.opencontainers.image.title=$$binary $(IMAGE_FLAGS) \
 	    --tag $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) .; \
 	done
 
@@ -115,6 +124,11 @@ test-integration: build ## Run test/ against real API servers and schedulers.
 	@# Compiled side by side first, and with the binaries that build has just made.
 	$(GO) test -run '^$$' ./test/... >/dev/null
 	BERTH_BIN='$(abspath $(BIN))' $(GO) test -timeout 15m -p 1 ./test/...
+
+# What test leaves out because it takes long: BERTH_LONG=1 is what a test asks for.
+.PHONY: test-long
+test-long: build ## Run the long histories and chaos runs that test leaves out (an hour and more; LONG='./test/... -run TestName').
+	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 BERTH_GPUCHAOS=full $(GO) test -timeout 3h -p 1 $(LONG)
 
 .PHONY: bench
 bench: build ## Compare schedulers on local clusters: the README's table (BENCH_WORKLOADS='burst:3 gpu-mix:1'; wants a quiet machine).
@@ -162,6 +176,10 @@ fuzz: ## Fuzz the parsers of what pods and nodes say about devices, and of workl
 kind-gpu: ## Run shares of devices on a kind cluster, with real kubelets (KIND_NODE_IMAGE, ENGINE, KEEP=1).
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-gpu.sh
 
+.PHONY: kind-kubeadm
+kind-kubeadm: ## Put Berth in stock's place on a kind cluster, and stock back (KIND_NODE_IMAGE, ENGINE, KEEP=1).
+	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-kubeadm.sh
+
 .PHONY: kind-bench
 kind-bench: ## Compare schedulers on a kind cluster, from nothing to a report (WORKLOAD, KIND_NODE_IMAGE, ENGINE, KEEP=1; config/kind).
 	@WORKLOAD='$(WORKLOAD)' OVERLAY='$(OVERLAY)' SCHEDULERS='$(SCHEDULERS)' BENCH_FLAGS='$(BENCH_FLAGS)' KWOK_IMAGE='$(KWOK_IMAGE)' \
@@ -170,8 +188,9 @@ kind-bench: ## Compare schedulers on a kind cluster, from nothing to a report (W
 ##@ Check and change
 
 .PHONY: generate
-generate: ## Regenerate the code of the plugin args.
+generate: ## Regenerate the code of the plugin args, and the policies of manifests/components/tenancy.
 	hack/update-codegen.sh
+	$(GO) run ./hack/tenancypolicies
 
 .PHONY: fmt
 fmt: ## Format the Go code and sort its imports.
@@ -195,6 +214,8 @@ verify: verify-generate verify-tidy verify-fmt verify-scripts lint ## Check gene
 .PHONY: verify-generate
 verify-generate:
 	hack/verify-codegen.sh
+	@# Its test compares what is generated with what is there.
+	$(GO) test -count 1 ./hack/tenancypolicies
 
 .PHONY: verify-tidy
 verify-tidy:

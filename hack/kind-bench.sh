@@ -42,7 +42,9 @@ kind_created config/kind/cluster.yaml
 created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 
 say "images, and kubectl berth"
-make image ENGINE="${engine}"
+# As the manifests name them.
+tag=$(kubectl kustomize manifests/random-scheduler | awk '$1 == "image:" { sub(/.*:/, "", $2); print $2; exit }')
+make image ENGINE="${engine}" IMAGE_TAG="${tag}"
 make build-binary BINARY=kubectl-berth
 export PATH=${PWD}/bin:${PATH}
 go mod download sigs.k8s.io/kwok

@@ -6,7 +6,8 @@
 # manifests/overlays/gpu on a kind cluster as its README says, labels the worker as
 # GPU feature discovery would, and runs the pods of hack/kind-gpu: one with an init
 # container, one whose container is killed and restarted, and one that is created
-# when the kubelet was restarted. Each container prints NVIDIA_VISIBLE_DEVICES as it
+# when the kubelet was restarted. Two that name the node and want to see all devices
+# are refused, one that says nothing of them sees none. Each container prints NVIDIA_VISIBLE_DEVICES as it
 # was given, which must be what the binding wrote. There is no GPU: what a container
 # runtime makes of the variable is not shown.
 #
@@ -28,7 +29,7 @@ kind_created hack/kind-gpu/cluster.yaml
 
 say "images"
 scheduler=$(kubectl kustomize manifests/overlays/gpu | awk '$1 == "image:" { print $2; exit }')
-"${engine}" image inspect "${scheduler}" >/dev/null 2>&1 || make image ENGINE="${engine}"
+"${engine}" image inspect "${scheduler}" >/dev/null 2>&1 || make image ENGINE="${engine}" IMAGE_TAG="${scheduler##*:}"
 binary_image localhost/printdevices:dev . ./hack/kind-gpu/printdevices
 kind_loaded "${scheduler}" localhost/printdevices:dev
 
@@ -69,8 +70,37 @@ kubectl apply -f hack/kind-gpu/after-restart.yaml
 kubectl wait pod/after-restart --for=condition=Ready --timeout=120s
 kubectl wait pod/with-init pod/restarted --for=condition=Ready --timeout=60s
 
-say "what the containers printed, and what the binding wrote"
+# Round the scheduler, with a limit that the kubelet leaves out.
+say "creating pods that name the node and ask for nothing that it has"
+named() {
+  kubectl create -o name -f - <<EOF
+apiVersion: v1
+kind: Pod
+metadata: {name: $1, namespace: default}
+spec:
+  nodeName: ${node}
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: localhost/printdevices:dev
+    imagePullPolicy: Never
+    resources: {limits: {$2: 1}}
+    env: [$3]
+EOF
+}
 wrong=0
+for limit in nvidia.com/anything nvidia.com/gpu; do
+  if refusal=$(named greedy "${limit}" '{name: NVIDIA_VISIBLE_DEVICES, value: all}' 2>&1); then
+    wrong=1
+    echo "  WRONG: let in with limit ${limit} and all devices"
+  else
+    echo "  refused: ${refusal}"
+  fi
+done
+named unarmed nvidia.com/anything ""
+kubectl wait pod/unarmed --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s
+
+say "what the containers printed, and what the binding wrote"
 # shows POD CONTAINER WANTED [LOG FLAG...]: compares and prints one line.
 shows() {
   local pod=$1 container=$2 want=NVIDIA_VISIBLE_DEVICES=$3 got
@@ -91,6 +121,7 @@ shows with-init main "$(assigned with-init main)"
 shows restarted main "$(assigned restarted main)" --previous
 shows restarted main "$(assigned restarted main)"
 shows restarted side void
+shows unarmed main void
 shows after-restart main "$(assigned after-restart main)"
 for pod in with-init restarted after-restart; do
   kubectl get pod "${pod}" -o "jsonpath=  {.metadata.name}: node {.spec.nodeName}, {.status.phase}, {.metadata.annotations.berth\.dev/gpu-assigned}{'\n'}"

@@ -4,7 +4,9 @@
 
 # Moves every Kubernetes module to one version: k8s.io/kubernetes, the staging
 # modules it is built from (require and replace lines; they must move together,
-# or the build mixes two Kubernetes versions), and the code generators.
+# or the build mixes two Kubernetes versions), and the code generators. It ends with
+# a build of everything; if that fails, or anything before it, the module files are
+# as they were. What it cannot move, it names.
 #
 # usage: hack/update-k8s.sh [--dry-run] [--root DIR] VERSION
 #   VERSION    such as v1.36.3
@@ -105,9 +107,48 @@ if [[ "${dry_run}" == true ]]; then
   echo "dry run: ${#plan[@]} lines would change, none did"
   exit 0
 fi
+
+# The module files as they are now come back unless everything builds with the new.
+before=$(mktemp -d)
+moved=false
+restore() {
+  if [[ "${moved}" == false ]]; then
+    for name in go.mod go.sum hack/tools/go.mod hack/tools/go.sum; do
+      if [[ -f "${before}/${name}" ]]; then cp "${before}/${name}" "${name}"; else rm -f "${name}"; fi
+    done
+    echo "update-k8s: failed, see above; the module files are as they were" >&2
+  fi
+  rm -rf "${before}"
+}
+trap restore EXIT
+mkdir -p "${before}/hack/tools"
+for name in go.mod go.sum hack/tools/go.mod hack/tools/go.sum; do
+  if [[ -f "${name}" ]]; then cp "${name}" "${before}/${name}"; fi
+done
+
 for step in "${plan[@]}"; do
   go mod edit "${step#* }" "${step%% *}"
 done
 go mod tidy
 go -C hack/tools mod tidy
-echo "moved to ${version}; next: make generate verify test"
+echo "building everything"
+go build ./...
+moved=true
+echo "moved to ${version}"
+
+# What stands elsewhere, and what follows Kubernetes at a pace of its own.
+go_minor=$(awk '$1 == "go" { split($2, part, "."); print part[1] "." part[2] }' go.mod)
+if [[ -f hack/image/Dockerfile ]] && ! grep -q "golang:${go_minor}\$" hack/image/Dockerfile; then
+  echo "to do: hack/image/Dockerfile: build with golang:${go_minor}, as go.mod says"
+fi
+if [[ -f README.md ]] && ! grep -q "Kubernetes ${version#v}" README.md; then
+  echo "to do: README.md: the table of versions does not say Kubernetes ${version#v}"
+fi
+while read -r module at; do
+  case ${module} in
+    sigs.k8s.io/scheduler-plugins | sigs.k8s.io/kwok | sigs.k8s.io/controller-runtime | go.etcd.io/etcd/server/v3)
+      echo "to do: ${module} is at ${at}: see which version goes with Kubernetes ${version}" ;;
+  esac
+done < <(required go.mod)
+echo "to do: manifests/base/rbac.yaml: features that are on by default from ${version} on may need rights (cmd/berth-scheduler/rights.go)"
+echo "next: make generate verify test"

@@ -48,7 +48,6 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	var showVersion bool
 	cmd := &cobra.Command{
 		Use:           program,
 		Short:         "Run a Kubernetes control plane with simulated nodes on this machine",
@@ -62,7 +61,7 @@ func newCommand() *cobra.Command {
 	// A flag of our own, not cobra's, and for the subcommands too: the components
 	// that are linked in register a global --version, which cobra would find in
 	// place of the one it adds, and offer with every subcommand.
-	cmd.PersistentFlags().BoolVar(&showVersion, "version", false, "Print Berth's version and that of the Kubernetes compiled in, and exit")
+	showVersion := version.AddFlag(cmd.PersistentFlags())
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())}
 	})
@@ -71,8 +70,7 @@ func newCommand() *cobra.Command {
 	for _, c := range append(cmd.Commands(), cmd) {
 		run := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if showVersion {
-				version.Print(c.OutOrStdout(), program)
+			if showVersion.Printed(c.OutOrStdout(), program) {
 				return nil
 			}
 			return run(c, args)

@@ -40,14 +40,15 @@ print one line on standard output as soon as they are usable:
 
 It counts every node of the cluster, those of earlier runs on --data-dir included.
 SIGINT and SIGTERM stop everything in order, also before that line; the exit code
-is then 0. If a component dies, the others are stopped, the last lines of its log are printed,
+is then 0. A second signal changes nothing. If a component dies, the others are stopped, the last lines of its log are printed,
 and the exit code is 1. A wrong value of a flag, and a file of nodes that cannot
 be used, give exit code 2; a port, folder or file that is not free gives 1.
 
 With --data-dir the data, the certificate authority and the service account
 signing key are kept, so objects and tokens outlive a restart; the kubeconfig is
 left and rewritten at the next start. Without it everything lives in a temporary
-folder, which is removed at the end together with the kubeconfig.
+folder, which is removed at the end together with the kubeconfig. What one that was
+killed has left of these, the next start removes.
 
 kwok simulates every node, including those that you create with kubectl: it makes
 them ready, and the pods bound to them Running. A node or pod annotated
@@ -58,11 +59,16 @@ answer "no preferred addresses found".`,
   berth-local up --kubeconfig dev.kubeconfig --data-dir dev --nodes nodes.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			// Stop listening with the first signal: a second one then ends the
-			// process at once, and with it the components.
-			context.AfterFunc(ctx, stop)
+			// Listening for good: a second signal, such as the one that timeout sends,
+			// must not end the process before everything is stopped and removed.
+			signals := make(chan os.Signal, 1)
+			signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := context.WithCancel(cmd.Context())
 			defer stop()
+			go func() {
+				<-signals
+				stop()
+			}()
 			if options.Kubeconfig == "" {
 				return usageError{errors.New("--kubeconfig is required: name the file to write the administrator's kubeconfig to")}
 			}

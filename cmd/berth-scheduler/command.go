@@ -7,12 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/tools/events"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -22,23 +26,30 @@ import (
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/profile"
 
+	"github.com/berth-scheduler/berth/pkg/preflight"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/unknownkeys"
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
 const program = "berth-scheduler"
+
+// settings are the flags that kube-scheduler does not have.
+type settings struct {
+	validate             bool
+	soleDefaultScheduler bool
+}
 
 // newCommand returns kube-scheduler's command, with the same flags, that runs
 // [run]. Upstream's own constructor (app.NewSchedulerCommand) keeps its options
 // to itself, and the checks between Setup and Run need them.
 func newCommand() *cobra.Command {
 	opts := options.NewOptions()
-	var showVersion bool
+	own := &settings{}
 
 	cmd := &cobra.Command{
 		Use:   program,
@@ -52,17 +63,17 @@ names one of the profiles in the file given with --config.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return opts.ComponentGlobalsRegistry.Set()
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if showVersion {
-				version.Print(cmd.OutOrStdout(), program)
-				return nil
-			}
-			return runCommand(cmd, opts)
-		},
 	}
 
 	global := opts.Flags.FlagSet("global")
-	global.BoolVar(&showVersion, "version", false, "Print Berth's version and that of the Kubernetes compiled in, and exit.")
+	showVersion := version.AddFlag(global)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if showVersion.Printed(cmd.OutOrStdout(), program) {
+			return nil
+		}
+		return runCommand(cmd, opts, own)
+	}
+	own.addFlags(opts.Flags.FlagSet("berth"))
 	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	for _, fs := range opts.Flags.FlagSets {
 		cmd.Flags().AddFlagSet(fs)
@@ -73,8 +84,13 @@ names one of the profiles in the file given with --config.`,
 	return cmd
 }
 
+func (s *settings) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.validate, "validate", false, "Check the file given with --config as a start would, and exit. It needs no cluster: what only a cluster can tell (rights, custom resources, the lease) is not checked.")
+	flags.BoolVar(&s.soleDefaultScheduler, soleFlag, false, "No other scheduler of this cluster serves default-scheduler. With it a profile of that name may take the lease of the cluster's own scheduler although nobody has ever held it: a scheduler that runs without leader election leaves no trace there.")
+}
+
 // runCommand applies the logging flags and runs the scheduler until a signal.
-func runCommand(cmd *cobra.Command, opts *options.Options) error {
+func runCommand(cmd *cobra.Command, opts *options.Options, own *settings) error {
 	gate := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gate); err != nil {
 		return err
@@ -84,80 +100,148 @@ func runCommand(cmd *cobra.Command, opts *options.Options) error {
 		mutable.AddMetrics()
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
-	if err := checkConfigFlag(klog.FromContext(cmd.Context()), opts); err != nil {
+	version.RegisterMetric()
+	if own.validate && opts.WriteConfigTo != "" {
+		return errors.New("--validate: does not go with --write-config-to, which checks the file too")
+	}
+	if err := checkConfigFlag(klog.FromContext(cmd.Context()), opts, own); err != nil {
 		return err
 	}
-	return run(server.SetupSignalContext(), opts)
+	if own.validate || opts.WriteConfigTo != "" && opts.ConfigFile != "" {
+		names, err := validate(cmd.Context(), opts)
+		if err != nil {
+			return err
+		}
+		if own.validate {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: valid; serves %s\n", opts.ConfigFile, strings.Join(names, ", "))
+			return nil
+		}
+	}
+	return run(server.SetupSignalContext(), opts, own)
 }
 
 // checkConfigFlag checks the configuration file. It runs before signals are
 // handled, so that one ends it.
-func checkConfigFlag(logger klog.Logger, opts *options.Options) error {
+func checkConfigFlag(logger klog.Logger, opts *options.Options, own *settings) error {
 	switch {
 	case opts.ConfigFile != "":
 		return checkFile(logger, opts.ConfigFile)
-	case opts.WriteConfigTo != "":
+	case opts.WriteConfigTo != "" && !own.validate:
 		return nil
 	}
 	return errors.New("--config: required: the path of a KubeSchedulerConfiguration; without one this process would serve default-scheduler, the cluster's own scheduler")
 }
 
-// run builds the scheduler, checks what can only be checked on the built one, and
-// runs it. It returns at the first check that fails; within one check every error
-// is reported.
-func run(ctx context.Context, opts *options.Options) error {
-	file := opts.ConfigFile
-	path, remove, err := withKubeconfigFlag(file, opts.Deprecated.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	opts.ConfigFile = path
+// scheduler is what upstream's Setup returns, and what each profile of it runs
+// after multiPoint was expanded and the defaults merged.
+type scheduler struct {
+	config    *schedulerserverconfig.CompletedConfig
+	sched     *kubescheduler.Scheduler
+	effective map[string]*schedconfig.Plugins
+}
 
+// build makes the scheduler that opts describe and checks what can only be checked
+// on the built one. It does not ask the API server anything. Within the check every
+// error is reported. With --write-config-to it writes the file and ends the process.
+func build(ctx context.Context, opts *options.Options) (*scheduler, error) {
 	var registered []app.Option
 	for name, factory := range registry.New() {
 		registered = append(registered, app.WithPlugin(name, factory))
 	}
-	// With --write-config-to, Setup writes the file and ends the process.
 	config, sched, err := app.Setup(ctx, opts, registered...)
+	if err != nil {
+		return nil, err
+	}
+	s := &scheduler{config: config, sched: sched, effective: make(map[string]*schedconfig.Plugins, len(sched.Profiles))}
+	for name, fw := range sched.Profiles {
+		s.effective[name] = fw.ListPlugins()
+	}
+	return s, registry.CheckConfiguration(&config.ComponentConfig, s.effective)
+}
+
+// names returns the scheduler names that are served, sorted.
+func (s *scheduler) names() []string { return slices.Sorted(maps.Keys(s.effective)) }
+
+// validate does what a start does with the file as long as it needs no cluster and
+// no credential, and returns the scheduler names that the file serves.
+func validate(ctx context.Context, opts *options.Options) ([]string, error) {
+	if err := utilerrors.NewAggregate(opts.SecureServing.Validate()); err != nil {
+		return nil, err
+	}
+	path, done, err := withConnection(opts.ConfigFile, func(connection map[string]any) { connection["kubeconfig"] = "" })
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	offline, serving := *opts, *opts.SecureServing
+	serving.BindPort = 0
+	offline.SecureServing, offline.ConfigFile, offline.WriteConfigTo = &serving, path, ""
+	// An address that nobody asks.
+	offline.Master = "https://validate.invalid"
+	built, err := build(ctx, &offline)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", opts.ConfigFile, err)
+	}
+	return built.names(), nil
+}
+
+// run builds the scheduler, checks what the cluster has for it, and runs it. It
+// returns at the first check that fails; within one check every error is reported.
+func run(ctx context.Context, opts *options.Options, own *settings) error {
+	file := opts.ConfigFile
+	path, done, err := withKubeconfigFlag(file, opts.Deprecated.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	changed := *opts
+	changed.ConfigFile = path
+	built, err := build(ctx, &changed)
+	done()
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	remove()
-	effective := effectivePlugins(sched.Profiles)
-	if err := registry.CheckConfiguration(&config.ComponentConfig, effective); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	config, sched := built.config, built.sched
+	lock := watchLease(built, own)
+	check := func() error { return checkCluster(ctx, file, built, opts, own) }
+	reach := func() error { return preflight.Reach(ctx, config.Client, reachTimeout) }
+	unreachable := reach()
+	if unreachable == nil {
+		if err := check(); err != nil {
+			return err
+		}
 	}
-	custom := registry.CustomResources(effective)
+	showStandby(config, lock)
+	if err := tellOwners(ctx, config, sched, built.effective); err != nil {
+		return err
+	}
+	go func() {
+		if unreachable != nil {
+			checkLater(ctx, config.Client, unreachable, check)
+		}
+		nameUnsynced(ctx, syncPatience, reach, config.InformerFactory, config.DynInformerFactory)
+	}()
+	return app.Run(ctx, config, sched)
+}
+
+// checkCluster checks what the cluster has, and lets this credential do, of what
+// the scheduler needs. What cannot be asked passes: leader election and the
+// informers wait for an API server.
+func checkCluster(ctx context.Context, file string, s *scheduler, opts *options.Options, own *settings) error {
+	config := s.config
+	custom := registry.CustomResources(s.effective)
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	rights := neededRights(&config.ComponentConfig, utilfeature.DefaultFeatureGate.Enabled)
-	rights = append(rights, pluginRights(effective)...)
+	rights = append(rights, pluginRights(s.effective)...)
 	if err := checkRights(ctx, config.Client, opts, append(rights, customRights(custom)...)); err != nil {
 		return err
 	}
 	if err := checkLeaseNamespace(ctx, config.Client, config.ComponentConfig.LeaderElection); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := unknownkeys.Watch(config.InformerFactory, func(schedulerName string) events.EventRecorder {
-		if fw, ok := sched.Profiles[schedulerName]; ok {
-			return fw.EventRecorder()
-		}
-		return nil
-	}); err != nil {
-		return err
+	if err := checkSole(ctx, s, own); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	go nameUnsynced(ctx, syncPatience, config.InformerFactory, config.DynInformerFactory)
-	return app.Run(ctx, config, sched)
-}
-
-// effectivePlugins returns what each profile runs after multiPoint was expanded
-// and the defaults merged.
-func effectivePlugins(profiles profile.Map) map[string]*schedconfig.Plugins {
-	effective := make(map[string]*schedconfig.Plugins, len(profiles))
-	for name, fw := range profiles {
-		effective[name] = fw.ListPlugins()
-	}
-	return effective
+	return nil
 }

@@ -38,25 +38,61 @@ func TestWrongConfigurationsStopAtStart(t *testing.T) {
 			opts.SecureServing.BindPort = 0
 			wants := wantLines(t, file)
 
-			err := checkConfigFlag(logger, opts)
-			if err == nil {
-				err = run(ctx, opts)
-			}
-			if err == nil {
-				t.Fatal("the scheduler ran and stopped without an error")
-			}
-			for _, want := range wants {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error does not contain %q:\n%v", want, err)
+			// As a start does, and as --validate and --write-config-to do, which need
+			// no kubeconfig.
+			for name, last := range map[string]func() error{
+				"a start":    func() error { return run(ctx, opts, &settings{}) },
+				"--validate": func() error { _, err := validate(ctx, opts); return err },
+			} {
+				err := checkConfigFlag(logger, opts, &settings{})
+				if err == nil {
+					err = last()
+				}
+				if err == nil {
+					t.Fatalf("%s: no error", name)
+				}
+				for _, want := range wants {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("%s: the error does not contain %q:\n%v", name, want, err)
+					}
 				}
 			}
 		})
 	}
 }
 
+// TestValidateShippedProfiles: the files that a start takes pass, without any
+// kubeconfig, and nothing is left of the check.
+func TestValidateShippedProfiles(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	files, err := filepath.Glob("../../config/berth-scheduler/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			_, ctx := ktesting.NewTestContext(t)
+			opts := options.NewOptions()
+			opts.ConfigFile = file
+			names, err := validate(ctx, opts)
+			if err != nil || len(names) == 0 {
+				t.Errorf("serves %v: %v", names, err)
+			}
+		})
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("in the folder for temporary files: %v, %v", left, err)
+	}
+}
+
 func TestConfigIsRequired(t *testing.T) {
 	logger, _ := ktesting.NewTestContext(t)
-	err := checkConfigFlag(logger, options.NewOptions())
+	err := checkConfigFlag(logger, options.NewOptions(), &settings{})
 	if err == nil || !strings.Contains(err.Error(), "--config: required") {
 		t.Errorf("want an error that names --config, got %v", err)
 	}
@@ -94,6 +130,7 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	all := texts(config, true)
 	for _, want := range []string{
 		"create pods/binding\n", `update leases.coordination.k8s.io "lease" in namespace "ns"` + "\n",
+		`create leasecandidates.coordination.k8s.io in namespace "kube-system"` + "\n",
 		"list resourceclaims.resource.k8s.io\n", "watch podgroups.scheduling.k8s.io\n",
 	} {
 		if !strings.Contains(all, want) {
@@ -102,7 +139,7 @@ func TestNeededRightsFollowTheConfiguration(t *testing.T) {
 	}
 	config.LeaderElection.LeaderElect = false
 	few := texts(config, false)
-	for _, absent := range []string{"leases", "resourceclaims", "podgroups"} {
+	for _, absent := range []string{"leases", "leasecandidates", "resourceclaims", "podgroups"} {
 		if strings.Contains(few, absent) {
 			t.Errorf("%s is asked for though its feature is off:\n%s", absent, few)
 		}

@@ -37,44 +37,50 @@ func checkFile(logger klog.Logger, file string) error {
 }
 
 // withKubeconfigFlag makes --kubeconfig count beside --config, where upstream
-// ignores it without a word: it returns the path of a copy of the file, in
-// clientConnection.kubeconfig of which it stands, and a function that removes the
-// copy. A kubeconfig in the file has precedence. Without the flag it returns the
-// file itself.
-func withKubeconfigFlag(file, kubeconfig string) (path string, remove func(), err error) {
-	nothing := func() {}
+// ignores it without a word: it returns the path of a changed copy of the file, and
+// a function that gives the copy up. A kubeconfig in the file has precedence.
+// Without the flag it returns the file itself.
+func withKubeconfigFlag(file, kubeconfig string) (path string, done func(), err error) {
 	if kubeconfig == "" || file == "" {
-		return file, nothing, nil
+		return file, func() {}, nil
 	}
+	return withConnection(file, func(connection map[string]any) {
+		if set, ok := connection["kubeconfig"].(string); !ok || set == "" {
+			connection["kubeconfig"] = kubeconfig
+		}
+	})
+}
+
+// withConnection returns the path of a copy of file whose clientConnection is
+// changed, and a function that gives the copy up. The copy is a pipe, which can be
+// read once, as upstream does: it leaves nothing behind however the process ends,
+// and needs no folder that can be written to.
+func withConnection(file string, change func(connection map[string]any)) (path string, done func(), err error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return "", nothing, fmt.Errorf("--config: %w", err)
+		return "", nil, fmt.Errorf("--config: %w", err)
 	}
 	config := map[string]any{}
 	if err := yaml.Unmarshal(content, &config); err != nil {
-		return "", nothing, fmt.Errorf("%s: %w", file, err)
+		return "", nil, fmt.Errorf("%s: %w", file, err)
 	}
 	connection, ok := config["clientConnection"].(map[string]any)
 	if !ok {
 		connection = map[string]any{}
 		config["clientConnection"] = connection
 	}
-	if set, ok := connection["kubeconfig"].(string); ok && set != "" {
-		return file, nothing, nil
-	}
-	connection["kubeconfig"] = kubeconfig
+	change(connection)
 	if content, err = yaml.Marshal(config); err != nil {
-		return "", nothing, fmt.Errorf("%s: %w", file, err)
+		return "", nil, fmt.Errorf("%s: %w", file, err)
 	}
-	dir, err := os.MkdirTemp("", program+"-")
+	reader, writer, err := os.Pipe()
 	if err != nil {
-		return "", nothing, fmt.Errorf("--kubeconfig beside --config needs a temporary file: %w", err)
+		return "", nil, fmt.Errorf("--kubeconfig beside --config: %w", err)
 	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	path = dir + "/config.yaml"
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		remove()
-		return "", nothing, fmt.Errorf("--kubeconfig beside --config needs a temporary file: %w", err)
-	}
-	return path, remove, nil
+	go func() {
+		// A pipe holds less than a large file has. Who gives it up unread ends the write.
+		_, _ = writer.Write(content)
+		_ = writer.Close()
+	}()
+	return fmt.Sprintf("/dev/fd/%d", reader.Fd()), func() { _ = reader.Close() }, nil
 }

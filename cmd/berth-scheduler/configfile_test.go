@@ -4,10 +4,9 @@
 package main
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -24,7 +23,8 @@ func TestWithKubeconfigFlag(t *testing.T) {
 		{name: "no flag", content: header + "clientConnection: {kubeconfig: a}\n", want: "a"},
 		{name: "flag alone", content: header, flag: "b", want: "b", wantCopy: true},
 		{name: "flag beside other settings", content: header + "clientConnection: {qps: 7}\n", flag: "b", want: "b", wantCopy: true},
-		{name: "the file has precedence", content: header + "clientConnection: {kubeconfig: a}\n", flag: "b", want: "a"},
+		{name: "the file has precedence", content: header + "clientConnection: {kubeconfig: a}\n", flag: "b", want: "a", wantCopy: true},
+		{name: "more than a pipe holds", content: header + "extenders: [{urlPrefix: 'http://" + strings.Repeat("x", 200_000) + "'}]\n", flag: "b", want: "b", wantCopy: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -32,10 +32,13 @@ func TestWithKubeconfigFlag(t *testing.T) {
 			if err := os.WriteFile(file, []byte(tt.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			path, remove, err := withKubeconfigFlag(file, tt.flag)
+			temporary := t.TempDir()
+			t.Setenv("TMPDIR", temporary)
+			path, done, err := withKubeconfigFlag(file, tt.flag)
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer done()
 			if got := path != file; got != tt.wantCopy {
 				t.Errorf("a copy was made: %t, want %t", got, tt.wantCopy)
 			}
@@ -47,9 +50,8 @@ func TestWithKubeconfigFlag(t *testing.T) {
 			if got := config.ClientConnection.Kubeconfig; got != tt.want {
 				t.Errorf("kubeconfig %q, want %q", got, tt.want)
 			}
-			remove()
-			if _, err := os.Stat(path); tt.wantCopy && !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the copy is still there: %v", err)
+			if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+				t.Errorf("in the folder for temporary files: %v, %v", left, err)
 			}
 			if _, err := os.Stat(file); err != nil {
 				t.Errorf("the file itself: %v", err)

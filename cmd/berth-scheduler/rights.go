@@ -4,6 +4,7 @@
 package main
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -24,7 +25,8 @@ func pluginRights(effective map[string]*schedconfig.Plugins) []preflight.Right {
 	}
 	return preflight.Expand(preflight.Right{
 		Group: "discovery.k8s.io", Resource: "endpointslices",
-		Why: colocation.Name + " finds by them what is behind a Service without a selector (manifests/components/colocation)",
+		Why: colocation.Name + " finds by them what is behind a Service without a selector (manifests/components/colocation grants it to Berth's ServiceAccount, " +
+			"manifests/kubeadm/rbac-colocation.yaml to the static pod's system:kube-scheduler)",
 	}, read...)
 }
 
@@ -94,6 +96,12 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 		rights = append(rights, preflight.Expand(lease, "create")...)
 		lease.Name = le.ResourceName
 		rights = append(rights, preflight.Expand(lease, "get", "update")...)
+		if enabled(features.CoordinatedLeaderElection) {
+			rights = append(rights, preflight.Expand(preflight.Right{
+				Group: "coordination.k8s.io", Resource: "leasecandidates", Namespace: metav1.NamespaceSystem,
+				Why: "the feature gate CoordinatedLeaderElection is on (a Role there; the one in manifests/base/rbac.yaml is without)",
+			}, "list", "watch", "create", "update")...)
+		}
 	}
 	return rights
 }

@@ -34,8 +34,8 @@ func checkRights(ctx context.Context, client kubernetes.Interface, opts *options
 	checks := []check{{client, rights}}
 	if opts.SecureServing.BindPort != 0 {
 		checks = append(checks,
-			check{delegate(opts.Authentication.RemoteKubeConfigFile), authenticationRights(!opts.Authentication.SkipInClusterLookup)},
-			check{delegate(opts.Authorization.RemoteKubeConfigFile), authorizationRights()})
+			check{delegate(opts.Authentication.RemoteKubeConfigFile), preflight.AuthenticationRights(!opts.Authentication.SkipInClusterLookup)},
+			check{delegate(opts.Authorization.RemoteKubeConfigFile), preflight.AuthorizationRights()})
 	}
 
 	var denied []error
@@ -79,28 +79,6 @@ func delegate(kubeconfig string) kubernetes.Interface {
 		return nil
 	}
 	return client
-}
-
-// authenticationRights are what finding out who reads /metrics needs. lookup is
-// false under --authentication-skip-lookup.
-func authenticationRights(lookup bool) []preflight.Right {
-	const why = "/metrics and the health endpoints ask who is asking"
-	rights := []preflight.Right{{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews", Why: why}}
-	if lookup {
-		rights = append(rights, preflight.Expand(preflight.Right{
-			Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication",
-			Why: why + " (a RoleBinding there to the Role extension-apiserver-authentication-reader)",
-		}, "get", "list", "watch")...)
-	}
-	return rights
-}
-
-// authorizationRights are what finding out whether they may needs.
-func authorizationRights() []preflight.Right {
-	return []preflight.Right{{
-		Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews",
-		Why: "/metrics and the health endpoints ask whether the reader may",
-	}}
 }
 
 // checkLeaseNamespace fails if the namespace of the lease does not exist: leader

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/preflight"
 )
 
 // syncPatience is how long the informers may take to fill before the log names
@@ -19,10 +21,11 @@ import (
 const syncPatience = 30 * time.Second
 
 // nameUnsynced logs which informers have not filled, every patience until all
-// have or ctx is done. It is the one symptom that is left if a right is missing
+// have or ctx is done; that the API server cannot be reached, where that is why. It
+// is the one symptom that is left if a right is missing
 // that neededRights does not know, or if the API server does not serve a
 // resource: upstream only logs that it retries. dynamic may be nil.
-func nameUnsynced(ctx context.Context, patience time.Duration, typed informers.SharedInformerFactory, dynamic dynamicinformer.DynamicSharedInformerFactory) {
+func nameUnsynced(ctx context.Context, patience time.Duration, reach func() error, typed informers.SharedInformerFactory, dynamic dynamicinformer.DynamicSharedInformerFactory) {
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
 	for {
@@ -36,6 +39,10 @@ func nameUnsynced(ctx context.Context, patience time.Duration, typed informers.S
 		unsynced := unsyncedInformers(typed, dynamic)
 		if len(unsynced) == 0 {
 			return
+		}
+		if err := reach(); err != nil {
+			klog.FromContext(ctx).Error(err, preflight.NoPodUntilReached)
+			continue
 		}
 		klog.FromContext(ctx).Error(nil, "No pod is scheduled until these resources can be listed and watched: is the API server serving them, and does this credential's role allow it?",
 			"resources", unsynced)

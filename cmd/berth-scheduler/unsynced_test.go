@@ -39,7 +39,7 @@ func TestNameUnsynced(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		nameUnsynced(ctx, 50*time.Millisecond, factory, nil)
+		nameUnsynced(ctx, 50*time.Millisecond, reached, factory, nil)
 	}()
 	factory.Start(ctx.Done())
 
@@ -58,6 +58,9 @@ func TestNameUnsynced(t *testing.T) {
 	factory.Shutdown()
 }
 
+// reached is an API server that answers.
+func reached() error { return nil }
+
 // TestNameUnsyncedEnds: when everything has filled there is nothing to say.
 func TestNameUnsyncedEnds(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
@@ -66,7 +69,7 @@ func TestNameUnsyncedEnds(t *testing.T) {
 	factory.WaitForCacheSync(t.Context().Done())
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 
-	nameUnsynced(klog.NewContext(t.Context(), logger), time.Millisecond, factory, nil)
+	nameUnsynced(klog.NewContext(t.Context(), logger), time.Millisecond, reached, factory, nil)
 	if logged := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); logged != "" {
 		t.Errorf("unexpected log:\n%s", logged)
 	}

@@ -115,7 +115,7 @@ has a round behind it.`,
 	flags.StringVarP(&o.file, "filename", "f", "", "the workload, a YAML file (config/bench has some)")
 	flags.StringSliceVar(&o.schedulers, "schedulers", nil, "schedulers by name, separated by commas, in the order of the report")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run on this cluster, with the schedulers that run there; without it, on a control plane of this machine")
-	flags.StringVar(&o.kubecontext, "context", "", "the context of --kubeconfig to use")
+	flags.StringVar(&o.kubecontext, "context", "", "run on the cluster of this context, of --kubeconfig or of kubectl's files")
 	flags.StringArrayVar(&o.configs, "config", nil, "NAME=PROFILE.yaml: the KubeSchedulerConfiguration to start scheduler NAME with, in place of the workload's; give it once for each")
 	flags.StringSliceVar(&o.shares, "shares", nil, "with --kubeconfig: the schedulers that know shares of devices (GPUDevice); the others get each share as one whole device")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds for each scheduler (default: the workload's)")
@@ -140,6 +140,9 @@ func (o *benchOptions) complete(cmd *cobra.Command) error {
 	if o.workload, err = workload.Read(o.file); err != nil {
 		return usageError{err}
 	}
+	if o.given() && o.workload.Spec.Hostile != nil {
+		return usagef("--kubeconfig: %s has spec.hostile, which is made to slow down whoever uses the same cluster: leave the flag out, and it runs on a control plane of its own", o.file)
+	}
 	if o.rounds == 0 {
 		o.rounds = o.workload.Spec.Rounds
 	}
@@ -159,14 +162,13 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		wrong bool
 		err   error
 	}{
-		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml")},
+		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml; the cluster of a kubeconfig is used with --kubeconfig or --context only, never because of the environment variable KUBECONFIG alone")},
 		{len(o.schedulers) == 0, usagef("--schedulers: required: name schedulers, such as default-scheduler,berth-scheduler")},
 		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), usagef("-o: %q is none of table, json, markdown", o.output)},
 		{roundsSet && (o.rounds < 1 || o.rounds > 100), usagef("--rounds: %d must be from 1 to 100", o.rounds)},
 		{o.steadyRounds < 0 || o.steadyRounds > 100, usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)},
 		{o.given() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
 		{!o.given() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")},
-		{!o.given() && o.kubecontext != "", usagef("--context: only with --kubeconfig")},
 		{!o.given() && o.ignoreSpread, usagef("--ignore-spread-constraints: only with --kubeconfig")},
 	}
 	for _, check := range checks {
@@ -186,7 +188,7 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 }
 
 // given reports whether somebody else's cluster is used.
-func (o *benchOptions) given() bool { return o.kubeconfig != "" }
+func (o *benchOptions) given() bool { return o.kubeconfig != "" || o.kubecontext != "" }
 
 // findBinDir fills in the folder of the binaries, which is not needed on a given
 // cluster.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
@@ -43,10 +42,9 @@ type benchPlace struct {
 	ground     *ground.Ground
 	schedulers benchrun.Schedulers
 
-	// cluster, local and dir are nil and empty on a given cluster.
+	// cluster and local are nil on a given cluster.
 	cluster *controlplane.Cluster
 	local   *benchcontender.Local
-	dir     string
 }
 
 // openBenchPlace starts a control plane, or reaches the given cluster, and prepares
@@ -72,14 +70,16 @@ func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*
 	}
 	progress.Step("starting a control plane")
 	var err error
-	if p.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
-		return p, fmt.Errorf("making a folder for the schedulers: %w", err)
-	}
 	if p.cluster, err = controlplane.Start(ctx, controlplane.Options{Executable: executable}); err != nil {
 		return p, err
 	}
+	// In its folder, which goes when it stops, and if it is killed with the next start.
+	dir := filepath.Join(p.cluster.DataDir(), "schedulers")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return p, fmt.Errorf("making a folder for the schedulers: %w", err)
+	}
 	p.config = p.cluster.Config()
-	if p.local, err = benchcontender.NewLocal(ctx, p.cluster, p.dir, o.limit()); err != nil {
+	if p.local, err = benchcontender.NewLocal(ctx, p.cluster, dir, o.limit()); err != nil {
 		return p, err
 	}
 	p.schedulers = p.local
@@ -121,7 +121,10 @@ func (o *benchOptions) rights(namespace string) []preflight.Right {
 
 // clusterFlags are the flags that say which cluster is used, quoted for a shell.
 func (o *benchOptions) clusterFlags() []string {
-	flags := []string{"--kubeconfig", quote(o.kubeconfig)}
+	var flags []string
+	if o.kubeconfig != "" {
+		flags = append(flags, "--kubeconfig", quote(o.kubeconfig))
+	}
 	if o.kubecontext != "" {
 		flags = append(flags, "--context", quote(o.kubecontext))
 	}
@@ -130,14 +133,10 @@ func (o *benchOptions) clusterFlags() []string {
 
 // benchConfig reads a kubeconfig; an empty path means the files that kubectl reads.
 func benchConfig(path, kubecontext string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = path
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext})
-	config, err := loader.ClientConfig()
+	config, err := loadConfig(path, kubecontext)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", path, err)
+		return nil, err
 	}
-	config.UserAgent = program
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return config, nil
@@ -225,9 +224,6 @@ func (p *benchPlace) closeLocal() error {
 	}
 	if p.cluster != nil {
 		errs = append(errs, p.cluster.Stop())
-	}
-	if p.dir != "" {
-		errs = append(errs, os.RemoveAll(p.dir))
 	}
 	return errors.Join(errs...)
 }

@@ -7,8 +7,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/component-base/term"
@@ -31,6 +31,9 @@ type benchProgress struct {
 	// step is what is being done, shown the bar beside it, in thousandths.
 	step  string
 	shown int
+	// begin is when the first round began, and left what is left of the rounds.
+	begin time.Time
+	left  string
 }
 
 var _ benchrun.Progress = &benchProgress{}
@@ -49,9 +52,22 @@ func (p *benchProgress) Step(text string) {
 	}
 	p.step, p.shown = text, -1
 	if p.terminal {
-		fmt.Fprintf(p.out, "\r\033[K%s", text)
+		fmt.Fprintf(p.out, "\r\033[K%s", fit(text))
 	} else {
 		fmt.Fprintf(p.out, "%s: %s\n", program, text)
+	}
+}
+
+// Rounds implements run.Progress.
+func (p *benchProgress) Rounds(done, planned int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.begin.IsZero() {
+		p.begin = time.Now()
+	}
+	p.left = remaining(time.Since(p.begin), done, planned)
+	if !p.terminal && p.left != "" {
+		fmt.Fprintf(p.out, "%s: %d of %d rounds, %s\n", program, done, planned, p.left)
 	}
 }
 
@@ -64,9 +80,11 @@ func (p *benchProgress) Pods(done, planned int) {
 	}
 	if now := 1000 * done / planned; now != p.shown {
 		p.shown = now
-		const width = 30
-		filled := max(0, min(width, width*now/1000))
-		fmt.Fprintf(p.out, "\r\033[K[%s%s] %d of %d pods, %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), done, planned, p.step)
+		line := bar(done, planned)
+		if p.left != "" {
+			line += " " + p.left + ","
+		}
+		fmt.Fprintf(p.out, "\r\033[K%s", fit(fmt.Sprintf("%s %d of %d pods, %s", line, done, planned, p.step)))
 	}
 }
 

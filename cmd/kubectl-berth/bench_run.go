@@ -58,6 +58,9 @@ func measure(signals *benchSignals, o *benchOptions, outDir *benchOutDir, status
 	progress := newBenchProgress(status)
 	defer progress.end()
 	machine := report.DescribeMachine() // before anything makes it busy
+	if busy := machine.BusyWarning(); busy != "" {
+		fmt.Fprintf(status, "%s: WARNING: %s\n", program, busy)
+	}
 	place, err := openBenchPlace(signals, o, progress)
 	if err != nil {
 		return nil, err
@@ -137,9 +140,15 @@ func (o *benchOptions) report(experiment *benchrun.Experiment, machine report.Ma
 	}
 }
 
-// everyoneCounts reports whether each scheduler has a round that counts.
+// everyoneCounts reports whether each scheduler has a round that counts, and, where
+// some are beside a hostile namespace, one of those too.
 func everyoneCounts(r *report.Report) bool {
 	for i := range r.Schedulers {
+		for k := range r.Schedulers[i].Rounds {
+			if phase := r.Schedulers[i].Rounds[k].Phase; phase != report.PhaseSteady && r.Schedulers[i].Summary[phase] == nil {
+				return false
+			}
+		}
 		if r.Schedulers[i].Summary[report.PhaseAsPlanned] == nil {
 			return false
 		}

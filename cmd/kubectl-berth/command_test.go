@@ -111,7 +111,8 @@ profiles:
 		{name: "an unknown model", args: withArgs("-f", nodesCSV, "-f", unknownModel, "--config", gpuProfile, "--target-load", "0"), wantCode: exitNotPlaced, wantStderr: []string{
 			`model.csv:2:1: gpu_spec of pod p0: no node has the model "H100"; the nodes have G2, T4`,
 		}},
-		{name: "objects of other kinds", args: withArgs("-f", "-", "--config", gpuProfile), stdin: fits + "- {apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: team}}\n", wantCode: exitOK, wantStderr: []string{"kubectl-berth: note: -: 1 "}, wantStdout: []string{"Note: -: 1 "}},
+		{name: "objects of other kinds", args: withArgs("-f", "-", "--config", gpuProfile), stdin: fits + "- {apiVersion: v1, kind: ConfigMap, metadata: {name: d, namespace: team}}\n", wantCode: exitOK, wantStderr: []string{"kubectl-berth: note: -: 1 "}, wantStdout: []string{"Note: -: 1 "}},
+		{name: "a manifest as kubectl apply takes it", args: withArgs("-f", "-", "-n", "team", "--config", gpuProfile), stdin: fits + `- {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}}` + "\n", wantCode: exitOK, wantStdout: []string{"team/web-0", "team/web-1"}},
 		{name: "one profile schedules pods of any name", args: withArgs("-f", "-", "--config", gpuProfile, "-o", "csv"), stdin: strings.ReplaceAll(fits, "schedulerName: berth-scheduler", "schedulerName: somebody"), wantCode: exitOK},
 		{name: "several profiles, by the names of the pods", args: withArgs("-f", "-", "--config", twoProfiles), stdin: strings.ReplaceAll(fits, "berth.dev/gpu-milli", "example.com/ignored"), wantCode: exitNotPlaced, wantStderr: []string{
 			"two.yaml: 1 of 3 pending pods are left out: their spec.schedulerName is none of berth-scheduler, another",
@@ -146,6 +147,9 @@ profiles:
 		{name: "trace with a fault", args: withArgs("-f", nodesCSV, "-f", file(t, "p.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,-5,1,0,0\n"), "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"p.csv:2:3: cpu_milli: -5 is negative"}},
 		{name: "trace from the standard input, with a fault", args: withArgs("-f", "-", "--config", gpuProfile), stdin: "sn,cpu_milli,memory_mib,gpu\nn,1,1,1\n", wantCode: exitFailed, wantStderr: []string{`-:1:1: column "model" is missing`}},
 		{name: "neither CSV nor objects", args: withArgs("-f", "-", "--config", gpuProfile), stdin: "hello\n", wantCode: exitFailed, wantStderr: []string{"-:1: "}},
+		{name: "load that is no number", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "much"), wantCode: exitUsage, wantStderr: []string{`--target-load: "much" is no number: write a multiple of all GPUs, such as 1.3, or 130%`}},
+		{name: "load out of range", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "-5%"), wantCode: exitUsage, wantStderr: []string{"--target-load: -5% must be 0"}},
+		{name: "context beside files", args: withArgs("-f", objects, "--config", gpuProfile, "--context", "c"), wantCode: exitUsage, wantStderr: []string{"--context: names a cluster, and -f files"}},
 		{name: "load that cannot be reached", args: withArgs("-f", nodesCSV, "-f", file(t, "c.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,5,1,0,0\n"), "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"--target-load: no load to aim at"}},
 		{name: "plugin that cannot be simulated", args: withArgs("-f", objects, "--config", gangProfile), wantCode: exitFailed, wantStderr: []string{gangProfile + ": ", "Coscheduling cannot be simulated"}},
 		{name: "folder that cannot be made", args: withArgs("-f", objects, "--config", gpuProfile, "--out", nodesCSV), wantCode: exitFailed, wantStderr: []string{"--out: "}},
@@ -478,5 +482,50 @@ items:
 				t.Errorf("metrics %v, want %v pods placed and evicted", metrics, tt.wantPlaced)
 			}
 		})
+	}
+}
+
+// TestTargetLoadInPercent: 130% is 1.3.
+func TestTargetLoadInPercent(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want float64
+	}{{"1.3", 1.3}, {"130%", 1.3}, {" 130 % ", 1.3}, {"0", 0}, {"0%", 0}} {
+		if got, err := parseTargetLoad(tt.text); err != nil || got != tt.want {
+			t.Errorf("%q is %v, %v; want %v", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+// TestKubeconfigOfTheEnvironment: without files, the cluster that kubectl would use is
+// read, and an error names where it comes from.
+func TestKubeconfigOfTheEnvironment(t *testing.T) {
+	t.Setenv("KUBECONFIG", file(t, "kubeconfig", `{"apiVersion":"v1","kind":"Config","current-context":"a",
+"clusters":[{"name":"a","cluster":{"server":"https://127.0.0.1:1"}},{"name":"b","cluster":{"server":"https://127.0.0.1:2"}}],
+"contexts":[{"name":"a","context":{"cluster":"a","user":"u"}},{"name":"b","context":{"cluster":"b","user":"u"}}],"users":[{"name":"u","user":{}}]}`))
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"alone", nil, exitFailed, "https://127.0.0.1:1"},
+		{"with a context", []string{"--context", "b"}, exitFailed, "https://127.0.0.1:2"},
+		{"with a context that is not there", []string{"--context", "c"}, exitFailed, "--context c: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			code, _, stderr := execute(t, "", append([]string{"simulate", "--config", gpuProfile}, tt.args...)...)
+			if code != tt.code || !strings.Contains(stderr, tt.want) {
+				t.Errorf("exit code %d, want %d and %q in:\n%s", code, tt.code, tt.want, stderr)
+			}
+		})
+	}
+	code, _, stderr := execute(t, "", "bench", "--schedulers", "default-scheduler")
+	if code != exitUsage || !strings.Contains(stderr, "never because of the environment variable KUBECONFIG") {
+		t.Errorf("bench: exit code %d, want %d, and that it does not use that cluster:\n%s", code, exitUsage, stderr)
+	}
+	// The cluster of files is theirs, whatever the environment says.
+	if code, _, stderr := execute(t, "", "simulate", "-f", objects, "--config", gpuProfile); code != exitNotPlaced {
+		t.Errorf("simulate -f: exit code %d, want %d:\n%s", code, exitNotPlaced, stderr)
 	}
 }

@@ -50,6 +50,7 @@ func (in *input) arriving() int {
 func readInput(ctx context.Context, o *simulateOptions, stdin io.Reader) (*input, error) {
 	in := &input{trace: &trace.Trace{}}
 	objects, files := cluster.NewReader(), 0
+	objects.Namespace = o.namespace
 	for _, name := range o.files {
 		isTrace, err := in.readFile(name, stdin, objects)
 		if err != nil {
@@ -60,14 +61,14 @@ func readInput(ctx context.Context, o *simulateOptions, stdin io.Reader) (*input
 		}
 	}
 	switch {
-	case o.kubeconfig == "":
+	case !o.fromCluster():
 		var notes []cluster.Note
 		in.cluster, notes = objects.Cluster()
 		in.addNotes(notes)
 	case files > 0:
 		return nil, usagef("--kubeconfig: the cluster would mix with the one of the files: name one of the two")
 	default:
-		if err := in.list(ctx, o.kubeconfig); err != nil {
+		if err := in.list(ctx, o.kubeconfig, o.kubecontext); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +101,7 @@ func (in *input) check(o *simulateOptions) error {
 	case len(in.cluster.Nodes()) == 0:
 		return errors.New("no nodes in the input: add a file with nodes, for example the output of \"kubectl get nodes -o yaml\"")
 	case in.arriving() == 0:
-		return errors.New("no pods to schedule in the input: add a file with pending pods (without spec.nodeName), or a CSV file of pods")
+		return errors.New("no pods to schedule in the input: add a file with pending pods (without spec.nodeName), with a Deployment, StatefulSet, ReplicaSet or Job that is not in a cluster yet, or a CSV file of pods")
 	case in.fromTrace() && pending > 0:
 		return fmt.Errorf("the input has pods of a trace and %d pending pods of a cluster: simulate them one after the other", pending)
 	case !in.fromTrace() && o.targetLoadSet:

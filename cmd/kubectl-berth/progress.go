@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/component-base/term"
 )
@@ -19,12 +20,43 @@ type progress struct {
 	total int
 
 	mu    sync.Mutex
+	begin time.Time
 	done  int
 	shown int // in thousandths
 }
 
+// barWidth is the number of signs of a bar; lineWidth is what all terminals have.
+const (
+	barWidth  = 20
+	lineWidth = 80
+)
+
+// bar draws how much is done.
+func bar(done, total int) string {
+	filled := max(0, min(barWidth, barWidth*done/max(1, total)))
+	return "[" + strings.Repeat("#", filled) + strings.Repeat(".", barWidth-filled) + "]"
+}
+
+// remaining says how long the rest takes if it goes on as before; empty if that cannot
+// be told yet.
+func remaining(elapsed time.Duration, done, total int) string {
+	if done <= 0 || done >= total || elapsed < time.Second {
+		return ""
+	}
+	left := time.Duration(float64(elapsed) / float64(done) * float64(total-done))
+	return "about " + left.Round(time.Second).String() + " left"
+}
+
+// fit cuts a line that a terminal would break; on the last column some wrap.
+func fit(line string) string {
+	if runes := []rune(line); len(runes) >= lineWidth {
+		return string(runes[:lineWidth-2]) + "…"
+	}
+	return line
+}
+
 func newProgress(out io.Writer, total int) *progress {
-	p := &progress{total: total, shown: -1}
+	p := &progress{total: total, shown: -1, begin: time.Now()}
 	if _, _, err := term.TerminalSize(out); err == nil {
 		p.out = out
 	}
@@ -41,9 +73,11 @@ func (p *progress) add(n int) {
 	p.done += n
 	if now := 1000 * p.done / p.total; now != p.shown {
 		p.shown = now
-		const width = 40
-		filled := min(width, width*now/1000)
-		fmt.Fprintf(p.out, "\r[%s%s] %5.1f %% of %d pods", strings.Repeat("#", filled), strings.Repeat(".", width-filled), float64(now)/10, p.total)
+		line := fmt.Sprintf("%s %5.1f %% of %d pods", bar(p.done, p.total), float64(now)/10, p.total)
+		if left := remaining(time.Since(p.begin), p.done, p.total); left != "" {
+			line += ", " + left
+		}
+		fmt.Fprintf(p.out, "\r\033[K%s", fit(line))
 	}
 }
 

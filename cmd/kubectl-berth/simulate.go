@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
@@ -21,19 +25,23 @@ import (
 type simulateOptions struct {
 	files            []string
 	kubeconfig       string
+	kubecontext      string
 	configs          []string
 	schedulerName    string
 	seedList         string
-	targetLoad       float64
+	targetLoadText   string
 	expectedWorkload string
 	shares           string
 	preemption       bool
+	namespace        string
 	parallel         int
 	outDir           string
 	output           string
 
 	// seeds is what seedList says.
 	seeds []int64
+	// targetLoad is what targetLoadText says.
+	targetLoad float64
 	// targetLoadSet is whether --target-load was given.
 	targetLoadSet bool
 }
@@ -53,7 +61,7 @@ const (
 )
 
 // defaultTargetLoad is the paper's.
-const defaultTargetLoad = 1.3
+const defaultTargetLoad = "1.3"
 
 func newSimulateCommand() *cobra.Command {
 	o := &simulateOptions{}
@@ -74,7 +82,9 @@ The input is one of, or a mixture of:
   * Kubernetes objects, as "kubectl get nodes,pods,namespaces,services,… -A -o yaml"
     prints them, or straight from a cluster with --kubeconfig. Bound pods occupy
     their nodes. Pending pods are placed in the order of the scheduling queue: will
-    they fit?
+    they fit? A manifest counts as kubectl apply takes it: without a namespace it is
+    in that of -n, a Deployment, StatefulSet, ReplicaSet or Job stands for its pods,
+    and a field that does not exist is an error.
 
 With several --config the profiles are compared. A profile that is given with one
 name for all pods schedules all of them, whatever their schedulerName is. One
@@ -104,11 +114,13 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON; - is the standard input; give it once for each file")
+	flags.StringVarP(&o.namespace, "namespace", "n", corev1.NamespaceDefault, "the namespace of objects in files that name none")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes, pods and what plugins need from this cluster; only list requests are made")
+	flags.StringVar(&o.kubecontext, "context", "", "the context of the kubeconfig to use")
 	flags.StringArrayVar(&o.configs, "config", nil, "a KubeSchedulerConfiguration file; give it once for each profile to compare")
 	flags.StringVar(&o.schedulerName, "scheduler-name", "", "the profile of each --config to use, by its schedulerName; needed if a file has several and the pods do not name them")
 	flags.StringVar(&o.seedList, "seeds", "42", "seeds, one run each: a list such as 1,2,5 or a range such as 42..51")
-	flags.Float64Var(&o.targetLoad, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, reached by repeating or leaving out pods at random; 0 takes the list as it is")
+	flags.StringVar(&o.targetLoadText, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, such as 1.3 or 130%, reached by repeating or leaving out pods at random; 0 takes the list as it is")
 	flags.StringVar(&o.expectedWorkload, "expected-workload", workloadProfile, "what GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods of the trace or of the whole cluster, as in the paper; or \"both\", beside each other")
 	flags.StringVar(&o.shares, "shares", sharesWhole, "for CSV pods and profiles without GPUDevice, which know no shares of devices: \"whole\" gives each share one whole nvidia.com/gpu on nodes with a device plugin, and the report says so; \"keep\" leaves them, and they fit nowhere")
 	flags.BoolVar(&o.preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
@@ -120,17 +132,8 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
 
 // complete checks the flags and fills in what follows from them.
 func (o *simulateOptions) complete() error {
-	if len(o.files) == 0 && o.kubeconfig == "" {
-		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig")
-	}
-	if len(o.configs) == 0 {
-		return usagef("--config: required: the path of a KubeSchedulerConfiguration")
-	}
-	if i := duplicate(o.files); i >= 0 {
-		return usagef("-f: %s stands twice", o.files[i])
-	}
-	if i := duplicate(o.configs); i >= 0 {
-		return usagef("--config: %s stands twice", o.configs[i])
+	if err := o.checkInput(); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{outputTable, outputJSON, outputCSV}, o.output) {
 		return usagef("-o: %q is none of table, json, csv", o.output)
@@ -144,14 +147,56 @@ func (o *simulateOptions) complete() error {
 	if o.parallel < 1 {
 		return usagef("--parallel: %d must be at least 1", o.parallel)
 	}
-	if math.IsNaN(o.targetLoad) || o.targetLoad < 0 || o.targetLoad > trace.MaxTargetLoad {
-		return usagef("--target-load: %v must be 0, for the list as it is, or up to %d", o.targetLoad, trace.MaxTargetLoad)
-	}
 	var err error
+	if o.targetLoad, err = parseTargetLoad(o.targetLoadText); err != nil {
+		return usagef("--target-load: %w", err)
+	}
 	if o.seeds, err = parseSeeds(o.seedList); err != nil {
 		return usagef("--seeds: %w", err)
 	}
 	return nil
+}
+
+// checkInput checks the flags that say what is read.
+func (o *simulateOptions) checkInput() error {
+	if len(o.files) == 0 && !o.fromCluster() {
+		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig, --context or the environment variable KUBECONFIG")
+	}
+	if len(o.files) > 0 && o.kubecontext != "" && o.kubeconfig == "" {
+		return usagef("--context: names a cluster, and -f files: leave one of the two out, or add --kubeconfig to read both")
+	}
+	if len(o.configs) == 0 {
+		return usagef("--config: required: the path of a KubeSchedulerConfiguration")
+	}
+	if i := duplicate(o.files); i >= 0 {
+		return usagef("-f: %s stands twice", o.files[i])
+	}
+	if i := duplicate(o.configs); i >= 0 {
+		return usagef("--config: %s stands twice", o.configs[i])
+	}
+	return nil
+}
+
+// fromCluster reports whether a cluster is read: the one of --kubeconfig or --context
+// or, where no files are named, that of the environment variable KUBECONFIG.
+func (o *simulateOptions) fromCluster() bool {
+	return o.kubeconfig != "" || len(o.files) == 0 && (o.kubecontext != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "")
+}
+
+// parseTargetLoad reads a multiple such as 1.3, or the same in percent.
+func parseTargetLoad(text string) (float64, error) {
+	amount, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	load, err := strconv.ParseFloat(strings.TrimSpace(amount), 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no number: write a multiple of all GPUs, such as 1.3, or 130%%", text)
+	}
+	if percent {
+		load /= 100
+	}
+	if math.IsNaN(load) || load < 0 || load > trace.MaxTargetLoad {
+		return 0, fmt.Errorf("%s must be 0, for the list as it is, or up to %d times all GPUs", text, trace.MaxTargetLoad)
+	}
+	return load, nil
 }
 
 // duplicate returns the index of a value that stands before it too, or -1.

@@ -33,7 +33,7 @@ func newCommand() *cobra.Command {
 	options := randombinder.DefaultOptions()
 	client := &clientOptions{qps: 50, burst: 100}
 	logging := logsapi.NewLoggingConfiguration()
-	showVersion := false
+	var showVersion *version.Flag
 	cmd := &cobra.Command{
 		Use:   program,
 		Short: "Bind pods to random nodes: a baseline for other schedulers",
@@ -41,8 +41,7 @@ func newCommand() *cobra.Command {
 binds each to a node drawn uniformly at random from those that may take it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if showVersion {
-				version.Print(cmd.OutOrStdout(), program)
+			if showVersion.Printed(cmd.OutOrStdout(), program) {
 				return nil
 			}
 			if cmd.Flags().Changed("namespaces") && len(options.Namespaces) == 0 {
@@ -52,6 +51,7 @@ binds each to a node drawn uniformly at random from those that may take it.`,
 			if err := options.Validate(); err != nil {
 				return err
 			}
+			options.Kubeconfig = client.kubeconfig
 			config, err := client.restConfig()
 			if err != nil {
 				return err
@@ -59,11 +59,12 @@ binds each to a node drawn uniformly at random from those that may take it.`,
 			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
 				return err
 			}
+			version.RegisterMetric()
 			return randombinder.Run(cmd.Context(), config, options)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&showVersion, "version", false, "print the version and exit")
+	showVersion = version.AddFlag(flags)
 	addBinderFlags(flags, options)
 	componentbaseoptions.BindLeaderElectionFlags(&options.LeaderElection, flags)
 	client.addFlags(flags)
@@ -80,7 +81,11 @@ func addBinderFlags(flags *pflag.FlagSet, o *randombinder.Options) {
 	flags.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the random choice; 0 draws one and logs it")
 	flags.DurationVar(&o.InitialBackoff, "pod-initial-backoff", o.InitialBackoff, "wait before a pod that got no node is tried again without a change in the cluster; doubles each time")
 	flags.DurationVar(&o.MaxBackoff, "pod-max-backoff", o.MaxBackoff, "longest such wait")
-	flags.StringVar(&o.HTTPBindAddress, "http-bind-address", o.HTTPBindAddress, `host:port to serve /metrics, /healthz and /readyz at, without authentication; "0" for not at all`)
+	serving := o.SecureServing
+	flags.IPVar(&serving.BindAddress, "bind-address", serving.BindAddress, "address to serve at over HTTPS: /healthz and /readyz to anybody, /metrics to those whom the API server lets")
+	flags.IntVar(&serving.BindPort, "secure-port", serving.BindPort, "port to serve at; 0 to serve nothing")
+	flags.StringVar(&serving.ServerCert.CertKey.CertFile, "tls-cert-file", "", "file with the certificate to serve with (default: one made up at start)")
+	flags.StringVar(&serving.ServerCert.CertKey.KeyFile, "tls-private-key-file", "", "file with its private key")
 }
 
 func (c *clientOptions) addFlags(flags *pflag.FlagSet) {

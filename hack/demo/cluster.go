@@ -104,11 +104,11 @@ func (d *demo) kubectl(ctx context.Context, stdin []byte, args ...string) error 
 	return err
 }
 
-// installRights applies what manifests/ grants to the schedulers.
-func (d *demo) installRights(ctx context.Context) error {
-	d.step("installing the schedulers' ServiceAccounts and roles from manifests/")
+// install applies what manifests/ installs for the schedulers, but the Deployments.
+func (d *demo) install(ctx context.Context) error {
+	d.step("installing the schedulers' ServiceAccounts, roles and admission policies from manifests/")
 	for _, name := range []string{names.Scheduler, names.RandomScheduler} {
-		if err := d.kubectl(ctx, nil, "apply", "-k", filepath.Join(d.root, "hack", "demo", "rights", name)); err != nil {
+		if err := d.kubectl(ctx, nil, "apply", "-k", filepath.Join(d.root, "hack", "demo", "install", name)); err != nil {
 			return err
 		}
 	}

@@ -26,11 +26,16 @@ const (
 	// gpu.yaml.
 	stuckPod    = "gpu-in-zone-c"
 	tooLargePod = "too-large"
-	// ruleLabel is what the rule of config/berth-scheduler/labelpresence.yaml
-	// requires of a node. The verdict is told here and does not read that file:
-	// it is a second opinion.
+	// ruleLabel is what the rule in berth-scheduler.yaml requires of the nodes of
+	// namespaces that carry the label teamLabel=ruleTeam. The verdict is told here
+	// and does not read that file: it is a second opinion.
 	ruleLabel = "selectable"
+	teamLabel = "team"
+	ruleTeam  = "research"
 )
+
+// ruleNamespaces are the namespaces of that team.
+var ruleNamespaces = []string{policyNamespace, shopNamespace}
 
 // namespaces are those of the demo's pods: those in the table of pods, and those
 // of which only the calls are shown.
@@ -62,7 +67,7 @@ const (
 func callsDeclaration() *verdict.Declaration {
 	return &verdict.Declaration{
 		Namespaces: callsNamespaces,
-		Schedulers: []verdict.Scheduler{{Name: corev1.DefaultSchedulerName}, {Name: nearScheduler}},
+		Schedulers: []verdict.Scheduler{{Name: corev1.DefaultSchedulerName}, {Name: names.Scheduler}},
 	}
 }
 
@@ -84,10 +89,10 @@ func declaration() *verdict.Declaration {
 			Unknown:          []string{names.GPUMinMemoryAnnotation, names.GPUCordonedAnnotation, names.GPUUUIDsAnnotation},
 		},
 	}
-	for _, name := range append(slices.Clone(schedulerNames), gpuScheduler) {
+	for _, name := range schedulerNames {
 		scheduler := verdict.Scheduler{Name: name}
 		if name == names.Scheduler {
-			scheduler.NodeLabels = []string{ruleLabel}
+			scheduler.NodeLabels, scheduler.Namespaces = []string{ruleLabel}, ruleNamespaces
 		}
 		declared.Schedulers = append(declared.Schedulers, scheduler)
 	}

@@ -93,7 +93,10 @@ func (d *demo) show(ctx context.Context, fail func(error)) (good bool, err error
 	if err := d.startCluster(ctx, fail); err != nil {
 		return false, err
 	}
-	if err := d.installRights(ctx); err != nil {
+	if err := d.createNamespaces(ctx); err != nil {
+		return false, err
+	}
+	if err := d.install(ctx); err != nil {
 		return false, err
 	}
 	if err := d.startSchedulers(ctx, fail); err != nil {

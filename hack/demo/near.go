@@ -29,14 +29,14 @@ const nearReplicas = 3
 // sides are whose placements are compared.
 var sides = []struct{ namespace, scheduler string }{
 	{besideNamespace, corev1.DefaultSchedulerName},
-	{nearNamespace, nearScheduler},
+	{nearNamespace, names.Scheduler},
 }
 
 // applyNear applies the shop twice more, to the scheduler that knows who talks to
 // whom and to the one that does not.
 func (d *demo) applyNear(ctx context.Context, content []byte) error {
 	d.step("applying them twice more, %d pods each, one in each zone: by %s near the Services that they talk to, and by %s",
-		nearReplicas, nearScheduler, corev1.DefaultSchedulerName)
+		nearReplicas, names.Scheduler, corev1.DefaultSchedulerName)
 	for _, side := range sides {
 		manifests, err := spreadOut(content, side.scheduler)
 		if err != nil {
@@ -51,7 +51,7 @@ func (d *demo) applyNear(ctx context.Context, content []byte) error {
 
 // spreadOut decodes manifests, gives all Deployments to one scheduler, with three
 // pods each that are spread over the zones, and returns them as encode does. The
-// pods of nearScheduler name the Services that they talk to.
+// pods of berth-scheduler name the Services that they talk to.
 func spreadOut(content []byte, scheduler string) ([]byte, error) {
 	objects, err := decode(content)
 	if err != nil {
@@ -76,7 +76,7 @@ func spreadOut(content []byte, scheduler string) ([]byte, error) {
 		template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: deployment.Spec.Selector,
 		}}
-		if scheduler == nearScheduler {
+		if scheduler == names.Scheduler {
 			neighbours, err := graph.Neighbours(types.NamespacedName{Namespace: deployment.Namespace, Name: deployment.Name})
 			if err != nil {
 				return nil, err

@@ -51,7 +51,7 @@ func TestSpreadOut(t *testing.T) {
 				}
 			}
 			want := map[string]string{}
-			if side.scheduler == nearScheduler {
+			if side.scheduler == names.Scheduler {
 				want = map[string]string{
 					"storefront":   "basket=25,catalogue=25,orders=25,recommender=25",
 					"catalogue":    "recommender=100,stockroom=100,storefront=25",
@@ -73,7 +73,7 @@ func TestSpreadOut(t *testing.T) {
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: 80}",
 	} {
-		if _, err := spreadOut([]byte(broken), nearScheduler); err == nil || !strings.Contains(err.Error(), "web") {
+		if _, err := spreadOut([]byte(broken), names.Scheduler); err == nil || !strings.Contains(err.Error(), "web") {
 			t.Errorf("%q: got %v, want an error that names it", broken, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestPrintCallTable(t *testing.T) {
 }
 
 func TestPrintCallsVerdict(t *testing.T) {
-	result := &verdict.Result{Pods: []verdict.Pod{{Namespace: "near", Name: "web", SchedulerName: "berth-colocation"}}}
+	result := &verdict.Result{Pods: []verdict.Pod{{Namespace: "near", Name: "web", SchedulerName: "berth-scheduler"}}}
 	var good, bad strings.Builder
 	printCallsVerdict(&good, result)
 	if want := "calls were counted: all 1 are where"; !strings.Contains(good.String(), want) {
@@ -109,7 +109,7 @@ func TestPrintCallsVerdict(t *testing.T) {
 	result.Pods[0].Violations = []string{"has no node"}
 	result.Violations = []string{"deployment near/web: wants 3 pods and has 1"}
 	printCallsVerdict(&bad, result)
-	want := "VIOLATION near/web (berth-colocation): has no node\nVIOLATION deployment near/web: wants 3 pods and has 1\n" +
+	want := "VIOLATION near/web (berth-scheduler): has no node\nVIOLATION deployment near/web: wants 3 pods and has 1\n" +
 		"Verdict on the pods whose calls were counted: 2 violations.\n"
 	if diff := cmp.Diff(want, bad.String()); diff != "" {
 		t.Errorf("unexpected verdict (-want,+got):\n%s", diff)

@@ -74,7 +74,7 @@ func (d *demo) plantShares(ctx context.Context) error {
 				names.GPUDevicesAnnotationPrefix + "main": "0",
 			}},
 			Spec: corev1.PodSpec{
-				SchedulerName: gpuScheduler,
+				SchedulerName: names.Scheduler,
 				NodeName:      node.Name,
 				Tolerations:   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 				Containers: []corev1.Container{{Name: "main", Image: image, Resources: corev1.ResourceRequirements{

@@ -29,7 +29,7 @@ func printNodes(out io.Writer, cluster *verdict.Cluster) {
 		header = append(header, strings.ToUpper(key))
 	}
 	header = append(header, "TAINTS")
-	header = append(header, allSchedulerNames...)
+	header = append(header, schedulerNames...)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
 	for i := range cluster.Nodes {
 		node := &cluster.Nodes[i]
@@ -42,7 +42,7 @@ func printNodes(out io.Writer, cluster *verdict.Cluster) {
 			taints = append(taints, node.Spec.Taints[k].ToString())
 		}
 		row = append(row, cmp.Or(strings.Join(taints, ","), "-"))
-		for _, name := range allSchedulerNames {
+		for _, name := range schedulerNames {
 			row = append(row, strconv.Itoa(podsOn(cluster, node.Name, name)))
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))

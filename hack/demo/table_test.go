@@ -28,7 +28,7 @@ func tableCluster() *verdict.Cluster {
 			{Spec: corev1.PodSpec{SchedulerName: "berth-scheduler", NodeName: "n1"}},
 			{Spec: corev1.PodSpec{SchedulerName: "random-scheduler", NodeName: "n2"}},
 			{Spec: corev1.PodSpec{SchedulerName: "random-scheduler"}},
-			{Spec: corev1.PodSpec{SchedulerName: "berth-gpu", NodeName: "n1"}},
+			{Spec: corev1.PodSpec{SchedulerName: "berth-scheduler", NodeName: "n1"}},
 		},
 	}
 }
@@ -49,9 +49,9 @@ func TestPrintNodes(t *testing.T) {
 	want := []string{
 		"",
 		"The nodes, and how many pods each scheduler put there:",
-		"NODE ZONE SELECTABLE DEVICE TAINTS default-scheduler berth-scheduler random-scheduler berth-gpu berth-colocation",
-		"n1 a yes gpu - 0 2 0 1 0",
-		"n2 - - - old:NoSchedule 0 0 1 0 0",
+		"NODE ZONE SELECTABLE DEVICE TAINTS default-scheduler berth-scheduler random-scheduler",
+		"n1 a yes gpu - 0 3 0",
+		"n2 - - - old:NoSchedule 0 0 1",
 	}
 	if diff := cmp.Diff(want, squeeze(out.String())); diff != "" {
 		t.Errorf("unexpected table (-want,+got):\n%s", diff)

@@ -32,19 +32,6 @@ const namespacePatience = time.Minute
 // applyWorkloads applies the policy example, the pods with shares of devices, and
 // the shop.
 func (d *demo) applyWorkloads(ctx context.Context) error {
-	for _, namespace := range namespaces {
-		if err := d.createNamespace(ctx, namespace); err != nil {
-			return err
-		}
-	}
-	if d.breakRule {
-		if err := d.plant(ctx); err != nil {
-			return err
-		}
-		if err := d.plantShares(ctx); err != nil {
-			return err
-		}
-	}
 	d.step("applying the policy example (hack/demo/policy.yaml) and pods with shares of GPUs (hack/demo/gpu.yaml)")
 	for _, file := range []string{"policy.yaml", "gpu.yaml"} {
 		if err := d.kubectl(ctx, nil, "apply", "--server-side", "-f", filepath.Join(d.root, "hack", "demo", file)); err != nil {
@@ -82,9 +69,30 @@ func sum(counts map[string]int) int {
 	return total
 }
 
+// createNamespaces creates the namespaces of the demo's pods and, if it is asked
+// for, the pods that break a rule: before the admission policies that would refuse
+// them are installed.
+func (d *demo) createNamespaces(ctx context.Context) error {
+	for _, namespace := range namespaces {
+		if err := d.createNamespace(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	if !d.breakRule {
+		return nil
+	}
+	if err := d.plant(ctx); err != nil {
+		return err
+	}
+	return d.plantShares(ctx)
+}
+
 // createNamespace creates a namespace and waits for what a pod in it needs.
 func (d *demo) createNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if slices.Contains(ruleNamespaces, name) {
+		namespace.Labels = map[string]string{teamLabel: ruleTeam}
+	}
 	if _, err := d.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating namespace %s: %w", name, err)
 	}

@@ -67,11 +67,15 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := checkAuditLog(options.AuditLog); err != nil {
 		return nil, err
 	}
+	sweep(ctx)
 	f, err := openFolder(options.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	options.DataDir = f.root
+	if err := checkSpace(f); err != nil {
+		return nil, errors.Join(err, f.remove(), f.close())
+	}
 	c := &Cluster{
 		options:   options,
 		folder:    f,
@@ -148,6 +152,10 @@ func (c *Cluster) publishKubeconfig() error {
 	}
 	content, err := os.ReadFile(c.AdminKubeconfig())
 	if err != nil {
+		return unwritable(c.folder.root, err)
+	}
+	// Known before it is there, so that whoever sweeps up after a kill finds it.
+	if err := os.WriteFile(c.folder.published(), []byte(c.options.Kubeconfig), 0o600); err != nil {
 		return unwritable(c.folder.root, err)
 	}
 	if err := writeFile(c.options.Kubeconfig, content); err != nil {
@@ -266,14 +274,7 @@ func (c *Cluster) removeKubeconfig() error {
 	if !c.folder.temporary || c.options.Kubeconfig == "" {
 		return nil
 	}
-	content, err := os.ReadFile(c.options.Kubeconfig)
-	if err != nil || ownerOf(content) != c.folder.root {
-		return nil //nolint:nilerr // not ours any more: leave it alone
-	}
-	if err := os.Remove(c.options.Kubeconfig); err != nil {
-		return fmt.Errorf("removing the kubeconfig: %w", err)
-	}
-	return nil
+	return removeOwned(c.options.Kubeconfig, c.folder.root)
 }
 
 // Failed delivers a *ComponentError for every component that ends without Stop,

@@ -8,7 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
+
+// temporaryPrefix begins the name of every temporary folder.
+const temporaryPrefix = "berth-local-"
 
 // lockName is the file that marks a folder as ours and carries its lock.
 const lockName = "berth-local.lock"
@@ -32,12 +36,19 @@ func (f *folder) kubeconfig(client string) string { return f.path("kubeconfig", 
 func (f *folder) auditPolicy() string             { return f.path("audit-policy.yaml") }
 func (f *folder) kwokReady() string               { return f.path("kwok.ready") }
 
+// temporaryMark is the file that says that the folder is nobody's once its holder
+// is gone.
+func (f *folder) temporaryMark() string { return f.path("temporary") }
+
+// published is the file that names the kubeconfig outside of the folder.
+func (f *folder) published() string { return f.path("published") }
+
 // openFolder creates the data directory, or a temporary one when dir is empty,
 // and locks it. Call close on the result, also when a later step fails.
 func openFolder(dir string) (*folder, error) {
 	f := &folder{root: dir}
 	if dir == "" {
-		temporary, err := os.MkdirTemp("", "berth-local-")
+		temporary, err := os.MkdirTemp("", temporaryPrefix)
 		if err != nil {
 			return nil, fmt.Errorf("creating a temporary data directory: %w: free some space, or name a folder with --data-dir", err)
 		}
@@ -55,6 +66,12 @@ func openFolder(dir string) (*folder, error) {
 		return nil, err
 	}
 	f.lock = lock
+	if f.temporary {
+		// Only now: who finds the mark without the lock knows that its holder is gone.
+		if err := os.WriteFile(f.temporaryMark(), nil, 0o600); err != nil {
+			return nil, errors.Join(unwritable(f.root, err), f.close())
+		}
+	}
 	for _, sub := range []string{"pki", "etcd", "logs", "kubeconfig"} {
 		if err := os.MkdirAll(f.path(sub), 0o700); err != nil {
 			return nil, errors.Join(unwritable(f.root, err), f.close())
@@ -94,8 +111,8 @@ func (f *folder) close() error {
 
 // remove deletes a temporary folder and leaves any other alone.
 func (f *folder) remove() error {
-	if !f.temporary {
-		return nil
+	if err := f.empty(lockName, filepath.Base(f.temporaryMark())); err != nil || !f.temporary {
+		return err
 	}
 	if err := os.RemoveAll(f.root); err != nil {
 		return fmt.Errorf("removing the temporary data directory: %w", err)
@@ -105,7 +122,10 @@ func (f *folder) remove() error {
 
 // removeButLogs deletes what a failed start left in a temporary folder, except
 // the logs, which tell why it failed.
-func (f *folder) removeButLogs() error {
+func (f *folder) removeButLogs() error { return f.empty("logs") }
+
+// empty deletes what is in a temporary folder, except the entries kept.
+func (f *folder) empty(kept ...string) error {
 	if !f.temporary {
 		return nil
 	}
@@ -115,7 +135,7 @@ func (f *folder) removeButLogs() error {
 	}
 	var errs []error
 	for _, entry := range entries {
-		if entry.Name() != "logs" {
+		if !slices.Contains(kept, entry.Name()) {
 			errs = append(errs, os.RemoveAll(f.path(entry.Name())))
 		}
 	}

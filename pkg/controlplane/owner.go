@@ -60,6 +60,19 @@ func ownerOf(content []byte) string {
 	return o.DataDir
 }
 
+// removeOwned removes the kubeconfig of the control plane in dataDir. A file that
+// has become another's, or nobody's, is left alone.
+func removeOwned(kubeconfig, dataDir string) error {
+	content, err := os.ReadFile(kubeconfig)
+	if err != nil || ownerOf(content) != dataDir {
+		return nil //nolint:nilerr // not ours any more
+	}
+	if err := os.Remove(kubeconfig); err != nil {
+		return fmt.Errorf("removing the kubeconfig: %w", err)
+	}
+	return nil
+}
+
 // checkOwner refuses the kubeconfig of a control plane that still runs, unless it
 // is the one whose folder is own.
 func checkOwner(dataDir, own string) error {

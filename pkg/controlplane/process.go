@@ -27,13 +27,20 @@ type ComponentError struct {
 	// LogFile is its whole log, Tail the last lines of it.
 	LogFile string
 	Tail    string
+	// Cause is what the log says of why, where that is known to be told by something
+	// else than its last lines; empty otherwise.
+	Cause string
 }
 
 var _ error = &ComponentError{}
 
 // Error names the component, how it ended, and the last lines of its log.
 func (e *ComponentError) Error() string {
-	return fmt.Sprintf("%s ended unexpectedly (%s); the last lines of %s:\n%s", e.Component, e.State, e.LogFile, e.Tail)
+	cause := ""
+	if e.Cause != "" {
+		cause = ": " + e.Cause
+	}
+	return fmt.Sprintf("%s ended unexpectedly (%s)%s; the last lines of %s:\n%s", e.Component, e.State, cause, e.LogFile, e.Tail)
 }
 
 // process is one run of one component.
@@ -82,6 +89,7 @@ func (p *process) failure() *ComponentError {
 		State:     p.cmd.ProcessState.String(),
 		LogFile:   p.logFile,
 		Tail:      tail(p.logFile, tailLines),
+		Cause:     noSpace(p.logFile),
 	}
 }
 
@@ -117,24 +125,31 @@ func (p *process) running() bool {
 	}
 }
 
-// tail returns the last lines of a file, or why there are none.
-func tail(path string, lines int) string {
-	// Logs of a long run are large, and the end is what counts.
+// end returns the end of a file: logs of a long run are large.
+func end(path string) (string, error) {
 	const window = 64 << 10
 	file, err := os.Open(path)
 	if err != nil {
-		return err.Error()
+		return "", err
 	}
 	defer func() { _ = file.Close() }() // nothing was written
 	size, err := file.Seek(0, 2)
 	if err != nil {
-		return err.Error()
+		return "", err
 	}
 	buffer := make([]byte, min(size, window))
 	if _, err := file.ReadAt(buffer, size-int64(len(buffer))); err != nil {
+		return "", err
+	}
+	return strings.TrimRight(string(buffer), "\n"), nil
+}
+
+// tail returns the last lines of a file, or why there are none.
+func tail(path string, lines int) string {
+	text, err := end(path)
+	if err != nil {
 		return err.Error()
 	}
-	text := strings.TrimRight(string(buffer), "\n")
 	if text == "" {
 		return "(empty)"
 	}

@@ -116,3 +116,31 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
+
+// TestNoSpaceIsTheCause: etcd says so above a stack that is all that is quoted.
+func TestNoSpaceIsTheCause(t *testing.T) {
+	stack := strings.Repeat("goroutine 1 [running]:\n", 2*tailLines)
+	for _, tt := range []struct{ name, log, want string }{
+		{name: "no space", log: `{"msg":"failed to create WAL","error":"no space left on device"}` + "\n" + stack, want: "no space left on device in "},
+		{name: "something else", log: `{"msg":"failed to create WAL","error":"permission denied"}` + "\n" + stack},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			log := filepath.Join(root, "logs", "etcd.log")
+			if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(log, []byte(tt.log), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			failed := &ComponentError{Component: Etcd, State: "exit status 2", LogFile: log, Tail: tail(log, tailLines), Cause: noSpace(log)}
+			first, _, _ := strings.Cut(failed.Error(), "\n")
+			if got := strings.Contains(first, "no space left on device"); got != (tt.want != "") {
+				t.Errorf("first line of the error: %q", first)
+			}
+			if tt.want != "" && !strings.Contains(first, tt.want+root) {
+				t.Errorf("the first line does not name the folder %s: %q", root, first)
+			}
+		})
+	}
+}

@@ -17,7 +17,12 @@
 //	           v                                              |        |
 //	         State  <--- TakeAll, ReleaseAll -----------------|--------+
 //	           ^                                              v
-//	           +---- Holding <-- Assignment <-- ParseAssignment (bound pods)
+//	           +---- Holding <-- Allocation.On <-- ParseAllocation (bound pods)
+//
+// What a bound pod was given is its Allocation. Which of the node's devices that are, and
+// how much of them, depends on the node as it is now: devices that were given by UUID are
+// looked up in its list, and the derived side of a share follows its memory
+// (Allocation.On).
 //
 // A Request is parsed once per pod and a Node once per change of its object. The
 // State of a node is what is free: it starts as Node.State, and takes what every

@@ -134,7 +134,7 @@ func FuzzParsePod(f *testing.F) {
 // checkParsedPod parses a pod and places it on an empty node.
 func checkParsedPod(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	r, err := ParsePod(pod, pluginResources)
+	r, err := ParsePod(pod, podKeys)
 	if err != nil {
 		var refused *RequestError
 		if !errors.As(err, &refused) || refused.Reason == "" || refused.Field == "" || refused.Detail == "" {

@@ -84,6 +84,19 @@ func (m Models) Match(model string) bool {
 	return false
 }
 
+// Widened returns the first of the patterns that matches the model if a * is put behind
+// it, or on both sides of it, with the * that it takes; or "".
+func (m Models) Widened(model string) string {
+	for _, pattern := range m.patterns {
+		for _, wider := range []string{pattern + "*", "*" + pattern + "*"} {
+			if model != "" && matchPattern(wider, model) {
+				return wider
+			}
+		}
+	}
+	return ""
+}
+
 // matchPattern matches with one point of return: after a mismatch only the last
 // * has to take one more character, so the work is bounded by the product of
 // both lengths.

@@ -3,6 +3,8 @@
 
 package device
 
+import "github.com/berth-scheduler/berth/pkg/apis/names"
+
 // NodeKind says what a node does with its devices.
 type NodeKind uint8
 
@@ -26,8 +28,8 @@ type Node struct {
 	// Refusal is set for NodeRefused alone.
 	Refusal Refusal
 	// Devices is the number of devices. On a NodeDevicePlugin it is the number
-	// advertised, which may be above MaxDevices (time-slicing) or 0 while the
-	// device plugin is away.
+	// advertised, which may be above MaxDevices (time-slicing) or 0 where MIG devices
+	// alone are advertised.
 	Devices int
 	// MemoryMiB is the memory of each device; 0 if unknown, which a shared node
 	// never is.
@@ -39,6 +41,18 @@ type Node struct {
 	// UUIDs are the devices' UUIDs by index, or nil if devices are handed out by
 	// index.
 	UUIDs []string
+}
+
+// OfferedByDRA returns the node as it is where a DRA driver offers its devices in
+// ResourceSlices: a shared one is refused, because only one can hand them out.
+func (n *Node) OfferedByDRA() *Node {
+	if n.Kind != NodeShared {
+		return n
+	}
+	return &Node{Kind: NodeRefused, Model: n.Model, MemoryMiB: n.MemoryMiB, Refusal: Refusal{
+		Reason: OffersDRA, Field: labelField(names.GPUSharingLabel), Value: "true",
+		Detail: "stands beside ResourceSlices in which a DRA driver offers the same devices: keep the driver off the node, or remove the label",
+	}}
 }
 
 // State returns the state of a shared node on which nobody holds anything.
@@ -139,13 +153,13 @@ func (n *Node) Admits(r *Request) Rejection {
 		return Refused
 	case r.Form == FormShares && n.Kind != NodeShared:
 		return NotShared
-	case r.Form == FormDevicePlugin && n.Kind == NodeShared:
+	case r.Form != FormShares && n.Kind == NodeShared:
 		return Shared
 	case !r.Models.Match(n.Model):
 		return WrongModel
 	case r.MinMemoryMiB > n.MemoryMiB:
 		return TooLittleMemory
-	case r.Form == FormDevicePlugin:
+	case r.Form != FormShares:
 		// NodeResourcesFit counts them.
 		return Fits
 	}

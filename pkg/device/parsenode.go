@@ -28,6 +28,26 @@ type NodeKeys struct {
 	PluginResources []corev1.ResourceName
 }
 
+// sharedSuffix ends the name of a resource that NVIDIA's device plugin advertises in
+// place of the resource itself where devices are time-sliced (renameByDefault).
+const sharedSuffix = ".shared"
+
+// HandsOut reports whether a device plugin advertises devices or parts of devices as
+// the resource. It allocates nothing.
+func (k *NodeKeys) HandsOut(name corev1.ResourceName) bool {
+	return slices.Contains(k.PluginResources, name) || k.isPart(name)
+}
+
+// isPart reports whether a device plugin advertises parts of devices as the resource:
+// MIG devices, or slices of time.
+func (k *NodeKeys) isPart(name corev1.ResourceName) bool {
+	if k.MIGPrefix != "" && strings.HasPrefix(string(name), k.MIGPrefix) {
+		return true
+	}
+	of, shared := strings.CutSuffix(string(name), sharedSuffix)
+	return shared && slices.Contains(k.PluginResources, corev1.ResourceName(of))
+}
+
 // DefaultNodeKeys are those of NVIDIA's GPU feature discovery and device plugin.
 func DefaultNodeKeys() NodeKeys {
 	return NodeKeys{
@@ -70,7 +90,7 @@ func (n *Node) parse(node *corev1.Node, keys *NodeKeys) Refusal {
 			Detail: `is neither "true" nor "false": set one of them, or remove the label`,
 		}
 	case sharing != "true":
-		if advertised > 0 {
+		if plugin != "" {
 			n.Kind, n.Devices = NodeDevicePlugin, int(min(advertised, 1<<20))
 		}
 		return Refusal{}
@@ -97,9 +117,7 @@ func advertisedDevices(node *corev1.Node, keys *NodeKeys) (first corev1.Resource
 	var found []corev1.ResourceName
 	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
 		for name, q := range list {
-			plugin := slices.Contains(keys.PluginResources, name)
-			mig := keys.MIGPrefix != "" && strings.HasPrefix(string(name), keys.MIGPrefix)
-			if q.Sign() > 0 && (plugin || mig) {
+			if q.Sign() > 0 && keys.HandsOut(name) {
 				found = append(found, name)
 			}
 		}

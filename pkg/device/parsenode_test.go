@@ -229,7 +229,7 @@ func TestNodeCheck(t *testing.T) {
 	pluginNode.Status.Capacity = corev1.ResourceList{plugin: resource.MustParse("4")}
 
 	parse := func(pod *corev1.Pod) *Request {
-		r, err := ParsePod(pod, pluginResources)
+		r, err := ParsePod(pod, podKeys)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,17 +19,33 @@ const (
 	memoryResource = corev1.ResourceName(names.GPUMemoryResource)
 )
 
-// ParsePod returns what the pod asks for. pluginResources are the resource names
-// that vendors' device plugins advertise, such as nvidia.com/gpu.
+// ParsePod returns what the pod asks for. keys has the resource names that vendors'
+// device plugins advertise, such as nvidia.com/gpu; nil for none.
 //
-// A pod that asks for nothing gives a Request of FormNone. A pod that can never
-// be served, whatever the cluster looks like, gives a *RequestError. ParsePod
-// accepts any pod object, also one that no API server would have let through.
-func ParsePod(pod *corev1.Pod, pluginResources []corev1.ResourceName) (*Request, error) {
-	p := requestParser{pluginResources: pluginResources}
+// A limit of zero asks for nothing, as it does for the scheduler and the kubelet. A
+// pod that asks for nothing gives a Request of FormNone. A pod that can never be
+// served, whatever the cluster looks like, gives a *RequestError. ParsePod accepts
+// any pod object, also one that no API server would have let through.
+func ParsePod(pod *corev1.Pod, keys *NodeKeys) (*Request, error) {
+	if keys == nil {
+		keys = &NodeKeys{}
+	}
+	p := requestParser{keys: keys, leastMemory: leastMemory}
 	if err := misplaced(pod); err != nil {
 		return nil, err
 	}
+	request, err := p.pod(pod)
+	if err != nil {
+		return nil, err
+	}
+	if err := constraints(pod, request, keys.PluginResources); err != nil {
+		return nil, err
+	}
+	return request, nil
+}
+
+// pod reads the containers.
+func (p *requestParser) pod(pod *corev1.Pod) (*Request, error) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		kind := Init
@@ -45,24 +61,19 @@ func ParsePod(pod *corev1.Pod, pluginResources []corev1.ResourceName) (*Request,
 			return nil, err
 		}
 	}
-	request, err := p.request()
-	if err != nil {
-		return nil, err
-	}
-	if err := constraints(pod, request, pluginResources); err != nil {
-		return nil, err
-	}
-	return request, nil
+	return p.request()
 }
 
 // requestParser gathers what the containers of one pod ask for.
 type requestParser struct {
-	pluginResources []corev1.ResourceName
+	keys *NodeKeys
+	// leastMemory is how many bytes of memory a container must ask for at least.
+	leastMemory int64
 
 	asks []Ask
-	// firstShare and firstPlugin name the first field of each form.
-	firstShare, firstPlugin string
-	shareContainer          string
+	// firstShare, firstPlugin and firstPart name the first field of each form.
+	firstShare, firstPlugin, firstPart string
+	shareContainer                     string
 
 	// pluginRunning and pluginPeak count device-plugin devices as the scheduler
 	// counts CPU over the life of a pod.
@@ -78,14 +89,14 @@ func (p *requestParser) container(path string, c *corev1.Container, kind Kind) e
 		return err
 	}
 	ask := Ask{Container: c.Name, Kind: kind, Devices: 1}
-	if q, ok := c.Resources.Limits[milliResource]; ok {
+	if q, ok := c.Resources.Limits[milliResource]; ok && !q.IsZero() {
 		if err := setMilli(&ask, path, &q); err != nil {
 			return err
 		}
 		p.sawShare(limitField(path, milliResource), c.Name)
 	}
-	if q, ok := c.Resources.Limits[memoryResource]; ok {
-		mebibytes, problem := memoryMiB(&q)
+	if q, ok := c.Resources.Limits[memoryResource]; ok && !q.IsZero() {
+		mebibytes, problem := memoryMiB(&q, p.leastMemory)
 		if problem != "" {
 			return &RequestError{Reason: InvalidMemory, Container: c.Name, Field: limitField(path, memoryResource), Value: q.String(), Detail: problem}
 		}
@@ -116,7 +127,8 @@ func (p *requestParser) sawShare(field, container string) {
 // them is a common way of writing none.
 func (p *requestParser) pluginDevices(path string, c *corev1.Container, kind Kind) error {
 	var devices int64
-	for _, name := range p.pluginResources {
+	p.parts(path, c)
+	for _, name := range p.keys.PluginResources {
 		q, ok := c.Resources.Limits[name]
 		if !ok || q.IsZero() {
 			continue
@@ -139,19 +151,41 @@ func (p *requestParser) pluginDevices(path string, c *corev1.Container, kind Kin
 	return nil
 }
 
+// parts looks for parts of devices that a device plugin hands out.
+func (p *requestParser) parts(path string, c *corev1.Container) {
+	if p.firstPart != "" {
+		return
+	}
+	var found []corev1.ResourceName
+	for name, q := range c.Resources.Limits {
+		if p.keys.isPart(name) && !q.IsZero() {
+			found = append(found, name)
+		}
+	}
+	if len(found) > 0 {
+		p.firstPart = limitField(path, slices.Min(found))
+	}
+}
+
 // request puts the pieces together.
 func (p *requestParser) request() (*Request, error) {
+	other, what := p.firstPlugin, "whole devices"
+	if other == "" {
+		other, what = p.firstPart, "parts of devices"
+	}
 	switch {
-	case p.firstShare != "" && p.firstPlugin != "":
+	case p.firstShare != "" && other != "":
 		return nil, &RequestError{
 			Reason: BothForms, Container: p.shareContainer, Field: p.firstShare,
-			Detail: fmt.Sprintf("asks for a share while %s asks for whole devices of a device plugin, and no node offers both: use one of them, %s: \"1000\" is a whole device too", p.firstPlugin, milliResource),
+			Detail: fmt.Sprintf("asks for a share while %s asks for %s of a device plugin, and no node offers both: use one of them, %s: \"1000\" is a whole device too", other, what, milliResource),
 		}
 	case p.firstShare != "":
 		return &Request{Form: FormShares, Asks: p.asks}, nil
 	case p.firstPlugin != "":
 		whole := Ask{Kind: Main, Devices: int(p.pluginPeak), Milli: MilliPerDevice}
 		return &Request{Form: FormDevicePlugin, Asks: []Ask{whole}}, nil
+	case p.firstPart != "":
+		return &Request{Form: FormParts}, nil
 	default:
 		return &Request{}, nil
 	}
@@ -193,11 +227,8 @@ func ourResources(path string, c *corev1.Container) error {
 		}
 	}
 	for _, name := range []corev1.ResourceName{milliResource, memoryResource} {
-		request, ok := c.Resources.Requests[name]
-		if !ok {
-			continue
-		}
-		if limit, ok := c.Resources.Limits[name]; !ok || limit.Cmp(request) != 0 {
+		request := c.Resources.Requests[name]
+		if limit := c.Resources.Limits[name]; !request.IsZero() && limit.Cmp(request) != 0 {
 			return &RequestError{
 				Reason: RequestDiffers, Container: c.Name, Field: fmt.Sprintf("%s.resources.requests[%s]", path, name), Value: request.String(),
 				Detail: "differs from the limit: set the limit and leave the request out",
@@ -211,8 +242,8 @@ func ourResources(path string, c *corev1.Container) error {
 func misplaced(pod *corev1.Pod) error {
 	check := func(path, container string, resources *corev1.ResourceRequirements) error {
 		for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
-			for name := range list {
-				if strings.HasPrefix(string(name), names.Prefix) {
+			for name, q := range list {
+				if strings.HasPrefix(string(name), names.Prefix) && !q.IsZero() {
 					return &RequestError{
 						Reason: MisplacedResource, Container: container, Field: path + ".resources", Value: string(name),
 						Detail: "is given to containers and init containers alone: move it to the limits of the one that uses the device",
@@ -262,7 +293,7 @@ func constraints(pod *corev1.Pod, request *Request, pluginResources []corev1.Res
 		if err != nil {
 			return &RequestError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: "is not a quantity of bytes: write it like 40Gi"}
 		}
-		mebibytes, problem := memoryMiB(&q)
+		mebibytes, problem := memoryMiB(&q, leastMemory)
 		if problem != "" {
 			return &RequestError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: problem}
 		}

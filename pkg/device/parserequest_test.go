@@ -20,10 +20,11 @@ const (
 	milli  = names.GPUMilliResource
 	memory = names.GPUMemoryResource
 	plugin = "nvidia.com/gpu"
+	mig    = "nvidia.com/mig-1g.5gb"
 )
 
-// pluginResources are those that the tests run with.
-var pluginResources = []corev1.ResourceName{plugin, "amd.com/gpu"}
+// podKeys are those that the tests run with.
+var podKeys = &NodeKeys{PluginResources: []corev1.ResourceName{plugin, "amd.com/gpu"}, MIGPrefix: "nvidia.com/mig-"}
 
 // container builds a container with limits given as name, quantity, name, ...
 func container(name string, limits ...string) corev1.Container {
@@ -96,7 +97,7 @@ func TestParsePod(t *testing.T) {
 		},
 		{
 			name: "memory alone, rounded up to MiB",
-			pod:  podOf(container("a", memory, "10Gi"), container("b", memory, "1G"), container("c", memory, "1")),
+			pod:  podOf(container("a", memory, "10Gi"), container("b", memory, "1G"), container("c", memory, "1Mi")),
 			want: &Request{Form: FormShares, Asks: []Ask{
 				{Container: "a", Devices: 1, MemoryMiB: 10240},
 				{Container: "b", Devices: 1, MemoryMiB: 954},
@@ -152,6 +153,38 @@ func TestParsePod(t *testing.T) {
 			want: &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 5, Milli: 1000}}},
 		},
 		{
+			name: "zero asks for nothing",
+			pod: func() *corev1.Pod {
+				pod := podOf(container("a", milli, "0"), container("b", memory, "0", plugin, "0", mig, "0"))
+				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{milli: resource.MustParse("0"), memory: resource.MustParse("0")}
+				pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{milli: resource.MustParse("0")}}
+				return pod
+			}(),
+			want: &Request{},
+		},
+		{
+			name: "zero beside a share",
+			pod:  podOf(container("a", milli, "500", memory, "0"), container("b", milli, "0", memory, "1Gi"), container("c", milli, "0")),
+			want: &Request{Form: FormShares, Asks: []Ask{
+				{Container: "a", Devices: 1, Milli: 500}, {Container: "b", Devices: 1, MemoryMiB: 1024},
+			}},
+		},
+		{
+			name: "parts of a device plugin's devices",
+			pod:  annotated(podOf(container("a", mig, "1"), container("b", plugin+".shared", "1")), names.GPUModelAnnotation, "A100*"),
+			want: &Request{Form: FormParts, Models: Models{patterns: []string{"a100*"}}},
+		},
+		{
+			name: "parts beside whole devices",
+			pod:  podOf(container("a", mig, "1"), container("b", plugin, "1")),
+			want: &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 1, Milli: 1000}}},
+		},
+		{
+			name: "another resource of the vendor",
+			pod:  podOf(container("a", "nvidia.com/nic", "1", "rdma/nic.shared", "1")),
+			want: &Request{},
+		},
+		{
 			name: "none of a device plugin's devices",
 			pod:  podOf(container("a", plugin, "0"), container("b", milli, "500")),
 			want: &Request{Form: FormShares, Asks: []Ask{{Container: "b", Devices: 1, Milli: 500}}},
@@ -167,13 +200,13 @@ func TestParsePod(t *testing.T) {
 		},
 		{
 			name: "constraints on a device plugin's devices",
-			pod:  annotated(podOf(container("a", plugin, "1")), names.GPUMinMemoryAnnotation, "1"),
+			pod:  annotated(podOf(container("a", plugin, "1")), names.GPUMinMemoryAnnotation, "1Mi"),
 			want: &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 1, Milli: 1000}}, MinMemoryMiB: 1},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParsePod(tt.pod, pluginResources)
+			got, err := ParsePod(tt.pod, podKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,16 +244,20 @@ func TestParsePodRefuses(t *testing.T) {
 			name: "1500 milli", pod: podOf(container("main"), container("a", milli, "1500")), reason: InvalidMilli,
 			want: `container "a": spec.containers[1].resources.limits[berth.dev/gpu-milli]: "1500" is neither a share nor whole devices: ask for 1 to 999 thousandths of one device, or a multiple of 1000 up to 16000`,
 		},
-		{name: "zero milli", pod: podOf(container("a", milli, "0")), reason: InvalidMilli},
 		{name: "negative milli", pod: podOf(container("a", milli, "-1000")), reason: InvalidMilli},
 		{name: "half a milli", pod: podOf(container("a", milli, "500m")), reason: InvalidMilli},
 		{name: "more devices than any node", pod: podOf(container("a", milli, "17000")), reason: InvalidMilli},
 		{name: "milli beyond int64", pod: podOf(container("a", milli, "1e30")), reason: InvalidMilli},
 		{
-			name: "zero memory", pod: podOf(container("a", memory, "0")), reason: InvalidMemory,
-			want: `container "a": spec.containers[0].resources.limits[berth.dev/gpu-memory]: "0" is not positive: ask for some memory, like 10Gi, or remove it`,
+			name: "memory without a unit", pod: podOf(container("a", memory, "10")), reason: InvalidMemory,
+			want: `container "a": spec.containers[0].resources.limits[berth.dev/gpu-memory]: "10" is 10 bytes: the unit is bytes, write 10Gi if that is meant`,
 		},
-		{name: "zero memory beside milli", pod: podOf(container("a", milli, "500", memory, "0")), reason: InvalidMemory},
+		{
+			name: "memory as labels of nodes have it", pod: podOf(container("a", memory, "40960")), reason: InvalidMemory,
+			want: `container "a": spec.containers[0].resources.limits[berth.dev/gpu-memory]: "40960" is 40960 bytes: the unit is bytes, write 40960Mi if that is meant`,
+		},
+		{name: "nearly one MiB", pod: podOf(container("a", memory, "1048575")), reason: InvalidMemory},
+		{name: "least memory without a unit", pod: annotated(share(), names.GPUMinMemoryAnnotation, "40"), reason: InvalidMinMemory},
 		{name: "negative memory", pod: podOf(container("a", memory, "-1Gi")), reason: InvalidMemory},
 		{name: "memory beyond any device", pod: podOf(container("a", memory, "2Pi")), reason: InvalidMemory},
 		{name: "memory beyond int64", pod: podOf(container("a", memory, "1e30")), reason: InvalidMemory},
@@ -233,6 +270,7 @@ func TestParsePodRefuses(t *testing.T) {
 			name: "both forms in one pod", pod: podOf(container("a", plugin, "1"), container("b", memory, "1Gi")), reason: BothForms,
 			want: `container "b": spec.containers[1].resources.limits[berth.dev/gpu-memory]: asks for a share while spec.containers[0].resources.limits[nvidia.com/gpu] asks for whole devices of a device plugin, and no node offers both: use one of them, berth.dev/gpu-milli: "1000" is a whole device too`,
 		},
+		{name: "a share and a MIG device", pod: podOf(container("a", mig, "1", milli, "500")), reason: BothForms},
 		{name: "both forms in one container", pod: podOf(container("a", plugin, "1", milli, "500")), reason: BothForms},
 		{name: "half of a device plugin's device", pod: podOf(container("a", plugin, "500m")), reason: InvalidDeviceCount},
 		{name: "minus one of a device plugin's devices", pod: podOf(container("a", plugin, "-1")), reason: InvalidDeviceCount},
@@ -273,7 +311,7 @@ func TestParsePodRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParsePod(tt.pod, pluginResources)
+			got, err := ParsePod(tt.pod, podKeys)
 			var refused *RequestError
 			if !errors.As(err, &refused) {
 				t.Fatalf("got request %+v and error %v, want a RequestError", got, err)

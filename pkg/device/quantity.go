@@ -5,6 +5,7 @@ package device
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -41,12 +42,23 @@ func wholeNumber(q *resource.Quantity) (int64, bool) {
 	return n, q.CmpInt64(n) == 0
 }
 
+// leastMemory is the least device memory, in bytes, that can be meant: whoever writes
+// less has forgotten the unit.
+const leastMemory = bytesPerMiB
+
 // memoryMiB converts bytes to MiB, rounded up so that nobody is given less than
-// was asked for. The text is empty, or says what is wrong with the quantity.
-func memoryMiB(q *resource.Quantity) (mebibytes int64, problem string) {
+// was asked for. The text is empty, or says what is wrong with the quantity: it
+// must be positive and at least as many bytes.
+func memoryMiB(q *resource.Quantity, least int64) (mebibytes int64, problem string) {
 	switch {
 	case q.Sign() <= 0:
 		return 0, "is not positive: ask for some memory, like 10Gi, or remove it"
+	case q.CmpInt64(least) < 0:
+		n, unit := q.Value(), "Gi"
+		if n >= 1024 {
+			unit = "Mi" // as in the labels of nodes
+		}
+		return 0, fmt.Sprintf("is %d bytes: the unit is bytes, write %d%s if that is meant", n, n, unit)
 	case q.CmpInt64(MaxMemoryMiB*bytesPerMiB) > 0:
 		return 0, "is more than any device has: the unit is bytes, write it like 10Gi"
 	}

@@ -16,6 +16,9 @@ const (
 	// AdvertisesDevicePlugin is a shared node with a device-plugin resource: two
 	// parties would hand out the same devices.
 	AdvertisesDevicePlugin RefusalReason = "AdvertisesDevicePlugin"
+	// OffersDRA is a shared node whose devices a DRA driver offers: two parties would
+	// hand them out.
+	OffersDRA RefusalReason = "OffersDRA"
 	// TimeSliced is a shared node whose devices are time-sliced already.
 	TimeSliced RefusalReason = "TimeSliced"
 	// Partitioned is a shared node with MIG devices.

@@ -3,7 +3,7 @@
 
 package device
 
-// Form says in which of the two ways a pod asks for devices.
+// Form says in which of the ways a pod asks for devices.
 type Form uint8
 
 const (
@@ -16,6 +16,11 @@ const (
 	// It fits nodes that are not shared; their devices are counted by
 	// NodeResourcesFit and chosen by the vendor's device plugin.
 	FormDevicePlugin
+	// FormParts is a pod with limits of parts of devices that a vendor's device
+	// plugin hands out, such as MIG devices, and of no whole device. It fits nodes that
+	// are not shared. The size of a part is not known here, so the pod has no
+	// Asks.
+	FormParts
 )
 
 // Kind is the part that a container plays in the life of its pod.
@@ -56,15 +61,25 @@ type Ask struct {
 func (a *Ask) On(memoryMiB int64) (Share, bool) {
 	share := Share{Milli: a.Milli, MemoryMiB: a.MemoryMiB}
 	if share.MemoryMiB == 0 {
-		share.MemoryMiB = max(1, memoryMiB*share.Milli/MilliPerDevice)
+		share.MemoryMiB = derivedMemory(share.Milli, memoryMiB)
 	}
 	if share.MemoryMiB > memoryMiB {
 		return Share{}, false
 	}
 	if share.Milli == 0 {
-		share.Milli = max(1, MilliPerDevice*share.MemoryMiB/memoryMiB)
+		share.Milli = derivedMilli(share.MemoryMiB, memoryMiB)
 	}
 	return share, true
+}
+
+// derivedMemory is the memory of so many thousandths of a device.
+func derivedMemory(milli, deviceMemoryMiB int64) int64 {
+	return max(1, deviceMemoryMiB*milli/MilliPerDevice)
+}
+
+// derivedMilli is the compute of so much memory of a device.
+func derivedMilli(memoryMiB, deviceMemoryMiB int64) int64 {
+	return max(1, MilliPerDevice*memoryMiB/deviceMemoryMiB)
 }
 
 // Request is what a pod asks for, parsed once from its spec and annotations. It

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	componentbaseconfig "k8s.io/component-base/config"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -59,10 +60,14 @@ type Options struct {
 	// node, or whose Binding failed, is tried again without anything having
 	// changed. It doubles with each failure. Defaults 1s and 1m.
 	InitialBackoff, MaxBackoff time.Duration
-	// HTTPBindAddress is where /metrics, /healthz and /readyz are served,
-	// without authentication: host:port, or "0" for not at all. Default
-	// 127.0.0.1:10261.
-	HTTPBindAddress string
+	// SecureServing says where /metrics, /healthz and /readyz are served over
+	// HTTPS, and with which certificate; a BindPort of 0 is nowhere. Default
+	// 127.0.0.1:10261 with a certificate made up at start.
+	SecureServing *apiserveroptions.SecureServingOptions
+	// Kubeconfig is the file with the credential that asks the API server who reads
+	// /metrics and whether they may. Empty, the default, means the ServiceAccount of
+	// the pod; outside of a pod nobody may then.
+	Kubeconfig string
 	// LeaderElection lets several replicas run, one of which binds. Default on,
 	// with the lease random-scheduler in berth-system.
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
@@ -71,13 +76,16 @@ type Options struct {
 // DefaultOptions returns what the random-scheduler command does without flags.
 func DefaultOptions() *Options {
 	o := &Options{
-		SchedulerName:   names.RandomScheduler,
-		Fit:             FitConstraints,
-		Workers:         10,
-		InitialBackoff:  time.Second,
-		MaxBackoff:      time.Minute,
-		HTTPBindAddress: "127.0.0.1:10261",
+		SchedulerName:  names.RandomScheduler,
+		Fit:            FitConstraints,
+		Workers:        10,
+		InitialBackoff: time.Second,
+		MaxBackoff:     time.Minute,
+		SecureServing:  apiserveroptions.NewSecureServingOptions(),
 	}
+	o.SecureServing.BindAddress, o.SecureServing.BindPort = net.IPv4(127, 0, 0, 1), 10261
+	// Without a folder, a certificate that is made up stays in memory.
+	o.SecureServing.ServerCert.CertDirectory, o.SecureServing.ServerCert.PairName = "", names.RandomScheduler
 	o.LeaderElection = componentbaseconfig.LeaderElectionConfiguration{
 		LeaderElect:       true,
 		ResourceLock:      "leases",
@@ -126,18 +134,17 @@ func (o *Options) Validate() error {
 	if o.MaxBackoff < o.InitialBackoff {
 		errs = append(errs, field.Invalid(flag("pod-max-backoff"), o.MaxBackoff.String(), "must not be less than --pod-initial-backoff"))
 	}
-	if o.HTTPBindAddress != "0" {
-		if _, _, err := net.SplitHostPort(o.HTTPBindAddress); err != nil {
-			errs = append(errs, field.Invalid(flag("http-bind-address"), o.HTTPBindAddress, `must be host:port, or "0" to serve nothing`))
-		}
-	}
 	errs = append(errs, o.validateLeaderElection(flag)...)
 
-	if len(errs) == 0 {
+	serving := o.SecureServing.Validate()
+	if len(errs)+len(serving) == 0 {
 		return nil
 	}
-	messages := make([]string, 0, len(errs))
+	messages := make([]string, 0, len(errs)+len(serving))
 	for _, err := range errs {
+		messages = append(messages, err.Error())
+	}
+	for _, err := range serving {
 		messages = append(messages, err.Error())
 	}
 	return fmt.Errorf("invalid flags: %s", strings.Join(messages, "; "))

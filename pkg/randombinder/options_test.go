@@ -38,7 +38,7 @@ func TestValidateNamesEveryFlag(t *testing.T) {
 		{"no workers", func(o *Options) { o.Workers = 0 }, []string{"--workers: Invalid value: 0: must be at least 1"}},
 		{"no back-off", func(o *Options) { o.InitialBackoff = 0 }, []string{`--pod-initial-backoff: Invalid value: "0s"`}},
 		{"back-off that shrinks", func(o *Options) { o.MaxBackoff = time.Millisecond }, []string{`--pod-max-backoff: Invalid value: "1ms": must not be less than --pod-initial-backoff`}},
-		{"a port alone", func(o *Options) { o.HTTPBindAddress = "8080" }, []string{`--http-bind-address: Invalid value: "8080"`}},
+		{"a port that does not exist", func(o *Options) { o.SecureServing.BindPort = 70000 }, []string{"--secure-port 70000"}},
 		{"a lease without a name", func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"--leader-elect-resource-name: Invalid value"}},
 		{"a lease in a bad namespace", func(o *Options) { o.LeaderElection.ResourceNamespace = "a b" }, []string{"--leader-elect-resource-namespace: Invalid value"}},
 		{"a lock that was removed", func(o *Options) { o.LeaderElection.ResourceLock = "endpoints" }, []string{`--leader-elect-resource-lock: Unsupported value: "endpoints"`}},
@@ -123,18 +123,25 @@ func TestRightsFollowTheOptions(t *testing.T) {
 		`get leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
 		`update leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
 		`create leases.coordination.k8s.io in namespace "berth-system"`,
+		"create tokenreviews.authentication.k8s.io",
+		`get configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
+		`list configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
+		`watch configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
+		"create subjectaccessreviews.authorization.k8s.io",
 	}
 	if diff := cmp.Diff(want, rights(func(*Options) {})); diff != "" {
 		t.Errorf("by default (-want,+got):\n%s", diff)
 	}
-	limited := func(o *Options) { o.Namespaces, o.LeaderElection.LeaderElect = []string{"a"}, false }
+	limited := func(o *Options) {
+		o.Namespaces, o.LeaderElection.LeaderElect, o.SecureServing.BindPort = []string{"a"}, false, 0
+	}
 	want = []string{
 		"list nodes", "watch nodes", `list pods in namespace "a"`, `watch pods in namespace "a"`,
 		`get pods in namespace "a"`, `create pods/binding in namespace "a"`, `patch pods/status in namespace "a"`,
 		`create events.events.k8s.io in namespace "a"`, `patch events.events.k8s.io in namespace "a"`,
 	}
 	if diff := cmp.Diff(want, rights(limited)); diff != "" {
-		t.Errorf("with one namespace and no election (-want,+got):\n%s", diff)
+		t.Errorf("with one namespace, no election and nothing served (-want,+got):\n%s", diff)
 	}
 	want[2], want[3] = "list pods", "watch pods"
 	if diff := cmp.Diff(want, rights(func(o *Options) { limited(o); o.Fit = FitResources })); diff != "" {

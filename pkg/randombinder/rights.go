@@ -43,5 +43,8 @@ func (o *Options) rights() []preflight.Right {
 		lease.Name = ""
 		rights = append(rights, preflight.Expand(lease, "create")...)
 	}
+	if o.SecureServing.BindPort != 0 {
+		rights = append(rights, preflight.ServingRights(true)...)
+	}
 	return slices.Clip(rights)
 }

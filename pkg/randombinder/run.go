@@ -66,8 +66,8 @@ func Run(ctx context.Context, config *rest.Config, options *Options) error {
 	binder := New(bindClient, broadcaster.NewRecorder(scheme.Scheme, options.SchedulerName), options, NewRand(seed))
 
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leaseGrace)
-	if options.HTTPBindAddress != "0" {
-		if err := serve(ctx, options.HTTPBindAddress, binder.metrics.gatherer(), watchdog.Check, binder.ready); err != nil {
+	if options.SecureServing.BindPort != 0 {
+		if err := serve(ctx, options, binder.metrics.gatherer(), watchdog.Check, binder.ready); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ package randombinder
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,10 +24,12 @@ func TestAddressInUseIsAnErrorAtStart(t *testing.T) {
 	}
 	defer taken.Close()
 	healthy := func(*http.Request) error { return nil }
-	address := taken.Addr().String()
-	err = serve(t.Context(), address, newMetrics(func() (int, int) { return 0, 0 }).gatherer(), healthy, healthy)
-	if err == nil || !strings.Contains(err.Error(), "--http-bind-address="+address) {
-		t.Errorf("error is %v, want one that names the flag and the address", err)
+	options := DefaultOptions()
+	port := taken.Addr().(*net.TCPAddr).Port
+	options.SecureServing.BindPort = port
+	err = serve(t.Context(), options, newMetrics(func() (int, int) { return 0, 0 }).gatherer(), healthy, healthy)
+	if want := fmt.Sprintf("--secure-port=%d", port); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want one that contains %s", err, want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -35,12 +36,24 @@ func ValidateArgs(config *schedconfig.KubeSchedulerConfiguration) error {
 			// By name, not by index: upstream appends an entry with the defaults
 			// for each plugin that has none, at an index that is not in the file.
 			path := field.NewPath("profiles").Index(i).Child("pluginConfig").Key(pc.Name).Child("args")
-			if err := plugin.ValidateArgs(path, pc.Args); err != nil {
+			if err := plugin.validateArgs(path, pc.Args); err != nil {
 				errs = append(errs, err)
 			}
 		}
 	}
 	return flatten(errs)
+}
+
+// validateArgs validates the plugin's arguments. A plugin that takes none is given
+// nil.
+func (p *Plugin) validateArgs(path *field.Path, args runtime.Object) error {
+	switch {
+	case p.ValidateArgs != nil:
+		return p.ValidateArgs(path, args)
+	case args != nil:
+		return field.Forbidden(path, p.Name+" takes no arguments")
+	}
+	return nil
 }
 
 // CheckConfiguration checks config as a whole, which no factory can do: it sees
@@ -61,7 +74,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 		for _, plugin := range Plugins() {
 			enabled := checkEnabled(path, profile, running, plugin)
 			errs = append(errs, enabled...)
-			if len(enabled) == 0 && plugin.checkProfile != nil && runs(running, plugin.Name) {
+			if len(enabled) == 0 && plugin.checkProfile != nil && RunsIn(running, plugin.Name) {
 				errs = append(errs, plugin.checkProfile(path, profile, running)...)
 			}
 		}
@@ -129,16 +142,25 @@ func checkEnabled(path *field.Path, profile *schedconfig.KubeSchedulerProfile, r
 // Runs reports whether any profile runs the plugin anywhere. effective is what
 // [CheckConfiguration] gets.
 func Runs(effective map[string]*schedconfig.Plugins, name string) bool {
-	for _, running := range effective {
-		if runs(running, name) {
-			return true
-		}
-	}
-	return false
+	return len(ProfilesRunning(effective, name)) > 0
 }
 
-// runs reports whether a profile runs the plugin anywhere.
-func runs(running *schedconfig.Plugins, name string) bool {
+// ProfilesRunning returns the schedulerNames of the profiles that run the plugin
+// anywhere, sorted.
+func ProfilesRunning(effective map[string]*schedconfig.Plugins, name string) []string {
+	var profiles []string
+	for profile, running := range effective {
+		if RunsIn(running, name) {
+			profiles = append(profiles, profile)
+		}
+	}
+	slices.Sort(profiles)
+	return profiles
+}
+
+// RunsIn reports whether a profile runs the plugin anywhere. running is what it runs
+// in the end.
+func RunsIn(running *schedconfig.Plugins, name string) bool {
 	return slices.ContainsFunc(extensionPoints, func(point extensionPoint) bool {
 		return slices.ContainsFunc(point.enabled(running), func(p schedconfig.Plugin) bool { return p.Name == name })
 	})

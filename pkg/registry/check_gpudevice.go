@@ -26,7 +26,7 @@ func checkGPUDevice(path *field.Path, profile *schedconfig.KubeSchedulerProfile,
 			"binds before %s, and would bind shares without their devices: list %s under bind.enabled as well as under multiPoint.enabled, before every other binder",
 			gpudevice.Name, gpudevice.Name)))
 	}
-	if !runs(running, pluginnames.NodeResourcesFit) {
+	if !RunsIn(running, pluginnames.NodeResourcesFit) {
 		return errs
 	}
 	argsPath := path.Child("pluginConfig").Key(pluginnames.NodeResourcesFit).Child("args", "ignoredResourceGroups")

@@ -81,9 +81,14 @@ func TestValidateArgsGathersOverProfiles(t *testing.T) {
 }
 
 func TestValidateArgsOfAnotherType(t *testing.T) {
-	err := Plugins()[0].ValidateArgs(field.NewPath("args"), &schedconfig.NodeAffinityArgs{})
-	if err == nil || !strings.Contains(err.Error(), "want config.LabelPresenceArgs") {
-		t.Errorf("want an error that names the type, got %v", err)
+	for _, plugin := range Plugins() {
+		if plugin.ValidateArgs == nil {
+			continue // it takes none
+		}
+		err := plugin.ValidateArgs(field.NewPath("args"), &schedconfig.NodeAffinityArgs{})
+		if want := "want config." + plugin.Name + "Args"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want an error that names the type (%s), got %v", plugin.Name, want, err)
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ type foreignPlugin struct {
 	// resources are what the plugin, and the scheduler on its behalf, watch in the
 	// API beside Kubernetes' own.
 	resources []CustomResource
+	// podLabels are the keys of the pod labels that it reads.
+	podLabels []string
 }
 
 // CustomResource is a resource of a CustomResourceDefinition that a profile needs.
@@ -45,13 +47,14 @@ type CustomResource struct {
 func foreignPlugins() []foreignPlugin {
 	return []foreignPlugin{{
 		name:       coscheduling.Name,
-		factory:    coscheduling.New,
+		factory:    newGangs,
 		sortsQueue: true,
 		resources: []CustomResource{{
 			GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("podgroups"),
 			Plugin:               coscheduling.Name,
 			Definition:           "manifests/components/gang/podgroups.yaml",
 		}},
+		podLabels: []string{PodGroupLabel},
 	}}
 }
 
@@ -67,9 +70,20 @@ func CustomResources(effective map[string]*schedconfig.Plugins) []CustomResource
 	return needed
 }
 
+// Gangs returns the resource in which gangs are described, nil if no profile places
+// any.
+func Gangs(effective map[string]*schedconfig.Plugins) *CustomResource {
+	for _, resource := range CustomResources(effective) {
+		if resource.Plugin == coscheduling.Name {
+			return &resource
+		}
+	}
+	return nil
+}
+
 // enabled reports whether a profile runs the plugin anywhere.
 func (p foreignPlugin) enabled(running *schedconfig.Plugins) bool {
-	return sortsQueue(running, p.name) || runs(running, p.name)
+	return sortsQueue(running, p.name) || RunsIn(running, p.name)
 }
 
 func sortsQueue(running *schedconfig.Plugins, name string) bool {

@@ -15,8 +15,8 @@ import (
 
 // ValidateConfiguration checks what a decoded and defaulted configuration says,
 // before anything is built from it or the API server is asked: the names and
-// weights of plugins, who serves default-scheduler, and the arguments of Berth's
-// plugins. It returns one aggregate of errors with their paths from the root of
+// weights of plugins, who serves default-scheduler, the arguments of Berth's
+// plugins, and that all profiles have one tenancy. It returns one aggregate of errors with their paths from the root of
 // the file, or nil.
 //
 // Plugins are given by name in a path, not by index: defaulting puts entries in
@@ -38,7 +38,10 @@ func ValidateConfiguration(config *schedconfig.KubeSchedulerConfiguration) error
 	if errs = checkDefaultScheduler(config); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	return ValidateArgs(config)
+	if err := ValidateArgs(config); err != nil {
+		return err
+	}
+	return checkTenancy(config).ToAggregate()
 }
 
 // knownPlugins are the names of all plugins that are compiled in.

@@ -17,9 +17,11 @@ import (
 
 	_ "github.com/berth-scheduler/berth/pkg/apis/config/scheme" // the plugins' arguments decode
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+	"github.com/berth-scheduler/berth/pkg/unknownkeys"
 )
 
 // Plugin is one entry of the registry.
@@ -30,11 +32,13 @@ type Plugin struct {
 	// New builds the plugin. It validates its arguments itself.
 	New frameworkruntime.PluginFactory
 	// ValidateArgs validates the plugin's arguments, which must be of the
-	// internal type, and gathers every error below path.
+	// internal type, and gathers every error below path. Nil if it takes none.
 	ValidateArgs func(path *field.Path, args runtime.Object) error
 	// checkProfile checks a profile that enables the plugin as a whole: what it
 	// says, and what it runs in the end. Nil if the plugin asks nothing of others.
 	checkProfile func(path *field.Path, profile *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins) field.ErrorList
+	// podAnnotations are the keys of the pod annotations that the plugin reads.
+	podAnnotations []string
 	// prototype has the plugin's type. Only its method set is looked at: the
 	// extension points at which the plugin has to be enabled.
 	prototype fwk.Plugin
@@ -54,14 +58,20 @@ func Plugins() []Plugin {
 			New:          gpudevice.New,
 			ValidateArgs: typed(validation.ValidateGPUDeviceArgs),
 			checkProfile: checkGPUDevice,
-			prototype:    (*gpudevice.GPUDevice)(nil),
+			podAnnotations: []string{
+				names.GPUModelAnnotation, names.GPUMinMemoryAnnotation, names.GPUAssignedAnnotation,
+			},
+			prototype: (*gpudevice.GPUDevice)(nil),
 		},
 		{
 			Name:         colocation.Name,
 			New:          colocation.New,
 			ValidateArgs: typed(validation.ValidateColocationArgs),
 			checkProfile: checkColocation,
-			prototype:    (*colocation.Colocation)(nil),
+			podAnnotations: []string{
+				names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation,
+			},
+			prototype: (*colocation.Colocation)(nil),
 		},
 	}
 }
@@ -77,6 +87,23 @@ func New() frameworkruntime.Registry {
 		r[p.name] = p.factory
 	}
 	return r
+}
+
+// PodKeys returns the labels and annotations of a pod that mean something, each
+// with the plugin that reads it.
+func PodKeys() []unknownkeys.Key {
+	keys := []unknownkeys.Key{{Name: names.BenchLabel, Label: true}}
+	for _, p := range Plugins() {
+		for _, name := range p.podAnnotations {
+			keys = append(keys, unknownkeys.Key{Name: name, Plugin: p.Name})
+		}
+	}
+	for _, p := range foreignPlugins() {
+		for _, name := range p.podLabels {
+			keys = append(keys, unknownkeys.Key{Name: name, Label: true, Plugin: p.name})
+		}
+	}
+	return keys
 }
 
 // typed adapts a validator of one kind of arguments to any object. An object of

@@ -4,12 +4,17 @@
 package registry
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -22,6 +27,10 @@ import (
 	schedconfigv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/test/utils/ktesting"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/plugins/example"
+	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
 
 const (
@@ -52,52 +61,140 @@ func TestConformance(t *testing.T) {
 	readme := read(t, root+"/README.md")
 	for _, plugin := range Plugins() {
 		t.Run(plugin.Name, func(t *testing.T) {
-			if got := plugin.prototype.Name(); got != plugin.Name {
-				t.Errorf("the plugin calls itself %q", got)
+			for _, missing := range missingOf(plugin) {
+				t.Error(missing)
 			}
-
-			_, filters := plugin.prototype.(fwk.FilterPlugin)
-			_, prefilters := plugin.prototype.(fwk.PreFilterPlugin)
-			_, scores := plugin.prototype.(fwk.ScorePlugin)
-			if _, ok := plugin.prototype.(fwk.EnqueueExtensions); (filters || prefilters) && !ok {
-				t.Error("it rejects pods but does not say which events cure the rejection: every event would wake them")
-			}
-			if _, ok := plugin.prototype.(fwk.SignPlugin); (filters || scores) && !ok {
-				t.Error("it has no SignPod, which switches batching off for the whole profile")
-			}
-
-			kind := plugin.Name + "Args"
-			internal := schema.GroupVersionKind{Group: schedconfig.GroupName, Version: "__internal", Kind: kind}
-			versioned := schema.GroupVersionKind{Group: schedconfig.GroupName, Version: "v1", Kind: kind}
-			for _, gvk := range []schema.GroupVersionKind{internal, versioned} {
-				if !schedscheme.Scheme.Recognizes(gvk) {
-					t.Errorf("%s is not in the scheme that decodes configurations", gvk)
-				}
-				if !schedconfigv1.GetPluginArgConversionScheme().Recognizes(gvk) {
-					t.Errorf("%s is not in the scheme that defaults and converts arguments", gvk)
-				}
-			}
-
-			dir := "pkg/plugins/" + strings.ToLower(plugin.Name)
-			if !strings.Contains(readme, dir) {
+			if dir := pluginDir(plugin); !strings.Contains(readme, dir) {
 				t.Errorf("README.md does not point at %s", dir)
-			}
-			if own := read(t, filepath.Join(root, dir, "README.md")); !strings.Contains(own, kind) {
-				t.Errorf("%s/README.md has no example with %s", dir, kind)
 			}
 			enabled := false
 			for _, file := range profileFiles(t) {
 				_, frameworks := load(t, file)
-				for _, plugins := range frameworks {
-					for _, p := range plugins.Filter.Enabled {
-						enabled = enabled || p.Name == plugin.Name
-					}
-				}
+				enabled = enabled || Runs(frameworks, plugin.Name)
 			}
 			if !enabled {
 				t.Errorf("no profile in config/ enables it")
 			}
 		})
+	}
+}
+
+// TestConformanceSaysWhatIsMissing: an entry that somebody has begun is told what it
+// lacks, and the smallest plugin lacks nothing.
+func TestConformanceSaysWhatIsMissing(t *testing.T) {
+	tests := []struct {
+		name   string
+		plugin Plugin
+		want   []string
+	}{
+		{name: "the smallest plugin", plugin: Plugin{Name: example.Name, New: example.New, prototype: (*example.Example)(nil)}},
+		{
+			name:   "a name alone",
+			plugin: Plugin{Name: "Begun"},
+			want: []string{
+				"its entry in pkg/registry has no New",
+				"its entry in pkg/registry has no prototype",
+				"pkg/plugins/begun/README.md: no such file or directory",
+			},
+		},
+		{
+			name:   "arguments that are not validated",
+			plugin: Plugin{Name: labelpresence.Name, New: labelpresence.New, prototype: (*labelpresence.LabelPresence)(nil)},
+			want:   []string{"its entry in pkg/registry has no ValidateArgs, and the kind LabelPresenceArgs is registered"},
+		},
+		{
+			name: "arguments of no kind, another name, and Filter alone",
+			plugin: Plugin{
+				Name: "Example", New: example.New, prototype: filterAlone{},
+				ValidateArgs: typed(validation.ValidateLabelPresenceArgs),
+			},
+			want: []string{
+				`the plugin calls itself "FilterAlone"`,
+				"it rejects pods but has no EventsToRegister, which says which events cure the rejection: every event would wake them",
+				"it has no SignPod, which switches batching off for the whole profile",
+				"kubescheduler.config.k8s.io/__internal, Kind=ExampleArgs is not in the scheme that decodes configurations",
+				"kubescheduler.config.k8s.io/__internal, Kind=ExampleArgs is not in the scheme that defaults and converts arguments",
+				"kubescheduler.config.k8s.io/v1, Kind=ExampleArgs is not in the scheme that decodes configurations",
+				"kubescheduler.config.k8s.io/v1, Kind=ExampleArgs is not in the scheme that defaults and converts arguments",
+				"pkg/plugins/example/README.md has no example with ExampleArgs",
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, missingOf(tt.plugin)); diff != "" {
+				t.Errorf("missing (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// filterAlone is a plugin that only filters.
+type filterAlone struct{ fwk.FilterPlugin }
+
+func (filterAlone) Name() string { return "FilterAlone" }
+
+// missingOf returns what the plugin and its entry lack, each with what it is for.
+func missingOf(plugin Plugin) []string {
+	var missing []string
+	want := func(ok bool, format string, args ...any) {
+		if !ok {
+			missing = append(missing, fmt.Sprintf(format, args...))
+		}
+	}
+	want(plugin.New != nil, "its entry in pkg/registry has no New")
+	want(plugin.prototype != nil, "its entry in pkg/registry has no prototype")
+	if plugin.prototype != nil {
+		want(plugin.prototype.Name() == plugin.Name, "the plugin calls itself %q", plugin.prototype.Name())
+		filters := implements[fwk.FilterPlugin](plugin.prototype)
+		prefilters := implements[fwk.PreFilterPlugin](plugin.prototype)
+		scores := implements[fwk.ScorePlugin](plugin.prototype)
+		want(!filters && !prefilters || implements[fwk.EnqueueExtensions](plugin.prototype),
+			"it rejects pods but has no EventsToRegister, which says which events cure the rejection: every event would wake them")
+		want(!filters && !scores || implements[fwk.SignPlugin](plugin.prototype), "it has no SignPod, which switches batching off for the whole profile")
+	}
+
+	kind := plugin.Name + "Args"
+	if plugin.ValidateArgs == nil {
+		want(!schedscheme.Scheme.Recognizes(argsKind(kind, "v1")), "its entry in pkg/registry has no ValidateArgs, and the kind %s is registered", kind)
+	} else {
+		for _, version := range []string{runtime.APIVersionInternal, "v1"} {
+			gvk := argsKind(kind, version)
+			want(schedscheme.Scheme.Recognizes(gvk), "%s is not in the scheme that decodes configurations", gvk)
+			want(schedconfigv1.GetPluginArgConversionScheme().Recognizes(gvk), "%s is not in the scheme that defaults and converts arguments", gvk)
+		}
+	}
+
+	file := pluginDir(plugin) + "/README.md"
+	content, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		want(false, "%s: %v", file, errors.Unwrap(err))
+		return missing
+	}
+	if plugin.ValidateArgs != nil {
+		want(strings.Contains(string(content), kind), "%s has no example with %s", file, kind)
+	}
+	return missing
+}
+
+func argsKind(kind, version string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: schedconfig.GroupName, Version: version, Kind: kind}
+}
+
+func pluginDir(plugin Plugin) string {
+	return "pkg/plugins/" + strings.ToLower(plugin.Name)
+}
+
+// TestPluginWithoutArgs: arguments of a plugin that takes none are refused, and no
+// arguments are not.
+func TestPluginWithoutArgs(t *testing.T) {
+	path := field.NewPath("args")
+	plugin := Plugin{Name: example.Name}
+	if err := plugin.validateArgs(path, nil); err != nil {
+		t.Error(err)
+	}
+	if err := plugin.validateArgs(path, &schedconfig.NodeAffinityArgs{}); err == nil || !strings.Contains(err.Error(), "args: Forbidden: Example takes no arguments") {
+		t.Errorf("arguments for a plugin that takes none: %v", err)
 	}
 }
 

@@ -1,9 +1,11 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package unknownkeys warns the owner of a pod that carries a label or
-// annotation in Berth's domain that means nothing: a typo would otherwise be
-// silent, because the API server accepts any key and no plugin looks at it.
+// Package unknownkeys warns the owner of a pod whose labels or annotations have no
+// effect: a key in Berth's domain with a typo, one in a domain like it, one that
+// stands among the labels and is an annotation, or one that only a plugin reads
+// which the pod's profile does not run. All of it would otherwise be silent,
+// because the API server accepts any key and no plugin looks at it.
 package unknownkeys
 
 import (
@@ -18,33 +20,69 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/spelling"
 )
 
 const (
-	// Reason is the reason of the Warning event.
+	// Reason is the reason of the Warning event about keys that mean nothing where
+	// they stand, under any profile.
 	Reason = "UnknownBerthKey"
-	action = "Scheduling"
+	// ReasonIgnored is the reason of the Warning event about keys that mean nothing
+	// under the pod's profile.
+	ReasonIgnored = "KeyIgnored"
+	action        = "Scheduling"
 )
 
-// Watch adds a handler to the pod informer of factory that records one Warning
-// event for each pending pod with such a key, when the pod is first seen and
-// when an update adds another such key. recorder returns the recorder of the
-// profile that serves a schedulerName, or nil for pods that are not ours.
+// Key is a label or annotation of a pod that means something.
+type Key struct {
+	Name string
+	// Label is false for an annotation.
+	Label bool
+	// Plugin is the name of the only plugin that reads it, empty if it means
+	// something under every profile.
+	Plugin string
+}
+
+// Profile is the profile that serves a pod.
+type Profile struct {
+	Name     string
+	Recorder events.EventRecorder
+	// Runs reports whether the profile runs a plugin.
+	Runs func(plugin string) bool
+}
+
+// Watch adds a handler to the pod informer of factory that records a Warning event
+// for each pending pod with keys that have no effect, when the pod is first seen
+// and when an update adds another such key. keys are those that mean something;
+// profiles are those that serve a schedulerName here.
 //
-// Call it before the factory is started. It returns an error only if the
-// informer was stopped. With two replicas each records the event: the handler
-// runs before leader election, and a warning too many does no harm.
-func Watch(factory informers.SharedInformerFactory, recorder func(schedulerName string) events.EventRecorder) error {
+// Call it before the factory is started. It returns an error only if the informer
+// was stopped. With two replicas each records the event: the handler runs before
+// leader election, and a warning too many does no harm.
+func Watch(factory informers.SharedInformerFactory, keys []Key, profiles map[string]*Profile) error {
+	k := known{byName: map[string]Key{}}
+	for _, key := range keys {
+		k.byName[key.Name] = key
+		k.names = append(k.names, key.Name)
+	}
 	warn := func(old, pod *corev1.Pod) {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Labels)+len(pod.Annotations) == 0 {
 			return
 		}
-		keys := unknown(pod)
-		if len(keys) == 0 || (old != nil && slices.Equal(keys, unknown(old))) {
+		p, ours := profiles[pod.Spec.SchedulerName]
+		if !ours {
 			return
 		}
-		if r := recorder(pod.Spec.SchedulerName); r != nil {
-			r.Eventf(pod, nil, corev1.EventTypeWarning, Reason, action, "%s", message(keys))
+		unknown, ignored := k.findings(pod, p)
+		var oldUnknown, oldIgnored []string
+		if old != nil {
+			oldUnknown, oldIgnored = k.findings(old, p)
+		}
+		if len(unknown) > 0 && !slices.Equal(unknown, oldUnknown) {
+			p.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, Reason, action, "%s", note(unknown))
+		}
+		if len(ignored) > 0 && !slices.Equal(ignored, oldIgnored) {
+			p.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, ReasonIgnored, action, "%s", note(ignored))
 		}
 	}
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -69,23 +107,89 @@ func Watch(factory informers.SharedInformerFactory, recorder func(schedulerName 
 	return nil
 }
 
-// unknown returns the keys of pod, sorted, that lie in Berth's domain and mean
-// nothing.
-func unknown(pod *corev1.Pod) []string {
-	var keys []string
-	for _, m := range []map[string]string{pod.Labels, pod.Annotations} {
-		for key := range m {
-			if names.IsUnknownPodKey(key) {
-				keys = append(keys, key)
-			}
-		}
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+// known are the keys that mean something.
+type known struct {
+	byName map[string]Key
+	names  []string
 }
 
-// message names the way out and the keys, as many as an event has room for.
-func message(keys []string) string {
-	return eventnote.Cut("metadata: no plugin of this scheduler reads these keys (correct the spelling, or remove them): " +
-		strings.Join(keys, ", "))
+// findings says of each key of the pod that has no effect why it has none: those
+// that have none anywhere, and those that have none under this profile.
+func (k *known) findings(pod *corev1.Pod, profile *Profile) (unknown, ignored []string) {
+	for name := range pod.Labels {
+		_, both := pod.Annotations[name]
+		k.look(name, true, both, profile, &unknown, &ignored)
+	}
+	for name := range pod.Annotations {
+		_, both := pod.Labels[name]
+		k.look(name, false, both, profile, &unknown, &ignored)
+	}
+	slices.Sort(unknown)
+	slices.Sort(ignored)
+	return slices.Compact(unknown), slices.Compact(ignored)
+}
+
+// look looks at one key. both says that it is a label and an annotation.
+func (k *known) look(name string, label, both bool, profile *Profile, unknown, ignored *[]string) {
+	key, found := k.byName[name]
+	switch {
+	case found && key.Label != label:
+		if !both { // else it means something where it also stands
+			*unknown = append(*unknown, misplaced(key))
+		}
+	case found && key.Plugin != "" && !profile.Runs(key.Plugin):
+		*ignored = append(*ignored, fmt.Sprintf("%s has no effect: the scheduler's profile %q does not run %s", name, profile.Name, key.Plugin))
+	case found:
+	case strings.HasPrefix(name, names.Prefix):
+		*unknown = append(*unknown, k.misspelt(name))
+	default:
+		if meant := k.inLikeDomain(name); meant != "" {
+			*unknown = append(*unknown, fmt.Sprintf("%s means nothing: is %s meant?", name, meant))
+		}
+	}
+}
+
+func misplaced(key Key) string {
+	if key.Label {
+		return key.Name + " is read as a label: move it to metadata.labels"
+	}
+	return key.Name + " is read as an annotation: move it to metadata.annotations"
+}
+
+// misspelt is about a key in Berth's domain.
+func (k *known) misspelt(name string) string {
+	if meant := spelling.Nearest(name, k.names); meant != "" {
+		return fmt.Sprintf("no plugin reads %s: is %s meant?", name, meant)
+	}
+	return fmt.Sprintf("no plugin reads %s: correct the spelling, or remove it", name)
+}
+
+// inLikeDomain returns the key, or the domain, that is meant by a key in a domain
+// that only looks like Berth's, or "". A domain that differs in more than its case is somebody's,
+// and a key of it is a typo only if its name is that of a key of ours.
+func (k *known) inLikeDomain(name string) string {
+	domain, rest, qualified := strings.Cut(name, "/")
+	if !qualified || domain == names.Domain {
+		return ""
+	}
+	if folded := strings.ToLower(domain); folded != names.Domain {
+		first, _, _ := strings.Cut(names.Domain, ".")
+		alike := strings.HasPrefix(folded, first+".") && strings.Count(folded, ".") == 1
+		if !alike && spelling.Distance(folded, names.Domain, spelling.Typo) > spelling.Typo {
+			return ""
+		}
+		if _, ours := k.byName[names.Prefix+rest]; !ours {
+			return ""
+		}
+		return names.Prefix + rest
+	}
+	if meant := spelling.Nearest(names.Prefix+rest, k.names); meant != "" {
+		return meant
+	}
+	return names.Domain
+}
+
+// note joins what is found, as much as an event has room for.
+func note(findings []string) string {
+	return eventnote.Cut("metadata: " + strings.Join(findings, "; "))
 }

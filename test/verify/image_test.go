@@ -164,12 +164,20 @@ func copyInto(t *testing.T, source, target, name string) {
 }
 
 func TestImageIsRestricted(t *testing.T) {
+	defaults := map[string]string{}
 	for _, line := range instructions(t) {
 		fields := strings.Fields(line)
+		if name, value, found := strings.Cut(fields[1], "="); fields[0] == "ARG" && found && strings.HasSuffix(name, "_IMAGE") {
+			defaults["${"+name+"}"] = value
+		}
 		if fields[0] != "FROM" {
 			continue
 		}
-		switch image := fields[1]; {
+		image := fields[1]
+		if value, found := defaults[image]; found {
+			image = value
+		}
+		switch {
 		case strings.HasPrefix(image, "golang:"):
 			content, err := os.ReadFile(filepath.Join(root(t), "go.mod"))
 			if err != nil {
@@ -185,10 +193,40 @@ func TestImageIsRestricted(t *testing.T) {
 	}
 }
 
+// release is the version that this tree leads to, and whose images manifests/ name.
+func release(t *testing.T) string {
+	t.Helper()
+	makefile, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`(?m)^RELEASE := (\S+)$`).FindSubmatch(makefile)
+	if match == nil {
+		t.Fatal("Makefile: no RELEASE")
+	}
+	return string(match[1])
+}
+
+// TestImageSaysWhatIsInIt: two trees never give two images of one name.
+func TestImageSaysWhatIsInIt(t *testing.T) {
+	commands := makeDryRun(t, "image", "VERSION=v9.8.7-3-gabcdef0-dirty")
+	for _, want := range []string{
+		"$binary:v9.8.7-3-gabcdef0-dirty ", "org.opencontainers.image.version=v9.8.7-3-gabcdef0-dirty",
+		"org.opencontainers.image.revision=", "org.opencontainers.image.title=$binary", "org.opencontainers.image.licenses=Apache-2.0",
+	} {
+		if !strings.Contains(commands, want) {
+			t.Errorf("make image: want %q in\n%s", want, commands)
+		}
+	}
+	if pinned := makeDryRun(t, "image", "IMAGE_FLAGS=--build-arg BASE_IMAGE=example.com/base@sha256:0"); !strings.Contains(pinned, "--build-arg BASE_IMAGE=example.com/base@sha256:0") {
+		t.Errorf("IMAGE_FLAGS are not passed on:\n%s", pinned)
+	}
+}
+
 // TestManifestsUseTheImages compares the images in manifests/ with the names that
 // make image gives.
 func TestManifestsUseTheImages(t *testing.T) {
-	commands := makeDryRun(t, "image", "VERSION=v9.8.7")
+	commands := makeDryRun(t, "image", "IMAGE_TAG="+release(t))
 	tag := regexp.MustCompile(`--tag (\S+)\$binary:(\S+)`).FindStringSubmatch(commands)
 	if tag == nil {
 		t.Fatalf("make image names no image:\n%s", commands)

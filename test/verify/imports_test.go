@@ -238,6 +238,7 @@ func TestImportRulesBite(t *testing.T) {
 
 		{"plugin imports plugin", "pkg/plugins/labelpresence/plugin.go", module + "/pkg/plugins/gpudevice", "plugin-labelpresence"},
 		{"plugin's test imports plugin", "pkg/plugins/gpudevice/plugin_test.go", module + "/pkg/plugins/colocation", "plugin-gpudevice"},
+		{"the plugin to copy imports plugin", "pkg/plugins/example/plugin.go", module + "/pkg/plugins/colocation", "plugin-example"},
 		{"third plugin imports plugin", "pkg/plugins/colocation/plugin.go", module + "/pkg/plugins/gpudevice", "plugin-colocation"},
 		{"plugin imports another project's plugin", "pkg/plugins/gpudevice/plugin.go", "sigs.k8s.io/scheduler-plugins/pkg/coscheduling", "scheduler-plugins"},
 		{"shared code imports plugin", "pkg/plugins/internal/state/state.go", module + "/pkg/plugins/gpudevice", "plugin-internal"},

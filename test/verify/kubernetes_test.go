@@ -154,3 +154,55 @@ replace k8s.io/removed => k8s.io/removed v0.OTHER
 		})
 	}
 }
+
+// TestUpdateKubernetesRestores moves a checkout whose code does not build, which
+// stands for a version that it does not build with. It has no Kubernetes to download:
+// what it needs is in the module cache.
+func TestUpdateKubernetesRestores(t *testing.T) {
+	here := kubernetesVersion(t)
+	for _, tt := range []struct {
+		name, code string
+		want       []string
+		moved      bool
+	}{
+		{name: "does not build", code: "package checkout\n\nvar x int = \"\"\n", want: []string{"building everything", "the module files are as they were"}},
+		{name: "builds", code: "package checkout\n", want: []string{"moved to v1." + here, "to do: README.md", "to do: hack/image/Dockerfile"}, moved: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			checkout := t.TempDir()
+			for name, content := range map[string]string{
+				// The other version is named where nothing is loaded from.
+				"go.mod":                "module example.com/checkout\n\ngo 1.26.0\n\nreplace k8s.io/api => k8s.io/api v0.36.99\n",
+				"hack/tools/go.mod":     "module example.com/checkout/hack/tools\n\ngo 1.26.0\n",
+				"checkout.go":           tt.code,
+				"README.md":             "Kubernetes 1.0.0\n",
+				"hack/image/Dockerfile": "ARG GO_IMAGE=golang:1.0\n",
+			} {
+				path := filepath.Join(checkout, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := moduleVersions(t, checkout)
+			command := exec.CommandContext(t.Context(), filepath.Join(root(t), "hack/update-k8s.sh"), "--root", checkout, "v1."+here)
+			out, err := command.CombinedOutput()
+			if (err == nil) != tt.moved {
+				t.Errorf("moved: want %t, got %v", tt.moved, err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("want %q in the output", want)
+				}
+			}
+			if same := before == moduleVersions(t, checkout); same == tt.moved {
+				t.Errorf("go.mod is as it was: %t", same)
+			}
+			if t.Failed() {
+				t.Log(string(out))
+			}
+		})
+	}
+}

@@ -16,6 +16,9 @@ import (
 func refusals(scheduler *Scheduler, pod *corev1.Pod, node *corev1.Node) []string {
 	var refused []string
 	for _, key := range scheduler.NodeLabels {
+		if len(scheduler.Namespaces) > 0 && !slices.Contains(scheduler.Namespaces, pod.Namespace) {
+			break
+		}
 		if _, has := node.Labels[key]; !has {
 			refused = append(refused, fmt.Sprintf("node %q lacks label %q, which %s requires", node.Name, key, scheduler.Name))
 		}

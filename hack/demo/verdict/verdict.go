@@ -49,6 +49,8 @@ type Scheduler struct {
 	// NodeLabels are label keys that every node of its pods must carry, whatever
 	// the value.
 	NodeLabels []string
+	// Namespaces are those of whose pods NodeLabels are required; empty: all.
+	Namespaces []string
 }
 
 // Pending declares a pod that no node may take.

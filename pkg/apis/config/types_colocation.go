@@ -10,9 +10,8 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ColocationArgs configures the Colocation plugin: which pods belong near the
-// pods of which Services, beside what the pods' own annotations say, and what
-// becomes of a pod whose Service has none yet. Without any argument the
-// annotations alone count.
+// pods of which Services, beside what the pods' own annotations say. Without any
+// argument the annotations alone count.
 type ColocationArgs struct {
 	metav1.TypeMeta
 
@@ -20,16 +19,18 @@ type ColocationArgs struct {
 	// rules that select a pod apply to it, each beside its annotations. At most
 	// 1000.
 	Rules []ColocationRule
-	// Prefer are the topology keys, nearest first, of the rules and the pods that
-	// name none: 1 to 8 label keys of nodes.
+	// TopologyKeys are the topology keys, nearest first, of the rules and the pods
+	// that name none: 1 to 8 label keys of nodes.
 	// Default: kubernetes.io/hostname, topology.kubernetes.io/zone.
-	Prefer []string
-	// FirstPodPolicy says what becomes of a pod that asks to be near a Service
-	// none of whose pods has a node. Default: Schedule.
-	FirstPodPolicy FirstPodPolicy
+	TopologyKeys []string
 	// NodeSearch says among which nodes the nearest is looked for.
 	// Default: PeersFirst.
 	NodeSearch NodeSearch
+
+	// Prefer is refused: it is TopologyKeys now.
+	Prefer []string
+	// FirstPodPolicy is refused: a requirement waits, and a preference never does.
+	FirstPodPolicy string
 }
 
 // ColocationRule asks that the pods that it selects are near the pods of
@@ -46,13 +47,13 @@ type ColocationRule struct {
 	NamespaceSelector *metav1.LabelSelector
 	// Services are the Services to be near. At most 32.
 	Services []ColocationService
-	// Prefer are the topology keys of this rule, nearest first, at most 8.
+	// TopologyKeys are the topology keys of this rule, nearest first, at most 8.
 	// Empty: those of the arguments.
-	Prefer []string
-	// RequireWithin is the topology key within which a pod of each of Services
-	// must be, if the Service has one with a node. Empty: being near is a
-	// preference only.
-	RequireWithin string
+	TopologyKeys []string
+	// RequiredTopologyKey is the topology key within which a pod of each of Services
+	// must be. Until there is one, the pod waits, unless it is itself behind the
+	// Service. Empty: being near is a preference only, for which no pod waits.
+	RequiredTopologyKey string
 	// Weight is how much the rule counts beside the other rules and the
 	// annotations of the same pod, 1 to 100; annotations count 1. Default: 1.
 	Weight int32
@@ -60,6 +61,11 @@ type ColocationRule struct {
 	// may have, at most 1000; terminating ones do not count. 0: any number.
 	// Default: 0.
 	MaxPerNode int32
+
+	// Prefer is refused: it is TopologyKeys now.
+	Prefer []string
+	// RequireWithin is refused: it is RequiredTopologyKey now.
+	RequireWithin string
 }
 
 // ColocationService is a Service to be near.
@@ -72,19 +78,6 @@ type ColocationService struct {
 	// 100. Default: 1.
 	Weight int32
 }
-
-// FirstPodPolicy says what becomes of a pod that asks to be near a Service none
-// of whose pods has a node.
-type FirstPodPolicy string
-
-const (
-	// FirstPodSchedule lets such a Service bind nobody: the pod goes where it
-	// would go without it.
-	FirstPodSchedule FirstPodPolicy = "Schedule"
-	// FirstPodWait keeps the pod pending until a pod of the Service has a node.
-	// Two Services that name each other never start.
-	FirstPodWait FirstPodPolicy = "Wait"
-)
 
 // NodeSearch says among which nodes the nearest to a pod's peers is looked for.
 type NodeSearch string

@@ -64,9 +64,21 @@ type LabelPresencePreference struct {
 // label: on a node it says to whom the node belongs, on a namespace it says to
 // whom the namespace's pods belong.
 type LabelPresenceTenancy struct {
-	// NodeLabelKey is the label key that names a node's tenant. A node without
-	// it is shared.
+	// NodeLabelKey is the label key that names a node's tenant. A node that has
+	// neither this label nor the taint NodeTaintKey is shared. It must lie under
+	// node-restriction.kubernetes.io, where no kubelet may set it on its own Node,
+	// unless AllowUnrestrictedNodeLabelKey says otherwise.
 	NodeLabelKey string
+	// AllowUnrestrictedNodeLabelKey accepts a NodeLabelKey that a kubelet may set
+	// on its own Node: whoever gets hold of a node chooses its tenant.
+	// Default: false.
+	AllowUnrestrictedNodeLabelKey bool
+	// NodeTaintKey is the key of the taint that keeps other schedulers off the
+	// nodes of tenants. A node with this taint, whatever its effect, belongs to a
+	// tenant. While NodeLabelKey does not name the tenant too, or names another
+	// one than the taint's value (an empty value names none), the tenant is not
+	// known, and the node takes pods of exempt namespaces only.
+	NodeTaintKey string
 	// NamespaceLabelKey is the label key that names a namespace's tenant. A
 	// namespace without it has none.
 	NamespaceLabelKey string
@@ -76,6 +88,10 @@ type LabelPresenceTenancy struct {
 	// ExemptNamespaces names namespaces whose pods run on any node, dedicated or
 	// not. Default (nil): kube-system. Empty: none. At most 10000.
 	ExemptNamespaces []string
+	// AllowNoLeaderElection accepts a configuration without leader election:
+	// nothing then keeps a process with an older tenancy from placing pods beside
+	// this one. Default: false.
+	AllowNoLeaderElection bool
 }
 
 // TenantPolicy says where the pods of a tenant may run.

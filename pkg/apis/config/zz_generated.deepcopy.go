@@ -24,6 +24,11 @@ func (in *ColocationArgs) DeepCopyInto(out *ColocationArgs) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.TopologyKeys != nil {
+		in, out := &in.TopologyKeys, &out.TopologyKeys
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Prefer != nil {
 		in, out := &in.Prefer, &out.Prefer
 		*out = make([]string, len(*in))
@@ -66,6 +71,11 @@ func (in *ColocationRule) DeepCopyInto(out *ColocationRule) {
 	if in.Services != nil {
 		in, out := &in.Services, &out.Services
 		*out = make([]ColocationService, len(*in))
+		copy(*out, *in)
+	}
+	if in.TopologyKeys != nil {
+		in, out := &in.TopologyKeys, &out.TopologyKeys
+		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
 	if in.Prefer != nil {

@@ -28,6 +28,11 @@ const (
 	GPUDevicesAnnotationPrefix = "gpu." + prefix
 )
 
+// GPUFenceCondition is the type of a pod condition by which a scheduler process makes
+// sure that no Binding of a former process is written to the pod any more. Its message
+// is the process's own.
+const GPUFenceCondition = prefix + "gpu-fence"
+
 const (
 	// GPUSharingLabel is the node label that makes a node shared when its value
 	// is "true".

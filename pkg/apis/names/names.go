@@ -7,8 +7,6 @@
 // elsewhere in the code.
 package names
 
-import "strings"
-
 // Domain is the DNS domain of Berth's labels, annotations and resources.
 const Domain = "berth.dev"
 
@@ -21,13 +19,19 @@ const (
 	// Scheduler is the schedulerName of the shipped profile, and the name of
 	// the scheduler's ServiceAccount, Deployment and Lease.
 	Scheduler = "berth-scheduler"
-	// RandomScheduler is the same for the random binder.
+	// TenancySuffix is how the name of a profile ends that tenancy's admission
+	// policies may trust. The scheduler refuses to serve such a name without tenancy.
+	TenancySuffix = "-tenancy"
+	// TenancyScheduler is the schedulerName of the shipped profile with tenancy.
+	TenancyScheduler = "berth" + TenancySuffix
+	// RandomScheduler is the same as Scheduler for the random binder.
 	RandomScheduler = "random-scheduler"
 )
 
 const (
 	// TenantLabel is the label that the shipped tenancy profile and policy read
-	// on namespaces: its value is the tenant that owns the namespace.
+	// on namespaces: its value is the tenant that owns the namespace. The taint on
+	// the nodes of tenants has the same key.
 	TenantLabel = prefix + "tenant"
 	// TenantNodeLabel is the label that they read on nodes. Its prefix ends in
 	// node-restriction.kubernetes.io, which the NodeRestriction admission plugin
@@ -41,36 +45,15 @@ const (
 	LabelPresenceFragment = prefix + "label-presence"
 )
 
-// podKeys are the label and annotation keys below Domain that mean something on
-// a pod. A plugin that reads a new one adds it here.
-var podKeys = map[string]struct{}{
-	GPUModelAnnotation:              {},
-	GPUMinMemoryAnnotation:          {},
-	GPUAssignedAnnotation:           {},
-	ColocateWithAnnotation:          {},
-	ColocatePreferAnnotation:        {},
-	ColocateRequireWithinAnnotation: {},
-	BenchLabel:                      {},
-}
-
-// IsUnknownPodKey reports whether key, a label or annotation key of a pod, lies
-// in Berth's domain without meaning anything: most likely a typo.
-func IsUnknownPodKey(key string) bool {
-	if !strings.HasPrefix(key, prefix) {
-		return false
-	}
-	_, known := podKeys[key]
-	return !known
-}
-
 // Known returns every qualified name below Domain, for the test that looks for
 // strays in manifests and documentation.
 func Known() []string {
 	return []string{
 		TenantLabel, TenantNodeLabel, LabelPresenceFragment,
 		GPUMilliResource, GPUMemoryResource, GPUModelAnnotation, GPUMinMemoryAnnotation, GPUAssignedAnnotation,
-		GPUDevicesAnnotationPrefix, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
-		ColocateWithAnnotation, ColocatePreferAnnotation, ColocateRequireWithinAnnotation, AllowColocationFromAnnotation,
+		GPUDevicesAnnotationPrefix, GPUFenceCondition, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
+		ColocateWithAnnotation, ColocateTopologyKeysAnnotation, ColocateRequiredTopologyKeyAnnotation, AllowColocationFromAnnotation,
+		FormerColocatePreferAnnotation, FormerColocateRequireWithinAnnotation,
 		BenchLabel, BenchAPIVersion,
 	}
 }

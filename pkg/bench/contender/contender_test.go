@@ -291,7 +291,7 @@ func TestRights(t *testing.T) {
 	for _, object := range objects {
 		kinds[object.GetObjectKind().GroupVersionKind().Kind]++
 	}
-	want := map[string]int{"Namespace": 1, "ServiceAccount": 2, "ClusterRole": 3, "ClusterRoleBinding": 3, "Role": 2, "RoleBinding": 3}
+	want := map[string]int{"Namespace": 1, "ServiceAccount": 2, "ClusterRole": 3, "ClusterRoleBinding": 3, "Role": 2, "RoleBinding": 4}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("(-want,+got):\n%s", diff)
 	}

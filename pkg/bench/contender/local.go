@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -100,9 +99,9 @@ func (l *Local) Start(ctx context.Context, spec *Spec, place Place) (Running, er
 	if err != nil {
 		return nil, err
 	}
-	args, scheme := []string(nil), "https"
+	var args []string
 	if spec.Name == names.RandomScheduler {
-		args, scheme = l.randomArguments(kubeconfig, port), "http"
+		args = l.randomArguments(kubeconfig, port)
 	} else if args, err = l.schedulerArguments(spec, kubeconfig, port); err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func (l *Local) Start(ctx context.Context, spec *Spec, place Place) (Running, er
 	if err != nil {
 		return nil, err
 	}
-	base := fmt.Sprintf("%s://127.0.0.1:%d", scheme, port)
+	base := fmt.Sprintf("https://127.0.0.1:%d", port)
 	p.http, p.metrics, p.ready = l.http, base+"/metrics", base+"/readyz"
 	if err := l.waitReady(ctx, p, spec); err != nil {
 		_, stopErr := p.Stop()
@@ -187,7 +186,7 @@ func (l *Local) credential(ctx context.Context, spec *Spec) (string, error) {
 func (l *Local) randomArguments(kubeconfig string, port int) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,
-		"--http-bind-address=" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		"--secure-port=" + strconv.Itoa(port),
 		"--kube-api-qps=" + strconv.FormatFloat(l.limit.QPS, 'f', -1, 64),
 		"--kube-api-burst=" + strconv.Itoa(l.limit.Burst),
 		// A node that is asked for more than it has is no placement.
@@ -205,15 +204,20 @@ func (l *Local) schedulerArguments(spec *Spec, kubeconfig string, port int) ([]s
 	if err != nil {
 		return nil, err
 	}
-	return []string{
-		"--config=" + config,
+	var more []string
+	if filepath.Base(spec.Binary) == berthBinary {
+		// This cluster has one scheduler at a time.
+		more = append(more, "--sole-default-scheduler")
+	}
+	return append(more,
+		"--config="+config,
 		"--bind-address=127.0.0.1",
-		"--secure-port=" + strconv.Itoa(port),
+		"--secure-port="+strconv.Itoa(port),
 		// Who may read the metrics is asked as the same user.
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--cert-dir=" + filepath.Join(l.dir, spec.Name+".certs"),
-	}, nil
+		"--authentication-kubeconfig="+kubeconfig,
+		"--authorization-kubeconfig="+kubeconfig,
+		"--cert-dir="+filepath.Join(l.dir, spec.Name+".certs"),
+	), nil
 }
 
 // configuration is the file that a scheduler is started with: the profile's, or one

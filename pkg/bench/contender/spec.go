@@ -23,6 +23,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/version"
@@ -59,6 +60,9 @@ type Spec struct {
 	Profile, ProfileSHA256 string
 	// Shares is whether it knows shares of devices (GPUDevice).
 	Shares bool
+	// Colocates is whether its profile has the plugin Colocation; false where the
+	// profile is not known.
+	Colocates bool
 	// Notes are sentences about how it runs that a reader of its numbers must know.
 	Notes []string
 
@@ -169,7 +173,7 @@ func (s *Spec) load(file string) error {
 	if own := config.Profiles[index].SchedulerName; own != s.Name {
 		s.Notes = append(s.Notes, fmt.Sprintf("The profile calls itself %s; it runs as %s here.", own, s.Name))
 	}
-	s.Shares = bindsShares(&config.Profiles[index])
+	s.Shares, s.Colocates = bindsShares(&config.Profiles[index]), colocates(&config.Profiles[index])
 	return nil
 }
 
@@ -215,4 +219,10 @@ func (s *Spec) askVersion(ctx context.Context) error {
 	}
 	s.Version = strings.TrimSpace(string(out))
 	return nil
+}
+
+// colocates reports whether a profile filters with Colocation.
+func colocates(profile *schedconfig.KubeSchedulerProfile) bool {
+	return profile.Plugins != nil && slices.ContainsFunc(slices.Concat(profile.Plugins.MultiPoint.Enabled, profile.Plugins.Filter.Enabled),
+		func(p schedconfig.Plugin) bool { return p.Name == colocation.Name })
 }

@@ -95,6 +95,9 @@ func (r *Report) barChart(phase Phase, metric Metric, cells []cell) *barChart {
 		if !seen && r.isControl(i) {
 			continue // it binds pods anywhere, and nobody asks where
 		}
+		if !seen {
+			c.Better = "" // there is nothing to be better than
+		}
 		b := bar{Scheduler: i, Name: shortened(name), Value: cells[i].String(), Seen: seen, Slot: barSlot * float64(len(c.Bars))}
 		if seen {
 			b.End, b.Low, b.High = scale.at(spread.Median), scale.at(spread.Min), scale.at(spread.Max)

@@ -64,6 +64,16 @@ const maxSteps = 300
 
 // secondsPerStep is for all curves over time of a phase.
 func (r *Report) secondsPerStep(phase Phase, steps int) int {
+	return max(1, (r.longestRound(phase)+steps-1)/steps)
+}
+
+// minCurveSeconds is from which length on pods are drawn over time, a second a step:
+// what is shorter is a rectangle or two, and says less than the throughput.
+const minCurveSeconds = 4
+
+// longestRound is how many seconds the longest round of a phase took, up to its last
+// binding.
+func (r *Report) longestRound(phase Phase) int {
 	longest := 0
 	for i := range r.Schedulers {
 		for k := range r.Schedulers[i].Rounds {
@@ -72,7 +82,7 @@ func (r *Report) secondsPerStep(phase Phase, steps int) int {
 			}
 		}
 	}
-	return max(1, (longest+steps-1)/steps)
+	return longest
 }
 
 // inSteps returns the mean of each step.

@@ -21,9 +21,10 @@
 // take turns: round 1 of each, round 2 of each, and so on. A [Spread] is the median
 // of a metric over the rounds that count, with the least and the most. A [Ratio]
 // compares the throughput of two schedulers in rounds of the same number, so that a
-// machine which slows down during the run moves both sides of it; the 95 %
-// confidence interval of its geometric mean is Student's on the logarithms of the
-// pairs' ratios, and needs three pairs. A scheduler that names a Control gets no
+// machine which slows down during the run moves both sides of it: it is the
+// geometric mean of the pairs' ratios, so that the ratio the other way round is its
+// reciprocal. Its 95 % confidence interval is Student's on the logarithms of the pairs'
+// ratios, and needs three pairs. A scheduler that names a Control gets no
 // ratio unless it keeps up with that control.
 //
 // # report.json
@@ -33,7 +34,7 @@
 // rather than null. Equal reports are equal bytes: keys of maps are sorted, and
 // numbers have as many digits as it takes to read the same number again.
 //
-//	formatVersion           1
+//	formatVersion           2
 //	environment
 //	  version, commit       of kubectl-berth; commit is missing if unknown
 //	  date                  when the first round began, RFC 3339, UTC
@@ -52,8 +53,9 @@
 //	  controlOnly           true for what is no scheduler and competes with nobody
 //	  notes[]               sentences that a reader must know
 //	  rounds[]
-//	    number, phase       from 1; AsPlanned, or Steady: evenly, at 80 % of the
-//	                        scheduler's own median throughput
+//	    number, phase       from 1; AsPlanned, Hostile: the same beside a hostile
+//	                        namespace, or Steady: evenly, at 80 % of the scheduler's
+//	                        own median throughput
 //	    invalid[]           why it does not count; missing if it does
 //	    inexact             by key of metrics, why that one does not count; missing if
 //	                        all do
@@ -66,8 +68,9 @@
 //	    reasons             how many pods were not placed, by what was said
 //	  summary               by phase, then by the key of the metric:
 //	                        median, min, max, rounds
-//	  ratioTo               by the other scheduler's name: median, low, high, pairs;
+//	  ratioTo               by the other scheduler's name: mean, low, high, pairs;
 //	                        low and high are 0 with fewer than three pairs
+//	  hostileToQuiet        by the key of the metric, the same of Hostile to AsPlanned
 //
 // The keys of metrics, all numbers that are not negative:
 //
@@ -84,6 +87,7 @@
 //	                        % of the calls between pods
 //	cpuImbalance            standard deviation of the nodes' requested CPU, points
 //	labelViolations         pods where the workload forbids them
+//	hostileWrites           answered writes of the hostile namespace a second
 //
 // [ReadJSON] is strict, and so are all writers: a number that is infinite or NaN, an
 // unknown key or a name that is there twice is an error that names its path, such as

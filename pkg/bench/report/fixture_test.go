@@ -148,8 +148,8 @@ func TestFixture(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(r.Schedulers[1].Summary[PhaseAsPlanned]); got != len(Metrics()) {
-		t.Errorf("berth-scheduler has %d metrics, want %d", got, len(Metrics()))
+	if got := len(r.Schedulers[1].Summary[PhaseAsPlanned]); got != len(Metrics())-1 {
+		t.Errorf("berth-scheduler has %d metrics, want all %d but that of a hostile namespace", got, len(Metrics()))
 	}
 	if got := r.Schedulers[2].Summary[PhaseAsPlanned][Throughput].Rounds; got != 4 {
 		t.Errorf("random-scheduler has %d valid rounds, want 4", got)

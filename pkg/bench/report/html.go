@@ -50,9 +50,11 @@ const colours = 6
 // template escapes it.
 type page struct {
 	Title, Description, Summary string
+	Warnings, Headline          []string
+	RatioWords                  string
 	Names                       []string
 	Phases                      []phaseRows
-	Ratios                      []row
+	Ratios, HostileRatios       []row
 	Notes, Dismissed, Unplaced  []remark
 	Throughput                  []numbered
 	ThroughputTable             numbers
@@ -113,7 +115,8 @@ func newPage(r *Report) *page {
 		Description: output.Line(r.Workload.Description),
 		Summary: output.Line(fmt.Sprintf("%s, %s, on %s; Berth %s; %s", output.Count(r.Workload.Pods, "pod"), output.Count(r.Workload.Nodes, "node"),
 			r.machine(), r.berth(), date)),
-		Names: r.names(), Ratios: r.ratios(),
+		Warnings: r.warnings(), Headline: r.headline(), RatioWords: ratioWords,
+		Names: r.names(), Ratios: r.ratios(), HostileRatios: r.hostileRatios(),
 		Notes: r.remarks(), Dismissed: r.dismissed(), Unplaced: r.unplaced(),
 		Rounds: r.roundRows(), Facts: r.facts(),
 	}
@@ -129,10 +132,12 @@ func newPage(r *Report) *page {
 	if len(phases) == 0 {
 		return p
 	}
-	for _, chart := range r.throughputCharts(phases[0]) {
-		p.Throughput = append(p.Throughput, number(chart))
+	if r.longestRound(phases[0]) >= minCurveSeconds {
+		for _, chart := range r.throughputCharts(phases[0]) {
+			p.Throughput = append(p.Throughput, number(chart))
+		}
+		p.ThroughputTable = r.throughputNumbers(phases[0])
 	}
-	p.ThroughputTable = r.throughputNumbers(phases[0])
 	for _, phase := range phases {
 		if chart := r.latencyChart(phase); chart != nil {
 			p.Latency = append(p.Latency, latencySection{number(chart), r.latencyNumbers(phase)})
@@ -206,9 +211,9 @@ func (r *Report) roundRows() []roundRow {
 				}
 				return absent
 			}
-			phase := "as planned"
+			phase := round.Phase.short()
 			if round.Phase == PhaseSteady {
-				phase = fmt.Sprintf("steady, %.0f/s", round.TargetRate)
+				phase += fmt.Sprintf(", %.0f/s", round.TargetRate)
 			}
 			rows = append(rows, roundRow{
 				Scheduler: output.Line(s.Name), Phase: phase, Number: round.Number,

@@ -200,7 +200,7 @@ func TestPageWithLittle(t *testing.T) {
 		{name: "no round counts", report: invalidReport(t), figures: 3, tables: 5, median: 1, says: "round 1, steady: the time limit of 2m0s ended it"},
 		{name: "one scheduler, one round", report: alone, figures: 10, tables: 4, median: 3, says: "default-scheduler"},
 		{name: "nothing seen", report: bare, tables: 3, says: "rounds that count"},
-		{name: "nothing bound", report: still, figures: 12, tables: 4, median: 4, says: "pods unplaced"},
+		{name: "nothing bound", report: still, figures: 8, tables: 3, median: 0, says: "pods unplaced"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

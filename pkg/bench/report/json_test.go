@@ -77,11 +77,11 @@ func TestValidate(t *testing.T) {
 			r.Schedulers[0].Summary[PhaseSteady][LatencyP99] = Spread{Median: 3, Min: 4, Max: 5}
 		}, want: []string{"summary[Steady][latencyP99]: Invalid value: 3: the median must lie", "summary[Steady][latencyP99].rounds: "}},
 		{name: "ratio that is infinite", change: func(r *Report) {
-			r.Schedulers[1].RatioTo["default-scheduler"] = Ratio{Median: math.Inf(1), Pairs: 1}
-		}, want: []string{"schedulers[1].ratioTo[default-scheduler].median: "}},
-		{name: "ratio to nobody", change: func(r *Report) { r.Schedulers[1].RatioTo["nobody"] = Ratio{Median: 1, Pairs: 1} }, want: []string{`schedulers[1].ratioTo[nobody]: Not found: "nobody"`}},
+			r.Schedulers[1].RatioTo["default-scheduler"] = Ratio{Mean: math.Inf(1), Pairs: 1}
+		}, want: []string{"schedulers[1].ratioTo[default-scheduler].mean: "}},
+		{name: "ratio to nobody", change: func(r *Report) { r.Schedulers[1].RatioTo["nobody"] = Ratio{Mean: 1, Pairs: 1} }, want: []string{`schedulers[1].ratioTo[nobody]: Not found: "nobody"`}},
 		{name: "unknown metric", change: func(r *Report) { r.Schedulers[0].Rounds[0].Metrics["speed"] = 1 }, want: []string{`schedulers[0].rounds[0].metrics[speed]: Unsupported value: "speed": supported values: `}},
-		{name: "unknown phase", change: func(r *Report) { r.Schedulers[0].Rounds[0].Phase = "Fast" }, want: []string{`schedulers[0].rounds[0].phase: Unsupported value: "Fast": supported values: "AsPlanned", "Steady"`}},
+		{name: "unknown phase", change: func(r *Report) { r.Schedulers[0].Rounds[0].Phase = "Fast" }, want: []string{`schedulers[0].rounds[0].phase: Unsupported value: "Fast": supported values: "AsPlanned", "Hostile", "Steady"`}},
 		{name: "negative count", change: func(r *Report) { r.Schedulers[0].Rounds[0].BoundPerSecond[3] = -1 }, want: []string{"rounds[0].boundPerSecond[3]: Invalid value: -1: must not be negative"}},
 		{name: "latencies out of order", change: func(r *Report) { r.Schedulers[0].Rounds[0].LatencyMillis[7] = 0 }, want: []string{"rounds[0].latencyMillis[7]: "}},
 		{name: "too few latencies", change: func(r *Report) { r.Schedulers[0].Rounds[0].LatencyMillis = []float64{1} }, want: []string{"rounds[0].latencyMillis: Invalid value: 1: must be 101 numbers, or none"}},
@@ -118,11 +118,11 @@ func TestValidate(t *testing.T) {
 }
 
 func TestReadJSONIsStrict(t *testing.T) {
-	const head = `{"formatVersion": 1, "environment": {"version": "", "date": "2026-11-21T20:00:00Z", "command": "", "machine": {"os": "", "cores": 2}, "cluster": "local", "kubernetes": "", "clientQPS": 1}, `
+	const head = `{"formatVersion": 2, "environment": {"version": "", "date": "2026-11-21T20:00:00Z", "command": "", "machine": {"os": "", "cores": 2}, "cluster": "local", "kubernetes": "", "clientQPS": 1}, `
 	tests := []struct{ name, json, want string }{
 		{name: "no JSON", json: "{", want: "not a report.json: "},
 		{name: "something behind it", json: "{} {}", want: "not a report.json: "},
-		{name: "another version", json: `{"formatVersion": 2, "speed": 1}`, want: "formatVersion: Invalid value: 2: only version 1 is known here: read it with the kubectl-berth that wrote it"},
+		{name: "another version", json: `{"formatVersion": 1, "speed": 1}`, want: "formatVersion: Invalid value: 1: only version 2 is known here: read it with the kubectl-berth that wrote it"},
 		{name: "unknown key", json: head + `"speed": 1}`, want: `unknown field "speed"`},
 		{name: "unknown key below", json: head + `"schedulers": [{"name": "a", "rounds": [{"number": 1, "phase": "Steady", "speed": 3}]}]}`, want: `unknown field "schedulers[0].rounds[0].speed"`},
 		{name: "other letters", json: head + `"Schedulers": []}`, want: `unknown field "Schedulers"`},

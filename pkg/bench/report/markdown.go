@@ -23,6 +23,12 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		return err
 	}
 	var out bytes.Buffer
+	for _, warning := range r.warnings() {
+		fmt.Fprintf(&out, "**%s**\n\n", escapeMarkdown(warning))
+	}
+	for _, sentence := range r.headline() {
+		fmt.Fprintf(&out, "%s\n\n", escapeMarkdown(sentence))
+	}
 	header := []string{escapeMarkdown(output.Line(r.Workload.Name))}
 	for _, name := range r.names() {
 		header = append(header, escapeMarkdown(name))
@@ -36,6 +42,9 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		if cells := r.cells(PhaseSteady, metric); cells != nil && strings.HasPrefix(metric.Title, "latency ") {
 			writeMarkdownRow(&out, metric.Title+", at 80 % of the throughput", cells)
 		}
+	}
+	for _, row := range r.hostileRatios() {
+		writeMarkdownRow(&out, row.Title+", beside a hostile namespace over without it", row.Cells)
 	}
 	for _, row := range r.ratios() {
 		writeMarkdownRow(&out, "throughput, ratio to "+escapeMarkdown(row.Title), row.Cells)
@@ -73,8 +82,8 @@ func writeMarkdownRow(out *bytes.Buffer, title string, cells []cell) {
 // writeMarkdownSource says where the numbers of a table come from.
 func writeMarkdownSource(out *bytes.Buffer, r *Report) {
 	date, _, _ := strings.Cut(r.Environment.Date, "T")
-	fmt.Fprintf(out, "%s, medians of the rounds that count, with the least and the most; ratios are geometric means with their 95 %% interval; %s; %s; Berth %s; workload %s:\n",
-		escapeMarkdown(date), escapeMarkdown(output.Line(r.machine()+r.load())), escapeMarkdown(output.Line(r.cluster())),
+	fmt.Fprintf(out, "%s, medians of the rounds that count, with the least and the most; a ratio is the %s; %s; %s; Berth %s; workload %s:\n",
+		escapeMarkdown(date), ratioWords, escapeMarkdown(output.Line(r.machine()+r.load())), escapeMarkdown(output.Line(r.cluster())),
 		escapeMarkdown(output.Line(r.berth())), escapeMarkdown(output.Line(r.Workload.Path)))
 	command := output.Line(r.Environment.Command)
 	fence := "```"

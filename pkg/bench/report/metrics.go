@@ -43,6 +43,9 @@ const (
 	// CPUImbalance is the standard deviation over the nodes of the requested part of
 	// CPU, in percentage points: 0 is perfectly even.
 	CPUImbalance = "cpuImbalance"
+	// HostileWrites is how many writes a second the hostile namespace had answered, where
+	// there is one.
+	HostileWrites = "hostileWrites"
 	// LabelViolations is how many pods are on a node whose labels the workload forbids
 	// them.
 	LabelViolations = "labelViolations"
@@ -63,7 +66,7 @@ type Metric struct {
 }
 
 // isPercentage reports whether the metric is between 0 and 100.
-func (m Metric) isPercentage() bool { return strings.HasSuffix(m.Title, "%") }
+func (m Metric) isPercentage() bool { return strings.Contains(m.Title, ", %") }
 
 // manyDigits is where a number has enough digits without decimals.
 const manyDigits = 1000
@@ -92,10 +95,12 @@ func Metrics() []Metric {
 		{Unplaced, "pods unplaced", -1, 0, true},
 		{GPUAllocated, "GPU allocated, %", +1, 1, true},
 		{GPUHeld, "GPU held, %", 0, 1, true},
-		{GPUFragmented, "GPU fragmented, %", -1, 1, true},
+		// Of what is idle: who leaves less idle is no worse for it.
+		{GPUFragmented, "GPU fragmented, % of the idle", 0, 1, true},
 		{CallsWithinNode, "calls within node, %", +1, 1, true},
 		{CallsWithinZone, "calls within zone, %", +1, 1, true},
 		{CPUImbalance, "CPU imbalance, points", -1, 1, true},
 		{LabelViolations, "label violations", -1, 0, true},
+		{HostileWrites, "hostile writes/s", 0, 1, false},
 	}
 }

@@ -5,7 +5,7 @@ package report
 
 // FormatVersion is the version of report.json. It changes when a key changes its
 // meaning or goes, not when one is added.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // Report is everything that one `kubectl berth bench` measured, and what it was
 // measured with. Its JSON keys are stable.
@@ -95,6 +95,10 @@ type Scheduler struct {
 	// one's in PhaseAsPlanned: rounds of the same number are paired, which takes out
 	// what the machine did meanwhile. [Report.Summarise] fills it.
 	RatioTo map[string]Ratio `json:"ratioTo,omitempty"`
+	// HostileToQuiet has, by the key of the metric, what it was in PhaseHostile over
+	// what it was in PhaseAsPlanned, rounds of the same number paired: throughput,
+	// latencies and the scheduler's CPU time. [Report.Summarise] fills it.
+	HostileToQuiet map[string]Ratio `json:"hostileToQuiet,omitempty"`
 }
 
 // ControlShare is the part of a control's throughput that makes a ratio meaningful.
@@ -107,6 +111,9 @@ const (
 	// PhaseAsPlanned creates the pods when the workload says; for a burst, as fast as
 	// the client may.
 	PhaseAsPlanned Phase = "AsPlanned"
+	// PhaseHostile is the same beside a namespace whose owner writes the worst that the
+	// API server takes. Its metrics are of the others' pods alone.
+	PhaseHostile Phase = "Hostile"
 	// PhaseSteady creates them evenly at 80 % of the median throughput that the same
 	// scheduler reached as planned: its latency without a queue.
 	PhaseSteady Phase = "Steady"
@@ -149,13 +156,13 @@ type Spread struct {
 	Rounds int `json:"rounds"`
 }
 
-// Ratio is the ratio of two schedulers over paired rounds.
+// Ratio is how two measurements compare over paired rounds.
 type Ratio struct {
-	// Median is the median of the pairs' ratios.
-	Median float64 `json:"median"`
-	// Low and High are the 95 % confidence interval of the geometric mean of the pairs'
-	// ratios, by Student's t on their logarithms; both 0 with fewer than three pairs.
-	// That mean is the square root of Low × High.
+	// Mean is the geometric mean of the pairs' ratios: that of the other way round is
+	// its reciprocal.
+	Mean float64 `json:"mean"`
+	// Low and High are its 95 % confidence interval, by Student's t on the logarithms of
+	// the pairs' ratios; both 0 with fewer than three pairs.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// Pairs is how many there are.

@@ -35,6 +35,9 @@ func WriteMarkdownOverview(w io.Writer, reports ...*Report) error {
 		}
 	}
 	var out bytes.Buffer
+	for _, warning := range grouped(reports, func(r *Report) []string { return r.warnings() }) {
+		fmt.Fprintf(&out, "**%s**\n\n", escapeMarkdown(warning))
+	}
 	header := []string{"workload", "measured"}
 	for _, name := range names {
 		header = append(header, escapeMarkdown(output.Line(name)))
@@ -125,8 +128,8 @@ func overviewRemarks(reports []*Report) []string {
 func overviewSources(reports []*Report) []string {
 	return grouped(reports, func(r *Report) []string {
 		date, _, _ := strings.Cut(r.Environment.Date, "T")
-		return []string{fmt.Sprintf("%s, medians of the rounds that count, with the least and the most; ratios are geometric means with their 95 %% interval; %s; %s; Berth %s.",
-			escapeMarkdown(date), escapeMarkdown(output.Line(r.machine())), escapeMarkdown(output.Line(r.cluster())), escapeMarkdown(output.Line(r.berth())))}
+		return []string{fmt.Sprintf("%s, medians of the rounds that count, with the least and the most; a ratio is the %s; %s; %s; Berth %s.",
+			escapeMarkdown(date), ratioWords, escapeMarkdown(output.Line(r.machine())), escapeMarkdown(output.Line(r.cluster())), escapeMarkdown(output.Line(r.berth())))}
 	})
 }
 

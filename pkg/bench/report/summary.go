@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-scheduler/berth/pkg/bench/interval"
@@ -13,12 +14,13 @@ import (
 // minPairs is how many pairs of rounds a confidence interval takes.
 const minPairs = 3
 
-// Summarise computes Summary and RatioTo of every scheduler from its rounds, and
-// replaces what was there. Where a ratio is left out because of Scheduler.Control,
+// Summarise computes Summary, RatioTo and HostileToQuiet of every scheduler from its
+// rounds, and replaces what was there. Where a ratio is left out because of Scheduler.Control,
 // a note says so. Calling it again changes nothing.
 func (r *Report) Summarise() {
 	for i := range r.Schedulers {
 		r.Schedulers[i].summarise()
+		r.Schedulers[i].compareHostile()
 	}
 	for i := range r.Schedulers {
 		s := &r.Schedulers[i]
@@ -84,39 +86,53 @@ func Median(values []float64) float64 {
 	return sorted[middle-1] + (sorted[middle]-sorted[middle-1])/2
 }
 
-// throughputs returns the throughput of the rounds of PhaseAsPlanned of which it
-// counts, by their number. A round that bound nothing has none: no ratio can be made
-// of it.
-func (s *Scheduler) throughputs() map[int]float64 {
-	byNumber := map[int]float64{}
+// byNumber returns a metric of the rounds of a phase of which it counts, by their
+// number. A round in which it is 0 has none: no ratio can be made of it.
+func (s *Scheduler) byNumber(phase Phase, key string) map[int]float64 {
+	values := map[int]float64{}
 	for i := range s.Rounds {
 		round := &s.Rounds[i]
-		_, inexact := round.Inexact[Throughput]
-		if value := round.Metrics[Throughput]; round.Phase == PhaseAsPlanned && len(round.Invalid) == 0 && !inexact && value > 0 {
-			byNumber[round.Number] = value
+		_, inexact := round.Inexact[key]
+		if value := round.Metrics[key]; round.Phase == phase && len(round.Invalid) == 0 && !inexact && value > 0 {
+			values[round.Number] = value
 		}
 	}
-	return byNumber
+	return values
 }
 
 // ratioOf returns s's throughput over other's, if there is a pair of rounds.
 func ratioOf(s, other *Scheduler) (Ratio, bool) {
-	ours, theirs := s.throughputs(), other.throughputs()
+	return paired(s.byNumber(PhaseAsPlanned, Throughput), other.byNumber(PhaseAsPlanned, Throughput))
+}
+
+// compareHostile fills HostileToQuiet.
+func (s *Scheduler) compareHostile() {
+	s.HostileToQuiet = nil
+	for _, key := range []string{Throughput, LatencyP50, LatencyP90, LatencyP99, CPUMillisPerPod} {
+		if ratio, ok := paired(s.byNumber(PhaseHostile, key), s.byNumber(PhaseAsPlanned, key)); ok {
+			if s.HostileToQuiet == nil {
+				s.HostileToQuiet = map[string]Ratio{}
+			}
+			s.HostileToQuiet[key] = ratio
+		}
+	}
+}
+
+// paired returns the ratio of values that have the same number, if there are any.
+func paired(ours, theirs map[int]float64) (Ratio, bool) {
 	var ratios []float64
 	// In the order of the rounds: a sum of floats depends on it.
-	for i := range s.Rounds {
-		number := s.Rounds[i].Number
-		if s.Rounds[i].Phase != PhaseAsPlanned || ours[number] == 0 || theirs[number] == 0 {
-			continue
+	for _, number := range slices.Sorted(maps.Keys(ours)) {
+		if other, ok := theirs[number]; ok {
+			ratios = append(ratios, ours[number]/other)
 		}
-		ratios = append(ratios, ours[number]/theirs[number])
 	}
 	if len(ratios) == 0 {
 		return Ratio{}, false
 	}
-	result := Ratio{Median: Median(ratios), Pairs: len(ratios)}
+	estimate := interval.OfRatios(ratios)
+	result := Ratio{Mean: estimate.Mean, Pairs: len(ratios)}
 	if len(ratios) >= minPairs {
-		estimate := interval.OfRatios(ratios)
 		result.Low, result.High = estimate.Low, estimate.High
 	}
 	return result, true
@@ -133,7 +149,7 @@ func (r *Report) reachesControl(s, other *Scheduler) bool {
 		return false
 	}
 	ratio, ok := ratioOf(s, control)
-	return ok && ratio.Median >= ControlShare
+	return ok && ratio.Mean >= ControlShare
 }
 
 // controlNote says why no ratio of s is told, or nothing if it is told.
@@ -149,8 +165,8 @@ func (r *Report) controlNote(s *Scheduler) string {
 	switch ratio, ok := ratioOf(s, control); {
 	case !ok:
 		return fmt.Sprintf(leftOut+"it and its control, %s, have no valid round of the same number.", s.Control)
-	case ratio.Median < ControlShare:
-		return fmt.Sprintf(leftOut+"it reaches %.2f of %s, its control, and less than %.1f says more about the scheduler than about the API server.", ratio.Median, s.Control, ControlShare)
+	case ratio.Mean < ControlShare:
+		return fmt.Sprintf(leftOut+"it reaches %.2f of %s, its control, and less than %.1f says more about the scheduler than about the API server.", ratio.Mean, s.Control, ControlShare)
 	}
 	return ""
 }

@@ -80,25 +80,25 @@ func TestRatios(t *testing.T) {
 		{
 			name: "one pair has no interval",
 			a:    planned(90), b: planned(100, 120),
-			want: &Ratio{Median: 0.9, Pairs: 1}, wantBA: &Ratio{Median: 1 / 0.9, Pairs: 1},
+			want: &Ratio{Mean: 0.9, Pairs: 1}, wantBA: &Ratio{Mean: 1 / 0.9, Pairs: 1},
 		},
 		{
 			// Logs of 0.5, 1 and 2 are -ln 2, 0 and ln 2: mean 0, standard deviation ln 2,
 			// standard error ln 2/√3, and t for 2 degrees of freedom is 4.3027.
 			name: "three pairs",
 			a:    planned(50, 100, 200), b: planned(100, 100, 100),
-			want:   &Ratio{Median: 1, Low: math.Exp2(-4.3027 / math.Sqrt(3)), High: math.Exp2(4.3027 / math.Sqrt(3)), Pairs: 3},
-			wantBA: &Ratio{Median: 1, Low: math.Exp2(-4.3027 / math.Sqrt(3)), High: math.Exp2(4.3027 / math.Sqrt(3)), Pairs: 3},
+			want:   &Ratio{Mean: 1, Low: math.Exp2(-4.3027 / math.Sqrt(3)), High: math.Exp2(4.3027 / math.Sqrt(3)), Pairs: 3},
+			wantBA: &Ratio{Mean: 1, Low: math.Exp2(-4.3027 / math.Sqrt(3)), High: math.Exp2(4.3027 / math.Sqrt(3)), Pairs: 3},
 		},
 		{
 			name: "paired by number, not by order, without the round that does not count",
 			a:    invalid, b: []Round{planned(1, 50)[1], planned(1, 1, 55)[2], planned(100)[0]},
-			want: &Ratio{Median: 2, Pairs: 2}, wantBA: &Ratio{Median: 0.5, Pairs: 2},
+			want: &Ratio{Mean: 2, Pairs: 2}, wantBA: &Ratio{Mean: 0.5, Pairs: 2},
 		},
 		{
 			name: "a machine that slows down moves both",
 			a:    planned(200, 100, 50, 25), b: planned(100, 50, 25, 12.5),
-			want: &Ratio{Median: 2, Low: 2, High: 2, Pairs: 4}, wantBA: &Ratio{Median: 0.5, Low: 0.5, High: 0.5, Pairs: 4},
+			want: &Ratio{Mean: 2, Low: 2, High: 2, Pairs: 4}, wantBA: &Ratio{Mean: 0.5, Low: 0.5, High: 0.5, Pairs: 4},
 		},
 		{name: "nothing bound", a: planned(0, 0), b: planned(100, 100)},
 		{name: "steady rounds have no ratio", a: steady, b: steady},
@@ -206,7 +206,7 @@ func TestInexactMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, r.Schedulers[0].Summary[PhaseAsPlanned]); diff != "" {
 		t.Errorf("summary (-want,+got):\n%s", diff)
 	}
-	if got := r.Schedulers[0].RatioTo["b"]; got.Pairs != 2 || got.Median != 2 {
+	if got := r.Schedulers[0].RatioTo["b"]; got.Pairs != 2 || got.Mean != 2 {
 		t.Errorf("the ratio is %+v, want 2 of two pairs", got)
 	}
 	remarks := []remark{{"a", "round 3, as planned: without latencyP50, latencyP99: late; without throughput: lost"}}

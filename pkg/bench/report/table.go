@@ -12,7 +12,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// WriteTable writes the report for a terminal: what was measured with what, then
+// WriteTable writes the report for a terminal: what makes the numbers doubtful, the
+// result in a sentence, what was measured with what, then
 // for each phase a row for each metric with a column for each scheduler, then the
 // ratios, the notes, the rounds that do not count and why pods were not placed.
 // Control characters in names and reasons are written out.
@@ -21,6 +22,15 @@ func WriteTable(w io.Writer, r *Report) error {
 		return err
 	}
 	var out bytes.Buffer
+	for _, warning := range r.warnings() {
+		fmt.Fprintf(&out, "WARNING: %s\n\n", warning)
+	}
+	for _, sentence := range r.headline() {
+		fmt.Fprintln(&out, sentence)
+	}
+	if len(r.headline()) > 0 {
+		fmt.Fprintln(&out)
+	}
 	width := 0
 	for _, fact := range r.facts() {
 		width = max(width, utf8.RuneCountInString(fact.Key))
@@ -36,10 +46,14 @@ func WriteTable(w io.Writer, r *Report) error {
 		writeRows(&out, r.names(), r.rows(phase))
 	}
 	if ratios := r.ratios(); len(ratios) > 0 {
-		fmt.Fprintf(&out, "\nThroughput as a ratio; geometric mean of the pairs of rounds, with its 95 %% confidence interval:\n\n")
+		fmt.Fprintf(&out, "\nThroughput as a ratio; %s:\n\n", ratioWords)
 		for i := range ratios {
 			ratios[i].Title = "to " + ratios[i].Title
 		}
+		writeRows(&out, r.names(), ratios)
+	}
+	if ratios := r.hostileRatios(); len(ratios) > 0 {
+		fmt.Fprintf(&out, "\nBeside a hostile namespace, as a ratio to the same without it; %s:\n\n", ratioWords)
 		writeRows(&out, r.names(), ratios)
 	}
 	writeRemarks(&out, "Notes", r.remarks())

@@ -88,7 +88,7 @@ func knownKey(path *field.Path, key string) field.ErrorList {
 
 // knownPhase refuses any other phase.
 func knownPhase(path *field.Path, phase Phase) field.ErrorList {
-	if phases := []Phase{PhaseAsPlanned, PhaseSteady}; !slices.Contains(phases, phase) {
+	if phases := allPhases(); !slices.Contains(phases, phase) {
 		return field.ErrorList{field.NotSupported(path, phase, phases)}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (s Spread) validate(path *field.Path) field.ErrorList {
 }
 
 func (r Ratio) validate(path *field.Path) field.ErrorList {
-	problems := amount(path.Child("median"), r.Median)
+	problems := amount(path.Child("mean"), r.Mean)
 	problems = append(problems, amount(path.Child("low"), r.Low)...)
 	problems = append(problems, amount(path.Child("high"), r.High)...)
 	if r.Pairs < 1 {

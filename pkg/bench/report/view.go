@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,7 +119,7 @@ func (r *Report) what(s *Scheduler) string {
 // phases returns the phases that there are rounds of.
 func (r *Report) phases() []Phase {
 	var phases []Phase
-	for _, phase := range []Phase{PhaseAsPlanned, PhaseSteady} {
+	for _, phase := range allPhases() {
 		if slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool {
 			return slices.ContainsFunc(s.Rounds, func(round Round) bool { return round.Phase == phase })
 		}) {
@@ -130,18 +129,38 @@ func (r *Report) phases() []Phase {
 	return phases
 }
 
+// allPhases are the phases in the order in which they are shown.
+func allPhases() []Phase { return []Phase{PhaseAsPlanned, PhaseHostile, PhaseSteady} }
+
 // title names the phase for a reader.
 func (p Phase) title() string {
-	if p == PhaseSteady {
+	switch p {
+	case PhaseHostile:
+		return "Beside a hostile namespace; the others' pods"
+	case PhaseSteady:
 		return "Steady, at 80 % of the scheduler's own throughput"
+	case PhaseAsPlanned:
 	}
 	return "As planned"
+}
+
+// short names the phase in a line about a round.
+func (p Phase) short() string {
+	switch p {
+	case PhaseHostile:
+		return "hostile"
+	case PhaseSteady:
+		return "steady"
+	case PhaseAsPlanned:
+	}
+	return "as planned"
 }
 
 // cell is a metric of a scheduler, as text.
 type cell struct {
 	Median string
-	// Range is "least–most", or empty if they are the same.
+	// Range is "least–most", unless they are the same, and of how many rounds, if those
+	// are fewer than count.
 	Range string
 	// Best says that the worst round is better than the best one of every other
 	// scheduler, under the same load.
@@ -177,7 +196,7 @@ func (r *Report) rows(phase Phase) []row {
 	counted := row{Title: "rounds that count"}
 	target := row{Title: "pods/s that arrive"}
 	for i := range r.Schedulers {
-		valid, all, rates := 0, 0, []float64{}
+		all, rates := 0, []float64{}
 		for k := range r.Schedulers[i].Rounds {
 			round := &r.Schedulers[i].Rounds[k]
 			if round.Phase != phase {
@@ -185,11 +204,10 @@ func (r *Report) rows(phase Phase) []row {
 			}
 			all++
 			if len(round.Invalid) == 0 {
-				valid++
 				rates = append(rates, round.TargetRate)
 			}
 		}
-		counted.Cells = append(counted.Cells, cell{Median: fmt.Sprintf("%d of %d", valid, all)})
+		counted.Cells = append(counted.Cells, cell{Median: fmt.Sprintf("%d of %d", r.Schedulers[i].counting(phase), all)})
 		rate := absent
 		if len(rates) > 0 {
 			rate = fmt.Sprintf("%.0f", Median(rates))
@@ -208,6 +226,17 @@ func (r *Report) rows(phase Phase) []row {
 	return rows
 }
 
+// counting is how many rounds of a phase count.
+func (s *Scheduler) counting(phase Phase) int {
+	count := 0
+	for i := range s.Rounds {
+		if s.Rounds[i].Phase == phase && len(s.Rounds[i].Invalid) == 0 {
+			count++
+		}
+	}
+	return count
+}
+
 // cells returns a metric of each scheduler, or nothing if none has it.
 func (r *Report) cells(phase Phase, metric Metric) []cell {
 	var cells []cell
@@ -220,6 +249,10 @@ func (r *Report) cells(phase Phase, metric Metric) []cell {
 		}
 		some = true
 		c := spread.cell(metric)
+		if spread.Rounds < r.Schedulers[i].counting(phase) {
+			// The count in the first row is not that of this number.
+			c.Range = strings.TrimPrefix(c.Range+", of "+output.Count(spread.Rounds, "round"), ", ")
+		}
 		c.Best = r.isBest(i, phase, metric)
 		cells = append(cells, c)
 	}
@@ -272,14 +305,33 @@ func (r *Report) isControl(index int) bool {
 	return r.Schedulers[index].ControlOnly || slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool { return s.Control == r.Schedulers[index].Name })
 }
 
-// text writes the geometric mean of a ratio with its interval, or the median with what
-// it lacks for one.
+// ratioWords say what the ratios of every form of a report are.
+const ratioWords = "geometric mean of the pairs of rounds, with its 95 % confidence interval where there are three pairs or more"
+
+// text writes a ratio as ratioWords say.
 func (r Ratio) text() string {
 	if r.Pairs < minPairs {
-		return fmt.Sprintf("%.2f (%s)", r.Median, output.Count(r.Pairs, "pair"))
+		return fmt.Sprintf("%.2f (%s)", r.Mean, output.Count(r.Pairs, "pair"))
 	}
-	mean := math.Sqrt(r.Low * r.High) // the interval is even on both sides, on a logarithmic scale
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", mean, r.Low, r.High)
+	return fmt.Sprintf("%.2f (%.2f–%.2f, %s)", r.Mean, r.Low, r.High, output.Count(r.Pairs, "pair"))
+}
+
+// hostileRatios returns a row for each metric that was compared with and without the
+// hostile namespace.
+func (r *Report) hostileRatios() []row {
+	var rows []row
+	for _, metric := range Metrics() {
+		line, some := row{Title: metric.Title, Cells: r.blanks()}, false
+		for i := range r.Schedulers {
+			if ratio, ok := r.Schedulers[i].HostileToQuiet[metric.Key]; ok {
+				line.Cells[i].Median, some = ratio.text(), true
+			}
+		}
+		if some {
+			rows = append(rows, line)
+		}
+	}
+	return rows
 }
 
 // ratios returns a row for each scheduler that others are compared with.
@@ -344,11 +396,7 @@ func (r *Report) dismissed() []remark {
 			if why == "" {
 				continue
 			}
-			phase := "as planned"
-			if round.Phase == PhaseSteady {
-				phase = "steady"
-			}
-			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("round %d, %s: %s", round.Number, phase, why)})
+			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("round %d, %s: %s", round.Number, round.Phase.short(), why)})
 		}
 	}
 	return remarks

@@ -25,6 +25,8 @@ type untold struct{}
 func (untold) Step(string)   {}
 func (untold) Pods(int, int) {}
 
+func (untold) Rounds(int, int) {}
+
 // TestTimeout: a round whose time is over while pods are still to come ends with
 // nothing under way (with -race: what was written down can be read), and pods that
 // were never sent are not late.

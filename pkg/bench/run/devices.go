@@ -52,7 +52,7 @@ func (e *ending) devices(metrics map[string]float64, used map[string]corev1.Reso
 	}
 	var errs []error
 	for _, pod := range e.pods {
-		request, err := device.ParsePod(pod, keys.PluginResources)
+		request, err := device.ParsePod(pod, &keys)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
 			continue

@@ -130,6 +130,17 @@ func (r *round) ending(records []record) *ending {
 	return end
 }
 
+// withoutTail cuts off what kube-scheduler says behind the reasons: what its plugins
+// that make room, by resource claims and by preemption, came to.
+func withoutTail(message string) string {
+	why, _, _ := strings.Cut(message, " preemption: ")
+	why = strings.TrimSuffix(strings.TrimSpace(why), ",")
+	for _, tail := range []string{"no new claims to deallocate", "still not schedulable"} {
+		why = strings.TrimSpace(strings.TrimSuffix(why, tail))
+	}
+	return why
+}
+
 // reasons counts the pods without a node by what the scheduler said last.
 func reasons(records []record) map[string]int {
 	counted := map[string]int{}
@@ -140,8 +151,7 @@ func reasons(records []record) map[string]int {
 		}
 		why := notTried
 		if condition := refusal(record.pod); condition != nil {
-			why, _, _ = strings.Cut(condition.Message, " preemption: ")
-			why = cmp.Or(strings.TrimSpace(why), condition.Reason)
+			why = cmp.Or(withoutTail(condition.Message), condition.Reason)
 		}
 		counted[why]++
 	}

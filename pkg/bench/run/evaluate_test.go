@@ -47,3 +47,19 @@ func TestCosts(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutTail: a reason ends where its sentence does.
+func TestWithoutTail(t *testing.T) {
+	const why = "0/3 nodes are available: 1 Too many pods, 2 Insufficient cpu."
+	for _, message := range []string{
+		why,
+		why + " preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+		why + " no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+		why + " no new claims to deallocate",
+		why + " still not schedulable, preemption: not eligible due to a terminating pod on the nominated node.",
+	} {
+		if got := withoutTail(message); got != why {
+			t.Errorf("%q of %q, want %q", got, message, why)
+		}
+	}
+}

@@ -56,6 +56,8 @@ type Schedulers interface {
 type Progress interface {
 	// Step says what is being done now.
 	Step(text string)
+	// Rounds says how many of the rounds are over.
+	Rounds(done, planned int)
 	// Pods says how many of the pods of the present round have been bound or refused.
 	Pods(done, planned int)
 }
@@ -95,6 +97,8 @@ type Experiment struct {
 	// mixed is whether the schedulers need different nodes.
 	mixed bool
 	mix   *device.Workload
+	// neighbour is the hostile namespace; nil without one.
+	neighbour *neighbour
 	// hasNodes is whether the nodes of a round are there.
 	hasNodes bool
 	// begin is when the first pod of the first round was created.
@@ -140,6 +144,16 @@ func New(options Options) (*Experiment, error) {
 	}
 	if e.watcher, err = kubernetes.NewForConfig(free); err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
+	}
+	if hostile := e.plans[workload.Shares].Hostile; hostile != nil {
+		// Its requests must wait neither for the benchmark's nor for the watch.
+		own := rest.CopyConfig(free)
+		own.Dial = (&net.Dialer{}).DialContext
+		client, err := kubernetes.NewForConfig(own)
+		if err != nil {
+			return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
+		}
+		e.neighbour = &neighbour{client: client, plan: hostile, ground: options.Ground}
 	}
 	for _, spec := range options.Contenders {
 		e.results = append(e.results, e.describe(spec))
@@ -191,12 +205,14 @@ func (e *Experiment) Run(ctx context.Context) error {
 	for number := 1; number <= e.options.Rounds; number++ {
 		for turn := range count {
 			i := (turn + number - 1) % count
-			if err := e.turn(ctx, i, number, report.PhaseAsPlanned, 0); err != nil {
-				return err
+			for _, phase := range e.plannedPhases(number) {
+				if err := e.turn(ctx, i, number, phase, 0); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	if !e.bursts() {
+	if !e.bursts() || e.neighbour != nil {
 		return errors.Join(e.wrong...)
 	}
 	for number := 1; number <= e.options.SteadyRounds; number++ {
@@ -214,14 +230,45 @@ func (e *Experiment) Run(ctx context.Context) error {
 	return errors.Join(e.wrong...)
 }
 
+// plannedPhases are the phases in which a scheduler runs the workload as planned, in
+// the order of their rounds of a number. With a hostile namespace there are two, and
+// neither is always the first.
+func (e *Experiment) plannedPhases(number int) []report.Phase {
+	switch {
+	case e.neighbour == nil:
+		return []report.Phase{report.PhaseAsPlanned}
+	case number%2 == 1:
+		return []report.Phase{report.PhaseAsPlanned, report.PhaseHostile}
+	default:
+		return []report.Phase{report.PhaseHostile, report.PhaseAsPlanned}
+	}
+}
+
+// plannedRounds returns how many rounds are over, of how many.
+func (e *Experiment) plannedRounds() (done, planned int) {
+	planned = e.options.Rounds * len(e.plannedPhases(1))
+	if e.bursts() && e.neighbour == nil {
+		planned += e.options.SteadyRounds
+	}
+	for i := range e.results {
+		done += len(e.results[i].Rounds)
+	}
+	return done, planned * len(e.options.Contenders)
+}
+
 // turn runs a round of a scheduler and keeps what it came to.
 func (e *Experiment) turn(ctx context.Context, i, number int, phase report.Phase, rate float64) error {
 	spec := e.options.Contenders[i]
 	title := fmt.Sprintf("round %d of %d, %s", number, e.options.Rounds, spec.Name)
-	if phase == report.PhaseSteady {
+	switch phase {
+	case report.PhaseAsPlanned:
+	case report.PhaseHostile:
+		title += " beside a hostile namespace"
+	case report.PhaseSteady:
 		title = fmt.Sprintf("steady round %d of %d, %s at %.0f pods/s", number, e.options.SteadyRounds, spec.Name, rate)
 	}
-	r := &round{Experiment: e, spec: spec, plan: e.plans[dialectOf(spec)], title: title, rate: rate}
+	e.options.Progress.Rounds(e.plannedRounds())
+	r := &round{Experiment: e, spec: spec, plan: e.plans[dialectOf(spec)], title: title, rate: rate, hostile: phase == report.PhaseHostile}
 	result, err := r.run(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -260,13 +307,15 @@ func (e *Experiment) Results() []report.Scheduler { return slices.Clone(e.result
 func (e *Experiment) FullRounds() int {
 	full := e.options.Rounds
 	for i := range e.results {
-		n := 0
-		for k := range e.results[i].Rounds {
-			if e.results[i].Rounds[k].Phase == report.PhaseAsPlanned {
-				n++
+		for _, phase := range e.plannedPhases(1) {
+			n := 0
+			for k := range e.results[i].Rounds {
+				if e.results[i].Rounds[k].Phase == phase {
+					n++
+				}
 			}
+			full = min(full, n)
 		}
-		full = min(full, n)
 	}
 	return full
 }
@@ -284,6 +333,12 @@ func (e *Experiment) Sizes() (nodes, existing, pods int) {
 func (e *Experiment) prepareNodes(ctx context.Context, nodes []corev1.Node) error {
 	if err := e.options.Ground.Reset(ctx); err != nil {
 		return err
+	}
+	if e.neighbour != nil {
+		// Its namespaces are there in every round.
+		if err := e.neighbour.enter(ctx); err != nil {
+			return err
+		}
 	}
 	if e.hasNodes && !e.mixed {
 		return nil

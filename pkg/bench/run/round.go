@@ -36,6 +36,8 @@ type round struct {
 	title string
 	// rate is that of a steady round, 0 otherwise.
 	rate float64
+	// hostile is whether the hostile namespace writes meanwhile.
+	hostile bool
 
 	recorder *recorder
 	creator  *creator
@@ -58,6 +60,25 @@ type usage struct {
 	rested        bool
 }
 
+// awaitRunning waits until the scheduler places pods and, beside a hostile neighbour,
+// until it has tried what that one has waiting.
+func (r *round) awaitRunning(ctx context.Context) (err error) {
+	if err := r.options.Ground.Probe(ctx, r.spec.Name); err != nil {
+		return r.because(err)
+	}
+	if namespace, name, elected := r.options.Schedulers.Lease(r.spec); elected {
+		if r.renewals, err = watchRenewals(ctx, r.watcher, namespace, name); err != nil {
+			return err
+		}
+	}
+	if r.hostile && !r.spec.Bare() { // which binds none of them
+		if err := r.neighbour.awaitTried(ctx); err != nil {
+			return r.because(err)
+		}
+	}
+	return nil
+}
+
 // run prepares, measures and stops.
 func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -78,13 +99,8 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 			err = errors.Join(err, stopErr)
 		}
 	}()
-	if err := r.options.Ground.Probe(ctx, r.spec.Name); err != nil {
-		return nil, r.because(err)
-	}
-	if namespace, name, elected := r.options.Schedulers.Lease(r.spec); elected {
-		if r.renewals, err = watchRenewals(ctx, r.watcher, namespace, name); err != nil {
-			return nil, err
-		}
+	if err := r.awaitRunning(ctx); err != nil {
+		return nil, err
 	}
 	before, err := r.sample(ctx)
 	if err != nil {
@@ -92,7 +108,13 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 	}
 	requestsBefore, delayedBefore := r.limiter.Counts()
 	progress.Step(r.title)
-	if err := r.measure(ctx); err != nil {
+	stopWriting := func() (float64, error) { return 0, nil }
+	if r.hostile {
+		stopWriting = r.neighbour.start(ctx, r.spec)
+	}
+	err = r.measure(ctx)
+	hostileWrites, hostileErr := stopWriting()
+	if err := errors.Join(err, hostileErr); err != nil {
 		return nil, r.because(err)
 	}
 	requestsAfter, delayedAfter := r.limiter.Counts()
@@ -109,10 +131,14 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 		qps: r.options.Limit.QPS, complaints: complaints,
 		requests: float64(requestsAfter - requestsBefore), delayed: float64(delayedAfter - delayedBefore),
 	}
-	return r.evaluate(&seen, usage{
+	result = r.evaluate(&seen, usage{
 		before: before.sample, after: after.sample,
 		renewed: after.renewed - before.renewed, rested: before.rested && after.rested,
-	}), nil
+	})
+	if r.hostile {
+		result.Metrics[report.HostileWrites] = hostileWrites
+	}
+	return result, nil
 }
 
 // because is the scheduler's own end, if that is why something failed, and otherwise
@@ -185,6 +211,11 @@ func (r *round) prepare(ctx context.Context) error {
 	}
 	if err := existing.run(ctx, func(time.Time) {}); err != nil {
 		return err
+	}
+	if r.hostile {
+		if err := r.neighbour.settleIn(ctx, r.spec); err != nil {
+			return err
+		}
 	}
 	return r.awaitExisting(ctx, len(existing.pods))
 }

@@ -46,6 +46,8 @@ type Plan struct {
 	Existing []corev1.Pod
 	// Arrivals are in the order of their times.
 	Arrivals []Arrival
+	// Hostile is the hostile namespace; nil if there is none.
+	Hostile *HostilePlan
 	// Notes are sentences that a reader of the result must know, such as that shares
 	// were given out as whole devices.
 	Notes []string

@@ -108,7 +108,7 @@ func annotate(pod *corev1.PodTemplateSpec, app *Application, copied int, wishes 
 	}
 	pod.Annotations = map[string]string{names.ColocateWithAnnotation: strings.Join(services, ",")}
 	if len(app.ColocatePrefer) > 0 {
-		pod.Annotations[names.ColocatePreferAnnotation] = strings.Join(app.ColocatePrefer, ",")
+		pod.Annotations[names.ColocateTopologyKeysAnnotation] = strings.Join(app.ColocatePrefer, ",")
 	}
 }
 

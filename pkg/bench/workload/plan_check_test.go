@@ -105,7 +105,7 @@ func checkPod(t *testing.T, plan *Plan, pod *corev1.Pod, dialect Dialect, seen m
 	if errs := validation.ValidatePodCreate(internal(t, pod, &core.Pod{}), validation.PodValidationOptions{}); len(errs) > 0 {
 		t.Fatalf("Pod %s would be refused: %v", pod.Name, errs.ToAggregate())
 	}
-	request, err := device.ParsePod(pod, []corev1.ResourceName{"nvidia.com/gpu"})
+	request, err := device.ParsePod(pod, &device.NodeKeys{PluginResources: []corev1.ResourceName{"nvidia.com/gpu"}})
 	if err != nil {
 		t.Fatalf("Pod %s: GPUDevice refuses it: %v", pod.Name, err)
 	}

@@ -386,7 +386,7 @@ func TestColocate(t *testing.T) {
 			got := map[string]string{}
 			for _, arrival := range plan.Arrivals {
 				if service, ok := strings.CutPrefix(arrival.Pod.Name, "shop-1-"); ok {
-					services, prefer := arrival.Pod.Annotations["berth.dev/colocate-with"], arrival.Pod.Annotations["berth.dev/colocate-prefer"]
+					services, prefer := arrival.Pod.Annotations["berth.dev/colocate-with"], arrival.Pod.Annotations["berth.dev/colocate-topology-keys"]
 					got[strings.TrimSuffix(service, "-0")] = services
 					if services != "" && prefer != tt.wantPrefer {
 						t.Errorf("Pod %s prefers %q, want %q", arrival.Pod.Name, prefer, tt.wantPrefer)

@@ -29,6 +29,11 @@ const (
 	defaultClientQPS    = 5000
 	defaultNamePrefix   = "node"
 	defaultPodsPerNode  = 110
+
+	defaultHostileWrites   = 10
+	defaultWaitingPods     = 100
+	defaultHostileServices = maxServices
+	defaultConsentKiB      = maxConsentKiB
 )
 
 // Read reads a workload file, YAML or JSON, fills in defaults and checks it. Every
@@ -155,6 +160,12 @@ func (w *Workload) setDefaults() {
 	spec := &w.Spec
 	setDefault(&spec.Order, Shuffled)
 	setDefault(&spec.Arrival.Type, Burst)
+	if hostile := spec.Hostile; hostile != nil {
+		setDefault(&hostile.WritesPerSecond, defaultHostileWrites)
+		setDefault(&hostile.WaitingPods, defaultWaitingPods)
+		setDefault(&hostile.Services, defaultHostileServices)
+		setDefault(&hostile.ConsentKiB, defaultConsentKiB)
+	}
 	for i := range spec.Nodes {
 		setDefault(&spec.Nodes[i].NamePrefix, defaultNamePrefix)
 		setDefault(&spec.Nodes[i].Pods, ptr.To[int64](defaultPodsPerNode))

@@ -73,6 +73,27 @@ type Spec struct {
 	Order Order `json:"order,omitempty"`
 	// Arrival is when pods arrive. Default a burst.
 	Arrival ArrivalSpec `json:"arrival,omitempty"`
+	// Hostile is a namespace whose owner writes the worst that the API server takes,
+	// while the pods above arrive. Every round runs without it and with it. Default
+	// none.
+	Hostile *Hostile `json:"hostile,omitempty"`
+}
+
+// Hostile is what the owner of one namespace may do to slow others down.
+type Hostile struct {
+	// WritesPerSecond bounds the writes to the API server while pods arrive: from 1 to
+	// 1,000. Default 10.
+	WritesPerSecond float64 `json:"writesPerSecond,omitempty"`
+	// WaitingPods is how many pods wait, from before the first pod of others arrives,
+	// for a pod of the same namespace on a node where there is none: 1 to 10,000.
+	// Default 100.
+	WaitingPods int `json:"waitingPods,omitempty"`
+	// Services is how many Services each waiting pod names, 1 to 32. Default 32.
+	Services int `json:"services,omitempty"`
+	// ConsentKiB is how long the list of namespaces in the annotation
+	// berth.dev/allow-colocation-from of every fourth Service is, 1 to 250; the others'
+	// are the longest that Colocation reads. Default 250.
+	ConsentKiB int `json:"consentKiB,omitempty"`
 }
 
 // NodeGroup is nodes that are equal but for their names and zones.
@@ -181,7 +202,7 @@ type Application struct {
 	// Colocate is which services a pod names in its annotation colocate-with. Default
 	// Neighbours. Schedulers without the plugin Colocation do not read it.
 	Colocate Colocate `json:"colocate,omitempty"`
-	// ColocatePrefer are the topology keys of the annotation colocate-prefer, nearest
+	// ColocatePrefer are the topology keys of the annotation colocate-topology-keys, nearest
 	// first. Default none: the profile decides.
 	ColocatePrefer []string `json:"colocatePrefer,omitempty"`
 	// Services are its services. At least one.

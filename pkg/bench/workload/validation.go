@@ -25,6 +25,11 @@ const (
 	maxPodsPerSecond = 10_000
 	maxTime          = 24 * time.Hour
 	maxWeight        = 1_000_000
+	maxHostileWrites = 1000
+	maxWaitingPods   = 10_000
+	// maxConsentKiB leaves room for other annotations within the 256 KiB that the API
+	// server takes of them on one object.
+	maxConsentKiB = 250
 )
 
 // validate returns every error in a workload whose defaults are filled in.
@@ -42,6 +47,9 @@ func validate(w *Workload) field.ErrorList {
 	errs = append(errs, validateApplications(path.Child("applications"), spec.Applications)...)
 	errs = append(errs, validateEnum(path.Child("order"), spec.Order, Shuffled, AsListed)...)
 	errs = append(errs, validateArrival(path.Child("arrival"), spec.Arrival)...)
+	if spec.Hostile != nil {
+		errs = append(errs, validateHostile(path.Child("hostile"), spec)...)
+	}
 	if len(errs) == 0 {
 		errs = validateLength(path, spec)
 	}
@@ -75,6 +83,25 @@ func validateArrival(path *field.Path, arrival ArrivalSpec) field.ErrorList {
 		errs = append(errs, field.Required(rate, fmt.Sprintf("set how many pods a second %s arrivals have", arrival.Type)))
 	case !(arrival.PodsPerSecond > 0 && arrival.PodsPerSecond <= maxPodsPerSecond):
 		errs = append(errs, field.Invalid(rate, arrival.PodsPerSecond, fmt.Sprintf("must be above 0, and at most %d", maxPodsPerSecond)))
+	}
+	return errs
+}
+
+func validateHostile(path *field.Path, spec *Spec) field.ErrorList {
+	var errs field.ErrorList
+	hostile := spec.Hostile
+	if !(hostile.WritesPerSecond >= 1 && hostile.WritesPerSecond <= maxHostileWrites) {
+		errs = append(errs, field.Invalid(path.Child("writesPerSecond"), hostile.WritesPerSecond, fmt.Sprintf("must be between 1 and %d", maxHostileWrites)))
+	}
+	errs = append(errs, validateRange(path.Child("waitingPods"), hostile.WaitingPods, 1, maxWaitingPods)...)
+	errs = append(errs, validateRange(path.Child("services"), hostile.Services, 1, maxServices)...)
+	errs = append(errs, validateRange(path.Child("consentKiB"), hostile.ConsentKiB, 1, maxConsentKiB)...)
+	nodes := 0
+	for i := range spec.Nodes {
+		nodes += spec.Nodes[i].Count
+	}
+	if nodes < 2 {
+		errs = append(errs, field.Forbidden(path, "takes two nodes: its pods wait on one for a pod on the other"))
 	}
 	return errs
 }

@@ -40,6 +40,13 @@ func TestValidation(t *testing.T) {
 		{"longer than any time", app("name: a, services: [{name: b, replicas: 2}]") + "  arrival: {type: Poisson, podsPerSecond: 1e-9}\n", []string{
 			"spec.arrival.podsPerSecond: Invalid value: 1e-09: the last of 2 pods would arrive after 1000000000 seconds, and a round ends after 5m0s",
 		}},
+		{"hostile", "  nodes: [{count: 2, cpu: 1, memory: 1Gi}]\n" + onePod + "  hostile: {writesPerSecond: -1, waitingPods: 10001, services: 33, consentKiB: 251}\n", []string{
+			"spec.hostile.writesPerSecond: Invalid value: -1: must be between 1 and 1000",
+			"spec.hostile.waitingPods: Invalid value: 10001: must be between 1 and 10000",
+			"spec.hostile.services: Invalid value: 33: must be between 1 and 32",
+			"spec.hostile.consentKiB: Invalid value: 251: must be between 1 and 250",
+		}},
+		{"hostile on one node", more("  hostile: {}\n"), []string{"spec.hostile: Forbidden: takes two nodes: its pods wait on one for a pod on the other"}},
 		{"profiles", more("  profiles: {Berth: test.yaml, b: ''}\n"), []string{
 			`spec.profiles: Invalid value: "Berth": is not a schedulerName: a lowercase RFC 1123 subdomain`,
 			"spec.profiles[b]: Required value: name the scheduler's configuration file, relative to this one, or remove the entry",

@@ -55,6 +55,9 @@ func (w *writer) write() error {
 	}
 	w.order()
 	w.schedule()
+	if w.spec.Hostile != nil {
+		w.plan.Hostile = writeHostile(w.spec.Hostile, w.plan.Nodes)
+	}
 	w.note()
 	return nil
 }

@@ -7,10 +7,13 @@
 //
 // # What it guarantees
 //
-//   - A pod with a requirement gets no node that lacks a pod of the Service within
-//     the level required, as far as this scheduler instance knows; a Service none
-//     of whose pods has a node binds nobody, or makes the pod wait, by
-//     firstPodPolicy.
+//   - A requirement waits, and a preference never does. A pod with a requirement gets
+//     no node that lacks a pod of the Service within the level required, as far as this
+//     scheduler instance knows; where no node has one, because the Service has no pod
+//     with a node, does not exist, or does not let the pod near it, the pod stays
+//     pending, also if that comes about while it waits. A pod that is itself behind the
+//     Service is the exception, while nobody else behind it is where the key has a
+//     value: see isFirst.
 //   - Two pods that are scheduled one after the other see each other: what was
 //     reserved counts as if it were bound.
 //   - A Service that does not exist and one that does not let the pod near it are
@@ -29,23 +32,34 @@
 // the same counts; Filter and Score read it without a lock, and allocate nothing.
 //
 // Preemption and nominated pods: AddPod and RemovePod write down by how much the
-// simulated node differs from the view. Whether a Service binds anybody is decided
-// once, before: otherwise evicting its only pod would make every node acceptable.
+// simulated node differs from the view. Whether the pod is the first of its group is
+// decided once, before: otherwise evicting the only peer would make every node
+// acceptable.
 //
 // The search (search.go) makes the default sampling of nodes harmless: PreFilter
 // offers the framework the nodes nearest to the peers alone, but only after one
 // of them has passed the filters of every plugin, so that the pod is sure to fit.
 //
-// # Who wakes a pod
+// # Which waiting pods an event can help
 //
-// Pods and nodes: queueing hints, which feed the index before they answer.
-// Services, EndpointSlices and namespaces: the handlers that feed the index wake
-// the pods that PreFilter has noted down under that name (waiters). Event
-// registration of the framework would open a second watch and keep a second copy of
-// every EndpointSlice of the cluster, untyped; and a pod could be woken by the one
-// watch before the other has fed the index. PreFilter notes a pod down before it
-// reads the index, and a handler feeds the index before it wakes, so no change
-// falls between.
+// One question, with one answer: those that this plugin rejected in their last attempt
+// (refusal), and for which the index answers otherwise now than in that attempt, such
+// that all that they require can be met and something of it could not. A refusal keeps
+// the views of its attempt, which do not change; so the answer does not depend on who
+// asks, when, or how often, nothing is parsed for it, and no event is lost between two
+// goroutines. history_test.go of package peers is about the index, and TestPodHint,
+// TestNodeHint and TestWhatWakesNobody are about this.
+//
+// Pods and nodes: queueing hints, which bring the index up to date before they answer.
+//
+// Services, EndpointSlices and namespaces: the handlers that feed the index, by
+// Activate, when the pod's backoff is over, and if the answer is still another one
+// then. EventsToRegister could name their resources (services.v1. and so on), and
+// the scheduler would watch them a second time by dynamic informers: with every
+// EndpointSlice of the cluster in memory once more, untyped, those included that the
+// label selector of the informer here leaves out, and all hints run, under the queue's
+// lock, whenever any endpoint becomes ready. The price is that the backoff is computed
+// here, from the attempts that the plugin saw and the default durations.
 //
 // # What it needs of the framework
 //

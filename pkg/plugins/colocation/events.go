@@ -11,9 +11,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
-
-	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
 )
 
 // EventsToRegister returns the events of pods and nodes that can make a pod
@@ -24,7 +21,7 @@ func (pl *Colocation) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 		// Add: a peer gets a node. Update: a pod becomes a peer by its labels, or is
 		// no longer counted by maxPerNode; or the pending pod itself is corrected, and
 		// there is no event for annotations alone. Delete: a pod that maxPerNode
-		// counted goes, or the last peer, and then the Service binds nobody.
+		// counted goes, or the last peer of a Service that the pod itself is behind.
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Update | fwk.Delete},
 			QueueingHintFn: pl.isSchedulableAfterPodChange,
@@ -41,21 +38,24 @@ func (pl *Colocation) EventsToRegister(context.Context) ([]fwk.ClusterEventWithH
 	}, nil
 }
 
-// isSchedulableAfterPodChange queues the pod if it was itself corrected, if
-// another pod has become or ceased to be a peer such that it matters, or if one
-// that maxPerNode counts is gone.
+// isSchedulableAfterPodChange queues the pod if it was itself corrected, or if
+// because of another pod the index answers otherwise than in the pod's last attempt
+// such that it may have a node, or if one that maxPerNode counts is gone.
 //
-// The index is told before the answer is given: PreFilter must not see less than
-// the event that woke the pod. A deletion it believes only where that is certain:
-// the scheduler tells of some pods that live that they were deleted.
+// The index is brought up to the event before the answer is given: PreFilter must
+// not see less than what woke the pod. It is compared with what it answered in that
+// attempt and not with what it was before the event, which another goroutine may have
+// told it of already: so the answer is the same however often and however late it is
+// asked for.
 func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	old, updated, err := util.As[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	pl.instance.index.ApplyPodEvent(old, updated)
+	pl.instance.podEventSeen(old, updated)
+	r := pl.instance.pending.refusal(pod.UID)
 	if updated != nil && updated.UID == pod.UID {
-		if old == nil || pl.asksOtherwise(old, updated) {
+		if old == nil || pl.asksOtherwise(old, updated) || r != nil && r.becomesFirst(updated) {
 			logger.V(5).Info("Pod was updated, and asks for something else now", "pod", klog.KObj(pod))
 			return fwk.Queue, nil
 		}
@@ -65,12 +65,14 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	if !placedDiffers(old, updated) {
 		return fwk.QueueSkip, nil
 	}
-	r := pl.understood(pod)
-	if r == nil {
+	switch {
+	case r == nil:
+		logger.V(5).Info("Another pod changed, and what the pod was refused for is not known", "pod", klog.KObj(pod))
+		return fwk.Queue, nil
+	case !r.understood:
 		logger.V(5).Info("Another pod changed, but what the pod asks for is not understood", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
-	}
-	if pl.peerMatters(pod, r, old, updated) || leavesRoom(pod, r, old, updated) {
+	case leavesRoom(pod, &r.request, old, updated) || r.peerMatters(placeNow(updated)):
 		logger.V(5).Info("Another pod changed, and the pod may fit now", "pod", klog.KObj(pod))
 		return fwk.Queue, nil
 	}
@@ -78,31 +80,25 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	return fwk.QueueSkip, nil
 }
 
-// understood returns what the pod asks for, or nil if that is not known: neither
-// another pod nor a node can help it then.
-func (pl *Colocation) understood(pod *corev1.Pod) *request {
-	r, err := pl.policy.requestOf(pod, pl.instance.namespaceLabels)
-	if err != nil {
-		return nil
-	}
-	return &r
-}
-
-// binds reports whether a wish can be what the pod was refused for.
-func (pl *Colocation) binds(w *wish) bool {
-	return w.requireWithin != "" || pl.policy.waits
-}
-
 // asksOtherwise reports whether two versions of a pending pod differ in what the
-// plugin reads.
+// plugin reads of it.
 func (pl *Colocation) asksOtherwise(old, updated *corev1.Pod) bool {
-	if pl.policy.usesPodLabels && !maps.Equal(old.Labels, updated.Labels) {
-		return true
-	}
-	for _, key := range []string{names.ColocateWithAnnotation, names.ColocatePreferAnnotation, names.ColocateRequireWithinAnnotation} {
+	for _, key := range readAnnotations {
 		before, had := old.Annotations[key]
 		after, has := updated.Annotations[key]
 		if had != has || before != after {
+			return true
+		}
+	}
+	return pl.policy.selectsOtherwise(old, updated)
+}
+
+// becomesFirst reports whether the pod, as it is now, is the first one behind a
+// Service that it waits for, and was not in its last attempt.
+func (r *refusal) becomesFirst(updated *corev1.Pod) bool {
+	for i := range r.required {
+		q := &r.required[i]
+		if !q.first && isFirst(r.pl.viewOf(updated, q), q.key, updated) {
 			return true
 		}
 	}
@@ -132,30 +128,37 @@ func placeOf(pod *corev1.Pod) string {
 	}
 }
 
-// peerMatters reports whether a pod that changed from old to updated, either nil,
-// has become a peer of a Service that binds or delays the pod, or was the last.
-func (pl *Colocation) peerMatters(pod *corev1.Pod, r *request, old, updated *corev1.Pod) bool {
-	for i := range r.wishes {
-		w := &r.wishes[i]
-		if !pl.binds(w) {
-			continue
-		}
-		for _, s := range w.services {
-			view, ok := pl.instance.index.Lookup(pod.Namespace, s.in(pod.Namespace), s.name)
-			if !ok {
-				continue
-			}
-			was, is := isPlacedPeer(view, old), isPlacedPeer(view, updated)
-			if !was && is || was && !is && view.Total() == 0 && !pl.policy.waits {
-				return true
-			}
-		}
+// placeNow is placeOf for a pod that is bound; a nomination is no place for a peer.
+func placeNow(pod *corev1.Pod) string {
+	if pod == nil || pod.Spec.NodeName == "" {
+		return ""
 	}
-	return false
+	return placeOf(pod)
 }
 
-func isPlacedPeer(view *peers.View, pod *corev1.Pod) bool {
-	return pod != nil && pod.Spec.NodeName != "" && view.IsPeer(pod)
+// peerMatters reports whether a change of another pod, or of the peers on the node of
+// this name, empty for none, gives the refused pod a node that it may not have had:
+// all that it requires can be met; and where the node is, a peer has come where there
+// was none in the pod's last attempt, or the last one elsewhere has gone, and the pod
+// is the first of its group now.
+func (r *refusal) peerMatters(node string) bool {
+	better := false
+	for i := range r.required {
+		q := &r.required[i]
+		now := r.pl.viewOf(r.pod, q)
+		if !satisfiable(now, q.key, r.pod) {
+			return false
+		}
+		switch first := isFirst(now, q.key, r.pod); {
+		case better || q.first:
+		case first:
+			better = true
+		case node != "":
+			value, ok := r.pl.instance.index.NodeLabel(node, q.key)
+			better = ok && now.Within(q.key, value) > 0 && (q.view == nil || q.view.Within(q.key, value) == 0)
+		}
+	}
+	return better
 }
 
 // leavesRoom reports whether a pod that maxPerNode counted counts no longer.
@@ -169,25 +172,27 @@ func leavesRoom(pod *corev1.Pod, r *request, old, updated *corev1.Pod) bool {
 	return false
 }
 
-// isSchedulableAfterNodeChange queues the pod if the node is acceptable now and
-// was not, or was not there; or if it has peers of a Service that binds or delays
-// the pod, which count elsewhere now.
+// isSchedulableAfterNodeChange queues the pod if the node is acceptable now and was
+// not in the pod's last attempt, or was not there; or if it has peers that count
+// elsewhere now, such that the pod may have a node.
 func (pl *Colocation) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	old, updated, err := util.As[*corev1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	pl.instance.index.ApplyNode(old, updated)
+	pl.instance.nodeEventSeen(old, updated)
 	if old != nil && updated != nil && maps.Equal(old.Labels, updated.Labels) {
 		logger.V(5).Info("Node was updated, but not its labels", "pod", klog.KObj(pod), "node", klog.KObj(updated))
 		return fwk.QueueSkip, nil
 	}
-	r := pl.understood(pod)
-	if r == nil {
+	switch r := pl.instance.pending.refusal(pod.UID); {
+	case r == nil:
+		logger.V(5).Info("Node changed, and what the pod was refused for is not known", "pod", klog.KObj(pod))
+		return fwk.Queue, nil
+	case !r.understood:
 		logger.V(5).Info("Node changed, but what the pod asks for is not understood", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
-	}
-	if !pl.nodeMatters(pod, r, old, updated) {
+	case !r.nodeMatters(old, updated):
 		logger.V(5).Info("Node changed, but that does not help the pod", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}
@@ -197,51 +202,29 @@ func (pl *Colocation) isSchedulableAfterNodeChange(logger klog.Logger, pod *core
 
 // nodeMatters reports whether a change of a node from old to updated, either nil,
 // may help the pod.
-func (pl *Colocation) nodeMatters(pod *corev1.Pod, r *request, old, updated *corev1.Node) bool {
-	if updated != nil && old == nil && len(r.limits) > 0 {
-		return true // a node with room
+func (r *refusal) nodeMatters(old, updated *corev1.Node) bool {
+	if updated == nil {
+		return r.peerMatters("")
 	}
-	for i := range r.wishes {
-		w := &r.wishes[i]
-		if !pl.binds(w) {
-			continue
-		}
-		before, had := labelOf(old, w.requireWithin)
-		after, has := labelOf(updated, w.requireWithin)
-		moved := had != has || before != after
-		if has && moved {
-			return true
-		}
-		if (moved || old == nil || updated == nil) && pl.peersMoved(pod, w, updated) {
-			return true
-		}
+	if r.peerMatters(updated.Name) {
+		return true
 	}
-	return false
+	return r.accepts(updated, false) && (old == nil || !r.accepts(old, true))
 }
 
-// peersMoved reports whether the node, nil if it is gone, takes peers of the wish
-// with it such that it matters.
-func (pl *Colocation) peersMoved(pod *corev1.Pod, w *wish, updated *corev1.Node) bool {
-	for _, s := range w.services {
-		view, ok := pl.instance.index.Lookup(pod.Namespace, s.in(pod.Namespace), s.name)
-		switch {
-		case !ok:
-		case updated != nil && view.OnNode(updated.Name) > 0:
-			return true
-		case updated == nil && view.Total() == 0 && !pl.policy.waits:
-			// The pods of a node that is gone are no peers any more; without any, the
-			// Service binds nobody.
-			return true
+// accepts reports whether all that the pod requires allows the node: by what the index
+// answers now, or by what it answered in the pod's last attempt.
+func (r *refusal) accepts(node *corev1.Node, then bool) bool {
+	for i := range r.required {
+		q := &r.required[i]
+		view, first := q.view, q.first
+		if !then {
+			view = r.pl.viewOf(r.pod, q)
+			first = isFirst(view, q.key, r.pod)
+		}
+		if !q.accepts(view, first, node.Labels) {
+			return false
 		}
 	}
-	return false
-}
-
-// labelOf returns a label of the node, which may be nil; an empty key is none.
-func labelOf(node *corev1.Node, key string) (string, bool) {
-	if node == nil {
-		return "", false
-	}
-	value, ok := node.Labels[key]
-	return value, ok
+	return true
 }

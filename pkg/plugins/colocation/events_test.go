@@ -4,6 +4,7 @@
 package colocation
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
@@ -45,8 +47,11 @@ func version[T metav1.Object](object T, n int) T {
 	return object
 }
 
+// A pod is woken by what lets the index answer otherwise than in its last attempt, and
+// by nothing else, however often and however late the hint is asked.
 func TestPodHint(t *testing.T) {
 	required := asking(with, "backend", require, zone)
+	lonely := asking(with, "cache", require, zone)
 	labelled := func(pod *corev1.Pod, app string) *corev1.Pod {
 		pod.Labels = map[string]string{"app": app}
 		return pod
@@ -56,7 +61,7 @@ func TestPodHint(t *testing.T) {
 		return pod
 	}
 	limited := newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1}))
-	byRule := newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend"), RequireWithin: zone}))
+	byRule := newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend"), RequiredTopologyKey: zone}))
 	tests := []struct {
 		name     string
 		args     *config.ColocationArgs
@@ -64,19 +69,21 @@ func TestPodHint(t *testing.T) {
 		old, new *corev1.Pod
 		want     fwk.QueueingHint
 	}{
-		{name: "a peer with a node", pod: required, new: makePod("b2", "backend", "b1"), want: fwk.Queue},
-		{name: "a peer gets a node", pod: required, old: makePod("b2", "backend", ""), new: version(makePod("b2", "backend", "b1"), 2), want: fwk.Queue},
+		{name: "a peer in another zone", pod: required, new: makePod("b2", "backend", "b1"), want: fwk.Queue},
+		{name: "a peer gets a node there", pod: required, old: makePod("b2", "backend", ""), new: version(makePod("b2", "backend", "b1"), 2), want: fwk.Queue},
+		{name: "the first peer of a Service", pod: lonely, new: makePod("c1", "cache", "b1"), want: fwk.Queue},
+		{name: "the first peer, while another Service has none", pod: asking(with, "cache,missing", require, zone), new: makePod("c1", "cache", "b1"), want: fwk.QueueSkip},
+		{name: "a second peer in an occupied zone", pod: required, new: makePod("b2", "backend", "a2"), want: fwk.QueueSkip},
+		{name: "a second peer on an occupied node", pod: asking(with, "backend", require, hostname), new: makePod("b2", "backend", "a1"), want: fwk.QueueSkip},
+		{name: "a peer on another node", pod: asking(with, "backend", require, hostname), new: makePod("b2", "backend", "a2"), want: fwk.Queue},
 		{name: "a peer without a node", pod: required, new: makePod("b2", "backend", ""), want: fwk.QueueSkip},
 		{name: "a pod that is no peer", pod: required, new: makePod("o", "other", "b1"), want: fwk.QueueSkip},
 		{name: "a pod of the same labels elsewhere", pod: required, new: inNamespace(makePod("b2", "backend", "b1"), "elsewhere"), want: fwk.QueueSkip},
 		{name: "a terminating peer", pod: required, new: terminating(makePod("b2", "backend", "b1")), want: fwk.QueueSkip},
 		{name: "a peer that was one before", pod: required, old: makePod("b1", "backend", "a1"), new: version(makePod("b1", "backend", "a1"), 2), want: fwk.QueueSkip},
 		{name: "becomes a peer by its labels", pod: required, old: makePod("o", "other", "b1"), new: version(labelled(makePod("o", "other", "b1"), "backend"), 2), want: fwk.Queue},
-		{name: "the last peer goes, and the Service binds nobody", pod: required, old: makePod("b1", "backend", "a1"), want: fwk.Queue},
-		{name: "the last peer is terminating", pod: required, old: makePod("b1", "backend", "a1"), new: version(terminating(makePod("b1", "backend", "a1")), 2), want: fwk.Queue},
-		{name: "a preference is not waited for", pod: asking(with, "backend"), new: makePod("b2", "backend", "b1"), want: fwk.QueueSkip},
-		{name: "but under Wait it is", args: newArgs(waiting), pod: asking(with, "backend"), new: makePod("b2", "backend", "b1"), want: fwk.Queue},
-		{name: "under Wait the last peer goes", args: newArgs(waiting), pod: required, old: makePod("b1", "backend", "a1"), want: fwk.QueueSkip},
+		{name: "the last peer goes", pod: required, old: makePod("b1", "backend", "a1"), want: fwk.QueueSkip},
+		{name: "the last peer of the pod's own group goes", pod: annotated(makePod("pending", "backend", ""), with, "backend", require, zone), old: makePod("b1", "backend", "a1"), want: fwk.Queue},
 		{name: "by a rule", args: byRule, pod: asking(), new: makePod("b2", "backend", "b1"), want: fwk.Queue},
 		{name: "a pod that maxPerNode counts goes", args: limited, pod: asking(), old: makePod("f1", "frontend", "a1"), want: fwk.Queue},
 		{name: "is terminating", args: limited, pod: asking(), old: makePod("f1", "frontend", "a1"), new: version(terminating(makePod("f1", "frontend", "a1")), 2), want: fwk.Queue},
@@ -84,10 +91,12 @@ func TestPodHint(t *testing.T) {
 		{name: "of another namespace", args: limited, pod: asking(), old: inNamespace(makePod("f1", "frontend", "a1"), "elsewhere"), want: fwk.QueueSkip},
 		{name: "that it does not count", args: limited, pod: asking(), old: makePod("o", "other", "a1"), want: fwk.QueueSkip},
 		{name: "only its status changes", args: limited, pod: asking(), old: makePod("f1", "frontend", "a1"), new: version(makePod("f1", "frontend", "a1"), 2), want: fwk.QueueSkip},
-		{name: "the pod's annotation is corrected", pod: required, old: asking(with, "backnd", require, zone), new: version(asking(with, "backend", require, zone), 2), want: fwk.Queue},
-		{name: "its annotation is removed", pod: required, old: asking(with, "backend"), new: version(asking(), 2), want: fwk.Queue},
-		{name: "another annotation of it", pod: required, old: asking(with, "backend"), new: version(asking(with, "backend", "example.com/x", "y"), 2), want: fwk.QueueSkip},
-		{name: "its labels, that no rule reads", pod: required, old: asking(with, "backend"), new: version(labelled(asking(with, "backend"), "x"), 2), want: fwk.QueueSkip},
+		{name: "the pod's annotation is corrected", pod: asking(with, "backnd", require, zone), old: asking(with, "backnd", require, zone), new: version(asking(with, "backend", require, zone), 2), want: fwk.Queue},
+		{name: "its annotation is removed", pod: lonely, old: lonely, new: version(asking(), 2), want: fwk.Queue},
+		{name: "a former annotation is removed", pod: asking("berth.dev/colocate-prefer", zone), old: asking("berth.dev/colocate-prefer", zone), new: version(asking(), 2), want: fwk.Queue},
+		{name: "another annotation of it", pod: lonely, old: lonely, new: version(asking(with, "cache", require, zone, "example.com/x", "y"), 2), want: fwk.QueueSkip},
+		{name: "its labels, that nobody reads", pod: lonely, old: lonely, new: version(labelled(asking(with, "cache", require, zone), "x"), 2), want: fwk.QueueSkip},
+		{name: "its labels, that make it the first of the Service", pod: lonely, old: lonely, new: version(labelled(asking(with, "cache", require, zone), "cache"), 2), want: fwk.Queue},
 		{name: "its labels, that a rule reads", args: byRule, pod: asking(), old: asking(), new: version(labelled(asking(), "x"), 2), want: fwk.Queue},
 		{name: "a malformed pod waits for its own update alone", pod: asking(with, "?"), new: makePod("b2", "backend", "b1"), want: fwk.QueueSkip},
 	}
@@ -96,19 +105,20 @@ func TestPodHint(t *testing.T) {
 			if tt.args == nil {
 				tt.args = newArgs()
 			}
-			_, pl := startProfile(t, tt.args, schedtest.Options{
-				Nodes: threeZones(), Pods: []*corev1.Pod{makePod("b1", "backend", "a1")}, Objects: objects(makeService("shop", "backend")),
+			pods := []*corev1.Pod{tt.pod, makePod("b1", "backend", "a1")}
+			profile, pl := startProfile(t, tt.args, schedtest.Options{
+				Nodes: threeZones(), Pods: pods, Objects: objects(makeService("shop", "backend"), makeService("shop", "cache")),
 			})
+			attempt(t, profile, tt.pod)
+			fail(t, profile, pl, tt.pod)
 			logger, _ := ktesting.NewTestContext(t)
-			var oldObj, newObj any
-			if tt.old != nil {
-				oldObj = tt.old
-			}
-			if tt.new != nil {
-				newObj = tt.new
-			}
-			// The second time the index has seen the event.
-			for _, when := range []string{"the first time", "again"} {
+			oldObj, newObj := happen(t, profile.SharedInformerFactory().Core().V1().Pods().Informer(), tt.old, tt.new)
+			// The second time the index has seen the event, and the third time it is told of
+			// it as of another one: when an attempt ends that was under way.
+			for _, when := range []string{"the first time", "again", "late"} {
+				if when == "late" {
+					pl.instance.podEvent.Store(nil)
+				}
 				got, err := pl.isSchedulableAfterPodChange(logger, tt.pod, oldObj, newObj)
 				if err != nil || got != tt.want {
 					t.Errorf("%s: want %v, got %v (%v)", when, tt.want, got, err)
@@ -118,69 +128,73 @@ func TestPodHint(t *testing.T) {
 	}
 }
 
+// fail records that the plugin has refused a node to the pod, where it did not refuse
+// the pod: as if the others were full.
+func fail(t *testing.T, profile *schedtest.Profile, pl *Colocation, pod *corev1.Pod) {
+	t.Helper()
+	if pl.instance.pending.refusal(pod.UID) != nil {
+		return
+	}
+	state := newCycle(t, profile, pod)
+	s, err := readCycleState(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.rejected.Store(true)
+	profile.RunPostFilterPlugins(t.Context(), state, pod, framework.NewDefaultNodeToStatus())
+	if pl.instance.pending.refusal(pod.UID) == nil {
+		t.Fatal("the pod is not refused")
+	}
+}
+
 // A hint feeds the index before it answers: the pod that it wakes must not be
 // refused by an index that has not heard of the peer yet.
 func TestHintFeedsTheIndex(t *testing.T) {
-	profile, pl := startProfile(t, newArgs(waiting), schedtest.Options{Nodes: threeZones(), Objects: objects(makeService("shop", "backend"))})
+	pod := asking(with, "backend", require, zone)
+	profile, pl := startProfile(t, newArgs(), schedtest.Options{Nodes: threeZones(), Pods: []*corev1.Pod{pod}, Objects: objects(makeService("shop", "backend"))})
 	logger, _ := ktesting.NewTestContext(t)
-	pod := asking(with, "backend")
-	if _, _, status := runPreFilter(t, profile, pod); status.IsSuccess() {
+	if attempt(t, profile, pod) {
 		t.Fatal("the pod does not wait")
 	}
-	if hint, err := pl.isSchedulableAfterPodChange(logger, pod, nil, makePod("b1", "backend", "late")); err != nil || hint != fwk.Queue {
+	informers := profile.SharedInformerFactory().Core().V1()
+	_, peer := happen(t, informers.Pods().Informer(), nil, makePod("b1", "backend", "late"))
+	if hint, err := pl.isSchedulableAfterPodChange(logger, pod, nil, peer); err != nil || hint != fwk.QueueSkip {
+		t.Fatalf("a peer on a node that does not exist: %v, %v", hint, err)
+	}
+	_, node := happen(t, informers.Nodes().Informer(), nil, makeNode("late", "a"))
+	if hint, err := pl.isSchedulableAfterNodeChange(logger, pod, nil, node); err != nil || hint != fwk.Queue {
 		t.Fatalf("%v, %v", hint, err)
 	}
-	if _, _, status := runPreFilter(t, profile, pod); status.IsSuccess() {
-		t.Fatal("a peer on a node that does not exist was counted")
-	}
-	if hint, err := pl.isSchedulableAfterNodeChange(logger, pod, nil, makeNode("late", "a")); err != nil || hint != fwk.Queue {
-		t.Fatalf("%v, %v", hint, err)
-	}
-	if _, _, status := runPreFilter(t, profile, pod); !status.IsSuccess() {
-		t.Errorf("after both hints: %v", status)
+	if !attempt(t, profile, pod) {
+		t.Error("after both hints the pod still waits")
 	}
 }
 
 // The scheduler says "deleted" of pods that live: of one whose binding failed, and
-// of one whose nomination changed. They count again as soon as they have a node.
-func TestHintsBuryNobodyAlive(t *testing.T) {
-	pending := func(nominated string) *corev1.Pod {
-		pod := makePod("b1", "backend", "")
-		pod.Status.NominatedNodeName = nominated
-		return pod
+// of one whose nomination changed. And it tells of events anew that are long over.
+func TestHintsBelieveTheStore(t *testing.T) {
+	pod := asking(with, "backend", require, zone)
+	peer := makePod("b1", "backend", "b1")
+	profile, pl := startProfile(t, newArgs(), schedtest.Options{
+		Nodes: threeZones(), Pods: []*corev1.Pod{pod, peer}, Objects: objects(makeService("shop", "backend")),
+	})
+	logger, _ := ktesting.NewTestContext(t)
+	if _, err := pl.isSchedulableAfterPodChange(logger, pod, peer.DeepCopy(), nil); err != nil {
+		t.Fatal(err)
 	}
-	assumed := makePod("b1", "backend", "b1") // a copy of the pending pod, and of its version
-	tests := []struct {
-		name    string
-		known   *corev1.Pod
-		deleted *corev1.Pod
-	}{
-		{name: "the binding failed", known: pending(""), deleted: assumed},
-		{name: "the nomination changed", known: version(pending(""), 2), deleted: pending("a1")},
-		{name: "another scheduler's binding failed, of a later version", known: pending(""), deleted: version(assumed.DeepCopy(), 3)},
+	if !attempt(t, profile, pod) {
+		t.Error("a peer that lives does not count")
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			profile, pl := startProfile(t, newArgs(waiting), schedtest.Options{Nodes: threeZones(), Objects: objects(makeService("shop", "backend"))})
-			logger, _ := ktesting.NewTestContext(t)
-			pod := asking(with, "backend")
-			pl.instance.podChanged(nil, tt.known)
-			pl.instance.index.Reserve(assumed, "b1")
-			pl.instance.index.Unreserve(assumed.UID)
-			if _, err := pl.isSchedulableAfterPodChange(logger, pod, tt.deleted, nil); err != nil {
-				t.Fatal(err)
-			}
-			pl.instance.index.Reserve(assumed, "b1")
-			if tt.known.ResourceVersion == assumed.ResourceVersion {
-				if _, _, status := runPreFilter(t, profile, pod); !status.IsSuccess() {
-					t.Errorf("reserved again, the peer does not count: %v", status)
-				}
-			}
-			pl.instance.podChanged(tt.known, version(makePod("b1", "backend", "b1"), 5))
-			if _, _, status := runPreFilter(t, profile, pod); !status.IsSuccess() {
-				t.Errorf("bound, the peer does not count: %v", status)
-			}
-		})
+	happen(t, profile.SharedInformerFactory().Core().V1().Pods().Informer(), peer, nil)
+	pl.instance.podChanged(peer, nil)
+	for i := range 10_000 {
+		pl.instance.podChanged(makePod(fmt.Sprintf("other-%d", i), "backend", "b1"), nil)
+	}
+	if _, err := pl.isSchedulableAfterPodChange(logger, pod, nil, peer); err != nil {
+		t.Fatal(err)
+	}
+	if attempt(t, profile, pod) {
+		t.Error("a peer that is gone counts again")
 	}
 }
 
@@ -190,6 +204,11 @@ func TestNodeHint(t *testing.T) {
 	relabelled := func(name, inZone string) *corev1.Node { return version(makeNode(name, inZone), 2) }
 	tainted := relabelled("a1", "a")
 	tainted.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+	racked := relabelled("a1", "a")
+	racked.Labels["example.com/rack"] = "r1"
+	emptyRack := relabelled("b1", "b")
+	emptyRack.Labels["example.com/rack"] = "r1"
+	own := annotated(makePod("pending", "cache", ""), with, "cache", require, "example.com/rack")
 	tests := []struct {
 		name     string
 		args     *config.ColocationArgs
@@ -197,17 +216,23 @@ func TestNodeHint(t *testing.T) {
 		old, new *corev1.Node
 		want     fwk.QueueingHint
 	}{
-		{name: "a new node with the label", pod: required, new: makeNode("a3", "a"), want: fwk.Queue},
-		{name: "a new node without it", pod: required, new: makeNode("x", ""), want: fwk.QueueSkip},
-		{name: "a node gets the label", pod: required, old: makeNode("b1", ""), new: relabelled("b1", "b"), want: fwk.Queue},
-		{name: "a node moves", pod: required, old: makeNode("b1", "b"), new: relabelled("b1", "a"), want: fwk.Queue},
-		{name: "the peer's node loses its label", pod: required, old: makeNode("a1", "a"), new: relabelled("a1", ""), want: fwk.Queue},
+		{name: "a new node where a peer is", pod: required, new: makeNode("a3", "a"), want: fwk.Queue},
+		{name: "a new node in a zone without one", pod: required, new: makeNode("d1", "d"), want: fwk.QueueSkip},
+		{name: "a new node without the label", pod: required, new: makeNode("x", ""), want: fwk.QueueSkip},
+		{name: "a node gets the label of a zone without a peer", pod: required, old: makeNode("b1", ""), new: relabelled("b1", "b"), want: fwk.QueueSkip},
+		{name: "a node moves to where a peer is", pod: required, old: makeNode("b1", "b"), new: relabelled("b1", "a"), want: fwk.Queue},
+		{name: "a node moves away from there", pod: required, old: makeNode("a2", "a"), new: relabelled("a2", "b"), want: fwk.QueueSkip},
+		{name: "the peer's node moves", pod: required, old: makeNode("a1", "a"), new: relabelled("a1", "b"), want: fwk.Queue},
+		{name: "the peer's node loses its label", pod: required, old: makeNode("a1", "a"), new: relabelled("a1", ""), want: fwk.QueueSkip},
 		{name: "another node loses its label", pod: required, old: makeNode("b1", "b"), new: relabelled("b1", ""), want: fwk.QueueSkip},
 		{name: "a taint", pod: required, old: makeNode("a1", "a"), new: tainted, want: fwk.QueueSkip},
-		{name: "the peers' only node goes, and the Service binds nobody", pod: required, old: makeNode("a1", "a"), want: fwk.Queue},
+		{name: "the peers' only node goes", pod: required, old: makeNode("a1", "a"), want: fwk.QueueSkip},
 		{name: "another node goes", pod: required, old: makeNode("b1", "b"), want: fwk.QueueSkip},
-		{name: "a preference", pod: asking(with, "backend"), new: makeNode("a3", "a"), want: fwk.QueueSkip},
+		{name: "a node where no peer of a Service is", pod: asking(with, "cache", require, zone), new: makeNode("a3", "a"), want: fwk.QueueSkip},
 		{name: "a new node for one of at most one each", args: limited, pod: asking(), new: makeNode("a3", "a"), want: fwk.Queue},
+		{name: "the first node with the required key, and a peer on it", pod: asking(with, "backend", require, "example.com/rack"), old: makeNode("a1", "a"), new: racked, want: fwk.Queue},
+		{name: "the first node with the required key, and no peer on it", pod: asking(with, "backend", require, "example.com/rack"), old: makeNode("b1", "b"), new: emptyRack, want: fwk.QueueSkip},
+		{name: "the first node with the key, for the first of its group", pod: own, old: makeNode("b1", "b"), new: emptyRack, want: fwk.Queue},
 		{name: "a malformed pod", pod: asking(with, "?"), new: makeNode("a3", "a"), want: fwk.QueueSkip},
 	}
 	for _, tt := range tests {
@@ -215,20 +240,19 @@ func TestNodeHint(t *testing.T) {
 			if tt.args == nil {
 				tt.args = newArgs()
 			}
-			_, pl := startProfile(t, tt.args, schedtest.Options{
-				Nodes: threeZones(), Pods: []*corev1.Pod{makePod("b1", "backend", "a1")}, Objects: objects(makeService("shop", "backend")),
+			profile, pl := startProfile(t, tt.args, schedtest.Options{
+				Nodes: threeZones(), Pods: []*corev1.Pod{tt.pod, makePod("b1", "backend", "a1")},
+				Objects: objects(makeService("shop", "backend"), makeService("shop", "cache")),
 			})
+			attempt(t, profile, tt.pod)
+			fail(t, profile, pl, tt.pod)
 			logger, _ := ktesting.NewTestContext(t)
-			var oldObj, newObj any
-			if tt.old != nil {
-				oldObj = tt.old
-			}
-			if tt.new != nil {
-				newObj = tt.new
-			}
-			got, err := pl.isSchedulableAfterNodeChange(logger, tt.pod, oldObj, newObj)
-			if err != nil || got != tt.want {
-				t.Errorf("want %v, got %v (%v)", tt.want, got, err)
+			oldObj, newObj := happen(t, profile.SharedInformerFactory().Core().V1().Nodes().Informer(), tt.old, tt.new)
+			for _, when := range []string{"the first time", "again"} {
+				got, err := pl.isSchedulableAfterNodeChange(logger, tt.pod, oldObj, newObj)
+				if err != nil || got != tt.want {
+					t.Errorf("%s: want %v, got %v (%v)", when, tt.want, got, err)
+				}
 			}
 		})
 	}

@@ -27,6 +27,7 @@ func (pl *Colocation) Filter(_ context.Context, state fwk.CycleState, _ *corev1.
 		return nil
 	}
 	pl.counters.rejections[why].Inc()
+	s.rejected.Store(true)
 	switch why {
 	case nodeCrowded:
 		return fwk.NewStatus(fwk.Unschedulable, s.limits[i].reason())
@@ -53,7 +54,7 @@ func (s *cycleState) check(nodeInfo fwk.NodeInfo) (nodeRejection, int) {
 		switch {
 		case !ok:
 			return nodeUnlabelled, i
-		case s.within(i, value) <= 0:
+		case !s.terms[i].first && s.within(i, value) <= 0:
 			return nodeWithoutPeer, i
 		}
 	}
@@ -92,7 +93,11 @@ func (l *limit) reason() string {
 	return fmt.Sprintf("node(s) already had the %d pod(s) that %s rules[%d].maxPerNode allows", l.pods, Name, l.rule)
 }
 
-// PostFilter is the safety net of the search: if no node was left although one was
+// PostFilter is told of every attempt that failed. It takes note of what the plugin
+// has refused the pod for, or that it has not, so that only what may help wakes the
+// pod.
+//
+// And it is the safety net of the search: if no node was left although one was
 // sure to fit, the pod is tried again at once, and then all nodes are looked at.
 // That happens if another pod was nominated for the node in between, or if a
 // plugin decides differently when it is asked a second time. It never makes a pod
@@ -101,7 +106,14 @@ func (l *limit) reason() string {
 // Its answer then ends PostFilter: preemption behind it would evict pods for one
 // that may fit on a node that nobody has looked at.
 func (pl *Colocation) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if s := optionalCycleState(state); s != nil && s.offered {
+	s := optionalCycleState(state)
+	switch {
+	case s == nil || !s.rejected.Load():
+		pl.instance.pending.accept(pod.UID)
+	case len(s.terms) > 0 || len(s.limits) > 0:
+		pl.recordRefusal(ctx, &refusal{pl: pl, pod: pod, request: s.request, understood: true, required: s.required})
+	}
+	if s != nil && s.offered {
 		pl.counters.searches[searchMistaken].Inc()
 		pl.retryUnoffered(ctx, pod)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -24,23 +25,19 @@ const (
 	zone     = "topology.kubernetes.io/zone"
 
 	with    = "berth.dev/colocate-with"
-	prefer  = "berth.dev/colocate-prefer"
-	require = "berth.dev/colocate-require-within"
+	prefer  = "berth.dev/colocate-topology-keys"
+	require = "berth.dev/colocate-required-topology-key"
 	allow   = "berth.dev/allow-colocation-from"
 )
 
 // newArgs are the defaults; change fills in what a test wants.
 func newArgs(change ...func(*config.ColocationArgs)) *config.ColocationArgs {
-	args := &config.ColocationArgs{
-		Prefer: []string{hostname, zone}, FirstPodPolicy: config.FirstPodSchedule, NodeSearch: config.SearchPeersFirst,
-	}
+	args := &config.ColocationArgs{TopologyKeys: []string{hostname, zone}, NodeSearch: config.SearchPeersFirst}
 	for _, c := range change {
 		c(args)
 	}
 	return args
 }
-
-func waiting(args *config.ColocationArgs) { args.FirstPodPolicy = config.FirstPodWait }
 
 func withRules(rules ...config.ColocationRule) func(*config.ColocationArgs) {
 	return func(args *config.ColocationArgs) {
@@ -204,4 +201,55 @@ func passing(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) map[str
 		}
 	}
 	return pass
+}
+
+// store puts an object into an informer's store, as the informer does before it tells
+// its handlers, which are not told.
+func store(tb testing.TB, informer cache.SharedIndexInformer, object any) {
+	tb.Helper()
+	if err := informer.GetStore().Update(object); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// attempt runs an attempt to schedule the pod as far as PostFilter, which is run if no
+// node passes. It reports whether one does.
+func attempt(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) bool {
+	tb.Helper()
+	state := framework.NewCycleState()
+	_, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod)
+	if status.IsSuccess() {
+		nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, node := range nodes {
+			if profile.RunFilterPlugins(tb.Context(), state, pod, node).IsSuccess() {
+				return true
+			}
+		}
+	}
+	profile.RunPostFilterPlugins(tb.Context(), state, pod, framework.NewDefaultNodeToStatus())
+	return false
+}
+
+// happen brings a change of an object from old to updated, either nil, into the store
+// of the informer, and returns it as an event has it.
+func happen[T any, P interface {
+	*T
+	metav1.Object
+}](tb testing.TB, informer cache.SharedIndexInformer, old, updated P,
+) (oldObj, newObj any) {
+	tb.Helper()
+	if old != nil {
+		oldObj = old
+	}
+	if updated != nil {
+		store(tb, informer, updated)
+		return oldObj, updated
+	}
+	if err := informer.GetStore().Delete(old); err != nil {
+		tb.Fatal(err)
+	}
+	return oldObj, nil
 }

@@ -6,12 +6,13 @@ package colocation
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
@@ -27,17 +29,20 @@ import (
 // instanceState is what all profiles of one scheduler instance share, because they
 // share pods and nodes.
 type instanceState struct {
-	index      *peers.Index
-	waiters    waiters
-	warnings   warnings
-	pods       corelisters.PodLister
-	namespaces corelisters.NamespaceLister
+	index *peers.Index
+	// clock is the time by which pods that were refused are woken.
+	clock    clock.WithDelayedExecution
+	pending  pendingPods
+	warnings warnings
+	// changed are the Services and namespaces that have changed since the pods that
+	// they may help were looked at.
+	changed changed
+	// podEvent and nodeEvent are what the index was told of last by queueing hints.
+	podEvent, nodeEvent atomic.Pointer[event]
+	pods                corelisters.PodLister
+	namespaces          corelisters.NamespaceLister
 	// synced are done when the handlers have seen every object of the first lists.
 	synced []cache.DoneChecker
-
-	mu sync.Mutex
-	// profiles are the handles of the profiles, by their name.
-	profiles map[string]fwk.Handle
 }
 
 // instanceOf returns the state of the handle's informer factory, and makes it if
@@ -46,27 +51,34 @@ func instanceOf(ctx context.Context, handle fwk.Handle) (*instanceState, error) 
 	factory := handle.SharedInformerFactory()
 	return instance.Shared(factory.Core().V1().Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
 		s := &instanceState{
-			index:      peers.New(),
+			index: peers.New(peers.Store{
+				Pod:           namespaced[corev1.Pod](factory.Core().V1().Pods().Informer().GetStore()),
+				Service:       namespaced[corev1.Service](factory.Core().V1().Services().Informer().GetStore()),
+				EndpointSlice: namespaced[discoveryv1.EndpointSlice](endpointSlices(factory).GetStore()),
+				Node: func(name string) *corev1.Node {
+					return stored[corev1.Node](factory.Core().V1().Nodes().Informer().GetStore(), name)
+				},
+			}),
+			clock:      clock.RealClock{},
 			pods:       factory.Core().V1().Pods().Lister(),
 			namespaces: factory.Core().V1().Namespaces().Lister(),
-			profiles:   map[string]fwk.Handle{},
 		}
 		return s, s.watch(ctx, factory)
 	})
 }
 
-// join adds a profile to those that share the state.
-func (s *instanceState) join(handle fwk.Handle) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.profiles[handle.ProfileName()] = handle
+// namespaced returns a function that finds an object of a store.
+func namespaced[T any](store cache.Store) func(namespace, name string) *T {
+	return func(namespace, name string) *T { return stored[T](store, namespace+"/"+name) }
 }
 
-// profile returns the handle of a profile, or nil.
-func (s *instanceState) profile(name string) fwk.Handle {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.profiles[name]
+func stored[T any](store cache.Store, key string) *T {
+	found, ok, err := store.GetByKey(key)
+	if !ok || err != nil {
+		return nil
+	}
+	object, _ := found.(*T)
+	return object
 }
 
 // watch adds the handlers to the informers. Before the informers start, nothing
@@ -80,7 +92,7 @@ func (s *instanceState) watch(ctx context.Context, factory informers.SharedInfor
 		handler  cache.ResourceEventHandler
 	}{
 		{"pods", core.Pods().Informer(), changes(s.podChanged)},
-		{"nodes", core.Nodes().Informer(), changes(s.index.ApplyNode)},
+		{"nodes", core.Nodes().Informer(), changes(s.nodeChanged)},
 		{"services", core.Services().Informer(), changes(func(old, updated *corev1.Service) { s.serviceChanged(logger, old, updated) })},
 		{"endpointslices", endpointSlices(factory), changes(func(old, updated *discoveryv1.EndpointSlice) { s.endpointsChanged(logger, old, updated) })},
 		{"namespaces", core.Namespaces().Informer(), changes(func(old, updated *corev1.Namespace) { s.namespaceChanged(logger, old, updated) })},
@@ -110,8 +122,7 @@ func endpointSlices(factory informers.SharedInformerFactory) cache.SharedIndexIn
 
 // changes is a handler that tells apply of every change of an object from one
 // version to the next, either nil. An informer that missed a deletion delivers the
-// next object of the name as an update of the last; who applies it has to compare
-// the UIDs.
+// next object of the name as an update of the last.
 func changes[T any](apply func(old, updated *T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -175,4 +186,64 @@ func (s *instanceState) namespaceLabels(name string) (map[string]string, bool) {
 		return nil, false // the lister's only error is that it is not there
 	}
 	return namespace.Labels, true
+}
+
+// event is a change that queueing hints are asked about, once for each pod.
+type event struct{ old, updated any }
+
+// podEventSeen brings the index up to a pod event of the scheduler, which asks
+// about each event once for each pod that it may help, in one goroutine after the
+// other. The event is not believed: the scheduler also calls pods deleted whose
+// binding failed or whose nomination changed, and it tells of events anew when an
+// attempt ends that was under way.
+func (s *instanceState) podEventSeen(old, updated *corev1.Pod) {
+	if last := s.podEvent.Load(); last != nil && last.old == any(old) && last.updated == any(updated) {
+		return
+	}
+	for _, pod := range [...]*corev1.Pod{old, updated} {
+		if pod != nil {
+			s.index.SyncPod(pod.Namespace, pod.Name)
+			break // an update never changes the name
+		}
+	}
+	s.podEvent.Store(&event{old, updated})
+}
+
+// nodeEventSeen is podEventSeen for a node.
+func (s *instanceState) nodeEventSeen(old, updated *corev1.Node) {
+	if last := s.nodeEvent.Load(); last != nil && last.old == any(old) && last.updated == any(updated) {
+		return
+	}
+	s.nodeChanged(old, updated)
+	s.nodeEvent.Store(&event{old, updated})
+}
+
+// podChanged takes over a change of a pod. Whom it may help, the queueing hints
+// say.
+func (s *instanceState) podChanged(old, updated *corev1.Pod) {
+	pod := updated
+	if pod == nil {
+		pod = old
+	}
+	s.index.SyncPod(pod.Namespace, pod.Name)
+	if old != nil && (updated == nil || old.UID != updated.UID) {
+		s.forget(old.UID)
+	}
+	if updated != nil && updated.Spec.NodeName != "" {
+		s.forget(updated.UID)
+	}
+}
+
+func (s *instanceState) nodeChanged(old, updated *corev1.Node) {
+	if updated == nil {
+		updated = old
+	}
+	s.index.SyncNode(updated.Name)
+}
+
+// forget drops what is remembered of a pod that has a node, is gone, or asks for
+// nothing.
+func (s *instanceState) forget(uid types.UID) {
+	s.pending.remove(uid)
+	s.warnings.remove(uid)
 }

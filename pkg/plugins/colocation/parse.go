@@ -17,10 +17,10 @@ import (
 
 // Bounds of what a pod may ask for; those of the arguments are the same.
 const (
-	minWeight   = 1
-	maxWeight   = 100
-	maxServices = 32
-	maxLevels   = 8
+	minWeight       = 1
+	maxWeight       = 100
+	maxServices     = 32
+	maxTopologyKeys = 8
 )
 
 const (
@@ -29,9 +29,7 @@ const (
 	// maxQuoted is how much of a wrong value is repeated, in bytes.
 	maxQuoted = 80
 	// maxBytes bounds what is read of one annotation: twice the longest that is
-	// valid without spaces. Hints read it again for every event and pending pod,
-	// while the scheduler's queue is locked, so 256 KiB of it would hold up
-	// everybody's pods.
+	// valid without spaces.
 	maxBytes = 8192
 	// maxKeyBytes is the length of the longest label key: a DNS subdomain, a slash
 	// and 63 characters. What is longer is not worth matching.
@@ -115,12 +113,13 @@ func parseService(item string, problems *problems) (serviceRef, bool) {
 	service := serviceRef{weight: minWeight}
 	ok := true
 	if hasWeight {
-		n, err := strconv.ParseInt(strings.TrimSpace(weight), 10, 64)
-		if err != nil || n < minWeight || n > maxWeight {
+		weight = strings.TrimSpace(weight)
+		n, err := strconv.ParseUint(weight, 10, 8)
+		if err != nil || n < minWeight || n > maxWeight || weight[0] == '0' {
 			problems.add("annotation %s: the weight in %s must be a whole number from %d to %d", key, quote(item), minWeight, maxWeight)
 			ok = false
 		}
-		service.weight = n
+		service.weight = int64(n)
 	}
 	service.namespace, service.name = splitServiceName(strings.TrimSpace(reference))
 	if !validServiceName(strings.TrimSpace(reference)) {
@@ -150,36 +149,36 @@ func isLabel(name string) bool {
 	return len(name) <= utilvalidation.DNS1123LabelMaxLength && len(utilvalidation.IsDNS1123Label(name)) == 0
 }
 
-// parseLevels reads "kubernetes.io/hostname,topology.kubernetes.io/zone".
-func parseLevels(list string, problems *problems) []string {
-	const key = names.ColocatePreferAnnotation
+// parseTopologyKeys reads "kubernetes.io/hostname,topology.kubernetes.io/zone".
+func parseTopologyKeys(list string, problems *problems) []string {
+	const key = names.ColocateTopologyKeysAnnotation
 	if tooLong(list, key, problems) {
 		return nil
 	}
-	if n := strings.Count(list, ",") + 1; n > maxLevels {
-		problems.add("annotation %s names %d topology keys: it may name %d", key, n, maxLevels)
+	if n := strings.Count(list, ",") + 1; n > maxTopologyKeys {
+		problems.add("annotation %s names %d topology keys: it may name %d", key, n, maxTopologyKeys)
 		return nil
 	}
-	var levels []string
+	var topologyKeys []string
 	for item := range strings.SplitSeq(list, ",") {
-		level := parseLevel(item, key, problems)
-		if slices.Contains(levels, level) {
-			problems.add("annotation %s names %s twice: the first is the nearer level, remove the other", key, quote(level))
+		topologyKey := parseTopologyKey(item, key, problems)
+		if slices.Contains(topologyKeys, topologyKey) {
+			problems.add("annotation %s names %s twice: the first is the nearer level, remove the other", key, quote(topologyKey))
 			continue
 		}
-		levels = append(levels, level)
+		topologyKeys = append(topologyKeys, topologyKey)
 	}
-	return levels
+	return topologyKeys
 }
 
-// parseLevel reads one topology key; empty if it is too long to be read.
-func parseLevel(item, key string, problems *problems) string {
+// parseTopologyKey reads one topology key; empty if it is too long to be read.
+func parseTopologyKey(item, key string, problems *problems) string {
 	if tooLong(item, key, problems) {
 		return ""
 	}
-	level := strings.TrimSpace(item)
-	if len(level) > maxKeyBytes || len(utilvalidation.IsQualifiedName(level)) > 0 {
-		problems.add("annotation %s: %s is no topology key: name a label key of nodes, such as topology.kubernetes.io/zone", key, quote(level))
+	topologyKey := strings.TrimSpace(item)
+	if len(topologyKey) > maxKeyBytes || len(utilvalidation.IsQualifiedName(topologyKey)) > 0 {
+		problems.add("annotation %s: %s is no topology key: name a label key of nodes, such as topology.kubernetes.io/zone", key, quote(topologyKey))
 	}
-	return level
+	return topologyKey
 }

@@ -27,12 +27,12 @@ func TestWishOf(t *testing.T) {
 		{name: "one of somebody else", annotations: []string{"example.com/colocate-with", "x"}, wantNone: true},
 		{
 			name: "one Service", annotations: []string{with, "backend"},
-			want: wish{source: byAnnotations, services: []serviceRef{{name: "backend", weight: 1}}, prefer: byDefault, weight: 1},
+			want: wish{source: byAnnotations, services: []serviceRef{{name: "backend", weight: 1}}, topologyKeys: byDefault, weight: 1},
 		},
 		{
 			name: "weights, namespaces and spaces", annotations: []string{with, " backend = 3 , other/db=100,cache=1 "},
 			want: wish{
-				source: byAnnotations, prefer: byDefault, weight: 1,
+				source: byAnnotations, topologyKeys: byDefault, weight: 1,
 				services: []serviceRef{{name: "backend", weight: 3}, {namespace: "other", name: "db", weight: 100}, {name: "cache", weight: 1}},
 			},
 		},
@@ -40,12 +40,12 @@ func TestWishOf(t *testing.T) {
 			name: "levels", annotations: []string{with, "a", prefer, "example.com/rack, " + zone, require, " topology.kubernetes.io/region "},
 			want: wish{
 				source: byAnnotations, services: []serviceRef{{name: "a", weight: 1}}, weight: 1,
-				prefer: []string{"example.com/rack", zone}, requireWithin: "topology.kubernetes.io/region",
+				topologyKeys: []string{"example.com/rack", zone}, requiredTopologyKey: "topology.kubernetes.io/region",
 			},
 		},
 		{
 			name: "the same name in two namespaces", annotations: []string{with, "a,other/a"},
-			want: wish{source: byAnnotations, services: []serviceRef{{name: "a", weight: 1}, {namespace: "other", name: "a", weight: 1}}, prefer: byDefault, weight: 1},
+			want: wish{source: byAnnotations, services: []serviceRef{{name: "a", weight: 1}, {namespace: "other", name: "a", weight: 1}}, topologyKeys: byDefault, weight: 1},
 		},
 	}
 	for _, tt := range tests {
@@ -83,6 +83,8 @@ func TestMalformedAnnotations(t *testing.T) {
 		{name: "weight that is no number", annotations: []string{with, "a=high"}, want: []string{`the weight in "a=high"`}},
 		{name: "fraction", annotations: []string{with, "a=1.5"}, want: []string{`the weight in "a=1.5"`}},
 		{name: "empty weight", annotations: []string{with, "a="}, want: []string{`the weight in "a="`}},
+		{name: "a sign", annotations: []string{with, "a=+3"}, want: []string{`the weight in "a=+3"`}},
+		{name: "a zero before it", annotations: []string{with, "a=03"}, want: []string{`the weight in "a=03"`}},
 		{name: "two weights", annotations: []string{with, "a=1=2"}, want: []string{`the weight in "a=1=2"`}},
 		{name: "semicolons", annotations: []string{with, "a;b"}, want: []string{`"a;b" names no Service`, "commas"}},
 		{name: "twice", annotations: []string{with, "a,a=3"}, want: []string{with, `names Service "a=3" twice`, "add up"}},
@@ -157,9 +159,9 @@ func TestBoundsOfTheArguments(t *testing.T) {
 			t.Errorf("%d Services: valid in a rule: %t, in an annotation: %t", n, byRule, byAnnotation)
 		}
 	}
-	for _, n := range []int{maxLevels, maxLevels + 1} {
-		byRule := valid(func(r *config.ColocationRule) { r.Prefer = names(n) })
-		if byAnnotation := understood(with, "a", prefer, strings.Join(names(n), ",")); byRule != byAnnotation || byRule != (n == maxLevels) {
+	for _, n := range []int{maxTopologyKeys, maxTopologyKeys + 1} {
+		byRule := valid(func(r *config.ColocationRule) { r.TopologyKeys = names(n) })
+		if byAnnotation := understood(with, "a", prefer, strings.Join(names(n), ",")); byRule != byAnnotation || byRule != (n == maxTopologyKeys) {
 			t.Errorf("%d levels: valid in a rule: %t, in an annotation: %t", n, byRule, byAnnotation)
 		}
 	}
@@ -171,12 +173,12 @@ func TestLongestAnnotations(t *testing.T) {
 	for i := range maxServices {
 		services = append(services, fmt.Sprintf("%s/%s%02d=100", strings.Repeat("n", 63), strings.Repeat("s", 61), i))
 	}
-	for i := range maxLevels {
+	for i := range maxTopologyKeys {
 		levels = append(levels, fmt.Sprintf("%s%d/%s", strings.Repeat("p", 252), i, strings.Repeat("k", 63)))
 	}
 	w, _, err := wishOf(asking(with, strings.Join(services, " , "), prefer, strings.Join(levels, " , "), require, levels[0]), []string{zone})
-	if err != nil || len(w.services) != maxServices || len(w.prefer) != maxLevels || w.requireWithin != levels[0] {
-		t.Errorf("got %d Services, %d levels, %v", len(w.services), len(w.prefer), err)
+	if err != nil || len(w.services) != maxServices || len(w.topologyKeys) != maxTopologyKeys || w.requiredTopologyKey != levels[0] {
+		t.Errorf("got %d Services, %d levels, %v", len(w.services), len(w.topologyKeys), err)
 	}
 }
 
@@ -197,7 +199,7 @@ func FuzzWishOf(f *testing.F) {
 			}
 			return
 		}
-		if len(w.services) == 0 || len(w.prefer) == 0 || w.requireWithin == "" {
+		if len(w.services) == 0 || len(w.topologyKeys) == 0 || w.requiredTopologyKey == "" {
 			t.Errorf("nothing was understood, and nothing refused: %+v", w)
 		}
 		for _, s := range w.services {

@@ -71,7 +71,6 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	if err != nil {
 		return nil, fmt.Errorf("watching what is behind Services: %w", err)
 	}
-	instance.join(handle)
 	return &Colocation{
 		handle:   handle,
 		policy:   policy,

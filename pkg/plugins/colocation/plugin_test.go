@@ -35,8 +35,8 @@ func TestNewRefuses(t *testing.T) {
 		{name: "args of another plugin", args: &schedconfig.NodeAffinityArgs{}, want: []string{"got *config.NodeAffinityArgs"}},
 		{
 			name: "several errors at once, each with its field",
-			args: &config.ColocationArgs{FirstPodPolicy: "Never", Rules: []config.ColocationRule{{Weight: 1}}},
-			want: []string{"ColocationArgs.prefer: Required value", `ColocationArgs.firstPodPolicy: Unsupported value: "Never"`, "ColocationArgs.rules[0].services: Required value"},
+			args: &config.ColocationArgs{NodeSearch: "Never", FirstPodPolicy: "Wait", Prefer: []string{"a"}, Rules: []config.ColocationRule{{Weight: 1}}},
+			want: []string{"ColocationArgs.topologyKeys: Required value", "ColocationArgs.rules[0].services: Required value"},
 		},
 	}
 	for _, tt := range tests {
@@ -104,9 +104,6 @@ func TestProfilesShareTheIndex(t *testing.T) {
 	if first.instance == other.instance {
 		t.Error("two instances share an index")
 	}
-	if first.instance.profile("second") == nil || first.instance.profile("third") != nil {
-		t.Error("the instance does not know its profiles")
-	}
 }
 
 // New must not change what the configuration says, nor depend on it afterwards.
@@ -117,8 +114,8 @@ func TestNewLeavesArgsAlone(t *testing.T) {
 	if diff := cmp.Diff(before, args); diff != "" {
 		t.Errorf("args (-before,+after):\n%s", diff)
 	}
-	args.Prefer[0] = "changed"
-	if pl.policy.prefer[0] != hostname {
+	args.TopologyKeys[0] = "changed"
+	if pl.policy.topologyKeys[0] != hostname {
 		t.Error("the plugin shares memory with the configuration")
 	}
 }
@@ -154,7 +151,7 @@ func TestSignPod(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	profile, pl := startProfile(t, newArgs(waiting, withRules(config.ColocationRule{PodSelector: appSelector("limited"), MaxPerNode: 1})), schedtest.Options{
+	profile, pl := startProfile(t, newArgs(withRules(config.ColocationRule{PodSelector: appSelector("limited"), MaxPerNode: 1})), schedtest.Options{
 		Name: t.Name(), Nodes: append(threeZones(), makeNode("nowhere", "")), Pods: []*corev1.Pod{makePod("b1", "backend", "a1"), makePod("l1", "limited", "a1")},
 		Objects: objects(makeService("shop", "backend")),
 	})
@@ -166,8 +163,8 @@ func TestMetrics(t *testing.T) {
 	filter(asking(with, "backend", require, zone))
 	filter(makePod("l2", "limited", ""))
 	filter(asking(with, "?"))
-	filter(asking(with, "missing"))
-	filter(asking(with, "missing"))
+	filter(asking(with, "missing", require, zone))
+	filter(asking(with, "missing", require, zone))
 	filter(asking(with, "backend", require, "no-such"))
 	got := map[string]float64{}
 	for _, reason := range []string{"NoPeer", "NoTopologyLabel", "MaxPerNode"} {

@@ -14,6 +14,8 @@ import (
 // request is what a pod asks for: what its annotations say, and every rule that
 // selects it. It does not change.
 type request struct {
+	// rules are the indexes of those rules.
+	rules  []int
 	wishes []wish
 	limits []limit
 }
@@ -28,10 +30,10 @@ type wish struct {
 	// source is where it comes from, as a message names it.
 	source   wishSource
 	services []serviceRef
-	// prefer are the topology keys, nearest first; never empty.
-	prefer []string
-	// requireWithin is a topology key; empty if being near is a preference only.
-	requireWithin string
+	// topologyKeys are the levels, nearest first; never empty.
+	topologyKeys []string
+	// requiredTopologyKey is empty if being near is a preference only.
+	requiredTopologyKey string
 	// weight is 1 to 100, beside the other wishes.
 	weight int64
 }
@@ -45,20 +47,20 @@ type wishSource struct {
 // byAnnotations is the source of what the pod says itself.
 var byAnnotations = wishSource{rule: -1}
 
-// prefer names the field with the levels.
-func (s wishSource) prefer() string {
+// topologyKeys names the field with the levels.
+func (s wishSource) topologyKeys() string {
 	if s.rule < 0 {
-		return "annotation " + names.ColocatePreferAnnotation
+		return "annotation " + names.ColocateTopologyKeysAnnotation
 	}
-	return fmt.Sprintf("%s rules[%d].prefer", Name, s.rule)
+	return fmt.Sprintf("%s rules[%d].topologyKeys", Name, s.rule)
 }
 
-// requireWithin names the field with the requirement.
-func (s wishSource) requireWithin() string {
+// requiredTopologyKey names the field with the requirement.
+func (s wishSource) requiredTopologyKey() string {
 	if s.rule < 0 {
-		return "annotation " + names.ColocateRequireWithinAnnotation
+		return "annotation " + names.ColocateRequiredTopologyKeyAnnotation
 	}
-	return fmt.Sprintf("%s rules[%d].requireWithin", Name, s.rule)
+	return fmt.Sprintf("%s rules[%d].requiredTopologyKey", Name, s.rule)
 }
 
 // serviceRef names a Service and says how much it counts within its wish.
@@ -77,33 +79,69 @@ func (s serviceRef) in(podNamespace string) string {
 	return s.namespace
 }
 
+// readAnnotations are the annotations of a pod that the plugin reads.
+var readAnnotations = [...]string{
+	names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation,
+	names.FormerColocatePreferAnnotation, names.FormerColocateRequireWithinAnnotation,
+}
+
+// asksByAnnotations reports whether the pod has one of them.
+func asksByAnnotations(pod *corev1.Pod) bool {
+	if len(pod.Annotations) == 0 {
+		return false
+	}
+	for _, key := range readAnnotations {
+		if _, has := pod.Annotations[key]; has {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckAnnotations returns what the plugin refuses the pod for, whatever the cluster has:
+// an error that names every annotation that is wrong and how to write it. The
+// ValidatingAdmissionPolicy of manifests/components/colocation refuses the same.
+func CheckAnnotations(pod *corev1.Pod) error {
+	_, _, err := wishOf(pod, nil)
+	return err
+}
+
 // wishOf returns what the annotations of the pod say, and whether they say
-// anything. byDefault are the levels of a pod that names none. The error names
-// every annotation that is wrong and how to write it; its text is for the user.
+// anything. byDefault are the topology keys of a pod that names none. The error
+// names every annotation that is wrong and how to write it; its text is for the
+// user.
 func wishOf(pod *corev1.Pod, byDefault []string) (wish, bool, error) {
-	with, wanted := pod.Annotations[names.ColocateWithAnnotation]
-	prefer, hasPrefer := pod.Annotations[names.ColocatePreferAnnotation]
-	within, hasWithin := pod.Annotations[names.ColocateRequireWithinAnnotation]
-	if !wanted && !hasPrefer && !hasWithin {
+	if !asksByAnnotations(pod) {
 		return wish{}, false, nil
 	}
 	var problems problems
-	w := wish{source: byAnnotations, prefer: byDefault, weight: 1}
+	for _, former := range [...][2]string{
+		{names.FormerColocatePreferAnnotation, names.ColocateTopologyKeysAnnotation},
+		{names.FormerColocateRequireWithinAnnotation, names.ColocateRequiredTopologyKeyAnnotation},
+	} {
+		if _, has := pod.Annotations[former[0]]; has {
+			problems.add("annotation %s is called %s now: rename it", former[0], former[1])
+		}
+	}
+	with, wanted := pod.Annotations[names.ColocateWithAnnotation]
+	keys, hasKeys := pod.Annotations[names.ColocateTopologyKeysAnnotation]
+	required, hasRequired := pod.Annotations[names.ColocateRequiredTopologyKeyAnnotation]
+	w := wish{source: byAnnotations, topologyKeys: byDefault, weight: 1}
 	if wanted {
 		w.services = parseServices(with, &problems)
 	} else {
-		for key, has := range map[string]bool{names.ColocatePreferAnnotation: hasPrefer, names.ColocateRequireWithinAnnotation: hasWithin} {
+		for key, has := range map[string]bool{names.ColocateTopologyKeysAnnotation: hasKeys, names.ColocateRequiredTopologyKeyAnnotation: hasRequired} {
 			if has {
 				problems.add("annotation %s says how to be near the Services of annotation %s, which is missing: add it, or remove this one",
 					key, names.ColocateWithAnnotation)
 			}
 		}
 	}
-	if hasPrefer {
-		w.prefer = parseLevels(prefer, &problems)
+	if hasKeys {
+		w.topologyKeys = parseTopologyKeys(keys, &problems)
 	}
-	if hasWithin {
-		w.requireWithin = parseLevel(within, names.ColocateRequireWithinAnnotation, &problems)
+	if hasRequired {
+		w.requiredTopologyKey = parseTopologyKey(required, names.ColocateRequiredTopologyKeyAnnotation, &problems)
 	}
 	return w, true, problems.error()
 }

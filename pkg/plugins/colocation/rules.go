@@ -16,11 +16,9 @@ import (
 
 // policy is the arguments, compiled. It does not change.
 type policy struct {
-	prefer         []string
-	waits          bool
+	topologyKeys   []string
 	peersFirst     bool
 	rules          []rule
-	usesPodLabels  bool
 	usesNamespaces bool
 }
 
@@ -47,9 +45,8 @@ type limit struct {
 // newPolicy compiles valid arguments.
 func newPolicy(args *config.ColocationArgs) (*policy, error) {
 	p := &policy{
-		prefer:     slices.Clone(args.Prefer),
-		waits:      args.FirstPodPolicy == config.FirstPodWait,
-		peersFirst: args.NodeSearch == config.SearchPeersFirst,
+		topologyKeys: slices.Clone(args.TopologyKeys),
+		peersFirst:   args.NodeSearch == config.SearchPeersFirst,
 	}
 	for i := range args.Rules {
 		from := &args.Rules[i]
@@ -64,19 +61,18 @@ func newPolicy(args *config.ColocationArgs) (*policy, error) {
 		r := rule{
 			podSelector: podSelector, namespaceSelector: namespaceSelector,
 			wish: wish{
-				source: wishSource{rule: i}, prefer: p.prefer,
-				requireWithin: from.RequireWithin, weight: int64(from.Weight),
+				source: wishSource{rule: i}, topologyKeys: p.topologyKeys,
+				requiredTopologyKey: from.RequiredTopologyKey, weight: int64(from.Weight),
 			},
 			limit: limit{rule: i, selector: podSelector, pods: int(from.MaxPerNode)},
 		}
-		if len(from.Prefer) > 0 {
-			r.wish.prefer = slices.Clone(from.Prefer)
+		if len(from.TopologyKeys) > 0 {
+			r.wish.topologyKeys = slices.Clone(from.TopologyKeys)
 		}
 		for _, service := range from.Services {
 			namespace, name := splitServiceName(service.Name)
 			r.wish.services = append(r.wish.services, serviceRef{namespace: namespace, name: name, weight: int64(service.Weight)})
 		}
-		p.usesPodLabels = p.usesPodLabels || podSelector != nil
 		p.usesNamespaces = p.usesNamespaces || namespaceSelector != nil
 		p.rules = append(p.rules, r)
 	}
@@ -115,17 +111,21 @@ func (e errUnknownNamespace) Error() string {
 	return fmt.Sprintf("namespace %q is not known to the scheduler yet, and a namespaceSelector of %s needs its labels", e.namespace, Name)
 }
 
-// requestOf returns what the pod asks for. The error is an errUnknownNamespace, or
-// says what is wrong with the pod's annotations.
-func (p *policy) requestOf(pod *corev1.Pod, namespaces namespaceLabels) (request, error) {
-	var r request
-	own, wanted, err := wishOf(pod, p.prefer)
-	if err != nil {
-		return request{}, err
+// selectsOtherwise reports whether two versions of a pod are selected by different
+// rules, as far as their labels decide it.
+func (p *policy) selectsOtherwise(old, updated *corev1.Pod) bool {
+	for i := range p.rules {
+		if selector := p.rules[i].podSelector; selects(selector, old.Labels) != selects(selector, updated.Labels) {
+			return true
+		}
 	}
-	if wanted {
-		r.wishes = append(r.wishes, own)
-	}
+	return false
+}
+
+// applying returns the rules that select the pod. The error is an
+// errUnknownNamespace.
+func (p *policy) applying(pod *corev1.Pod, namespaces namespaceLabels) ([]int, error) {
+	var applying []int
 	for i := range p.rules {
 		rule := &p.rules[i]
 		if !selects(rule.podSelector, pod.Labels) {
@@ -134,12 +134,33 @@ func (p *policy) requestOf(pod *corev1.Pod, namespaces namespaceLabels) (request
 		if rule.namespaceSelector != nil {
 			of, known := namespaces(pod.Namespace)
 			if !known {
-				return request{}, errUnknownNamespace{pod.Namespace}
+				return nil, errUnknownNamespace{pod.Namespace}
 			}
 			if !selects(rule.namespaceSelector, of) {
 				continue
 			}
 		}
+		applying = append(applying, i)
+	}
+	return applying, nil
+}
+
+// requestOf returns what the pod asks for. The error is an errUnknownNamespace, or
+// says what is wrong with the pod's annotations.
+func (p *policy) requestOf(pod *corev1.Pod, namespaces namespaceLabels) (request, error) {
+	own, wanted, err := wishOf(pod, p.topologyKeys)
+	if err != nil {
+		return request{}, err
+	}
+	var r request
+	if wanted {
+		r.wishes = append(r.wishes, own)
+	}
+	if r.rules, err = p.applying(pod, namespaces); err != nil {
+		return request{}, err
+	}
+	for _, i := range r.rules {
+		rule := &p.rules[i]
 		if len(rule.wish.services) > 0 {
 			r.wishes = append(r.wishes, rule.wish)
 		}

@@ -13,7 +13,7 @@ import (
 // PreScore skips the pods that no peer attracts. Everything that Score reads,
 // PreFilter has prepared.
 func (pl *Colocation) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if s := optionalCycleState(state); s == nil || len(s.terms) == 0 {
+	if s := optionalCycleState(state); s == nil || s.weight == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil

@@ -62,7 +62,7 @@ func TestScore(t *testing.T) {
 		{
 			name: "rules and annotations by the rules' weights", services: objects(makeService("shop", "cache")),
 			pods: append(cache(), makePod("backend-1", "backend", "a1")),
-			args: newArgs(withRules(config.ColocationRule{Services: near("backend"), Prefer: []string{hostname}, Weight: 4})),
+			args: newArgs(withRules(config.ColocationRule{Services: near("backend"), TopologyKeys: []string{hostname}, Weight: 4})),
 			pod:  asking(with, "cache", prefer, hostname), want: map[string]int64{"a1": 80, "a2": 0, "b1": 20, "b2": 0, "c1": 0, "c2": 0},
 		},
 		{
@@ -108,7 +108,8 @@ func TestScoreOfLargestWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newCycleState(pod, &r, lookUp(pl.instance.index, pod, &r).terms)
+	found := lookUp(pl.instance.index, pod, &r)
+	s := newCycleState(pod, &r, &found)
 	for name, want := range map[string]int64{"a1": 100, "a2": 25, "b1": 0} {
 		if got := s.score(makeNode(name, name[:1]).Labels); got != want {
 			t.Errorf("node %s: %d, want %d", name, got, want)
@@ -148,27 +149,29 @@ func TestForbiddenIsMissing(t *testing.T) {
 		}
 		return got
 	}
-	for name, args := range map[string]*config.ColocationArgs{"Schedule": newArgs(), "Wait": newArgs(waiting)} {
-		for _, annotations := range [][]string{{with, "data/db"}, {with, "backend,data/db=100"}, {with, "data/db", require, zone}} {
-			t.Run(name+" "+annotations[1], func(t *testing.T) {
-				missing := look(t, args, annotations)
-				for consent, service := range map[string]runtime.Object{
-					"none":    makeService("data", "db"),
-					"others":  annotated(makeService("data", "db"), allow, "other,shopping"),
-					"garbage": annotated(makeService("data", "db"), allow, "shop*,[shop]"),
-				} {
-					if diff := cmp.Diff(missing, look(t, args, annotations, service)); diff != "" {
-						t.Errorf("consent to %s is told from a missing Service (-missing,+forbidden):\n%s", consent, diff)
-					}
+	for name, annotations := range map[string][]string{
+		"preferred": {with, "data/db"}, "preferred beside another": {with, "backend,data/db=100"},
+		"required": {with, "data/db", require, zone}, "required beside another": {with, "backend,data/db=100", require, zone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := newArgs()
+			missing := look(t, args, annotations)
+			for consent, service := range map[string]runtime.Object{
+				"none":    makeService("data", "db"),
+				"others":  annotated(makeService("data", "db"), allow, "other,shopping"),
+				"garbage": annotated(makeService("data", "db"), allow, "shop*,[shop]"),
+			} {
+				if diff := cmp.Diff(missing, look(t, args, annotations, service)); diff != "" {
+					t.Errorf("consent to %s is told from a missing Service (-missing,+forbidden):\n%s", consent, diff)
 				}
-				allowed := look(t, args, annotations, annotated(makeService("data", "db"), allow, "*"))
-				if cmp.Equal(missing, allowed) {
-					t.Error("consent makes no difference: the test shows nothing")
-				}
-				if name == "Schedule" && missing.Event == "" || name == "Wait" && missing.Status == "" {
-					t.Errorf("the author of the pod is told nothing: %+v", missing)
-				}
-			})
-		}
+			}
+			allowed := look(t, args, annotations, annotated(makeService("data", "db"), allow, "*"))
+			if cmp.Equal(missing, allowed) {
+				t.Error("consent makes no difference: the test shows nothing")
+			}
+			if required := len(annotations) > 2; !required && missing.Event == "" || required && missing.Status == "" {
+				t.Errorf("the author of the pod is told nothing: %+v", missing)
+			}
+		})
 	}
 }

@@ -70,7 +70,7 @@ func (pl *Colocation) search(ctx context.Context, state fwk.CycleState, pod *cor
 // mayOffer reports whether the pod may be offered some nodes instead of all.
 func (pl *Colocation) mayOffer(state fwk.CycleState, pod *corev1.Pod, s *cycleState, nodes []fwk.NodeInfo) bool {
 	switch {
-	case len(s.terms) == 0, len(nodes) <= searchFrom:
+	case s.weight == 0, len(nodes) <= searchFrom, pl.seesAllNodes():
 		return false
 	case !pl.policy.peersFirst && !s.requiresNode():
 		return false
@@ -86,6 +86,18 @@ func (pl *Colocation) mayOffer(state fwk.CycleState, pod *corev1.Pod, s *cycleSt
 	// A trial does not ask an extender (a request over the network for each node),
 	// and one that filters could refuse all that is offered.
 	return !slices.ContainsFunc(pl.handle.Extenders(), func(e fwk.Extender) bool { return e.IsFilter() && e.IsInterested(pod) })
+}
+
+// seesAllNodes reports whether the profile sets percentageOfNodesToScore to 100: then
+// the framework looks at all nodes as it is, and a preference stays one. What the
+// configuration sets for all profiles, a plugin is not told.
+func (pl *Colocation) seesAllNodes() bool {
+	profile, ok := pl.handle.(interface{ PercentageOfNodesToScore() *int32 })
+	if !ok {
+		return false
+	}
+	percentage := profile.PercentageOfNodesToScore()
+	return percentage != nil && *percentage >= 100
 }
 
 // find returns the nodes to offer, nil if none of those that are tried fits, and
@@ -117,7 +129,7 @@ func (pl *Colocation) find(ctx context.Context, t *trial, s *cycleState, nodes [
 
 // requiresNode reports whether a term requires a peer on the node itself.
 func (s *cycleState) requiresNode() bool {
-	return slices.ContainsFunc(s.terms, func(t term) bool { return t.required.key == corev1.LabelHostname })
+	return slices.ContainsFunc(s.terms, func(t term) bool { return t.required.key == corev1.LabelHostname && !t.first })
 }
 
 // beside returns the nodes that have a peer of a term to which the node itself is
@@ -176,7 +188,7 @@ func (pl *Colocation) visited(t *term) iter.Seq[string] {
 // hasNodeLevel reports whether the node itself is a level of the term.
 func (t *term) hasNodeLevel() bool {
 	return t.required.key == corev1.LabelHostname ||
-		slices.ContainsFunc(t.prefer, func(l levelView) bool { return l.key == corev1.LabelHostname })
+		slices.ContainsFunc(t.levels, func(l levelView) bool { return l.key == corev1.LabelHostname })
 }
 
 // best returns those of the nodes that score best, the best first, and none that
@@ -203,7 +215,7 @@ func (pl *Colocation) best(s *cycleState, nodes []fwk.NodeInfo, wanted func(node
 func (s *cycleState) heaviest(nodes int) *cycleState {
 	levels := 0
 	for i := range s.terms {
-		levels += len(s.terms[i].prefer)
+		levels += len(s.terms[i].levels)
 	}
 	if nodes*levels <= maxRated {
 		return s
@@ -221,7 +233,7 @@ func (s *cycleState) heaviest(nodes int) *cycleState {
 	})
 	levels = 0
 	for i := range some.terms {
-		if levels += len(some.terms[i].prefer); i > 0 && nodes*levels > maxRated {
+		if levels += len(some.terms[i].levels); i > 0 && nodes*levels > maxRated {
 			some.terms = some.terms[:i]
 			break
 		}
@@ -245,12 +257,15 @@ func (s *cycleState) highestScore() int64 {
 	var sum int64
 	for i := range s.terms {
 		t := &s.terms[i]
-		levels := int64(len(t.prefer))
+		if t.weight == 0 {
+			continue
+		}
+		levels := int64(len(t.levels))
 		step := scoreScale / levels
 		nearest, within := levels, int64(0)
-		for k := range t.prefer {
+		for k := range t.levels {
 			most, visited := 0, 0
-			t.prefer[k].peers.All(func(_ string, peers int) bool {
+			t.levels[k].peers.All(func(_ string, peers int) bool {
 				most = max(most, peers)
 				visited++
 				return visited <= maxVisited

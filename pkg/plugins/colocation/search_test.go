@@ -78,15 +78,19 @@ func newCluster(tb testing.TB, args *config.ColocationArgs, nodes []*corev1.Node
 	if err != nil {
 		tb.Fatal(err)
 	}
+	core := factory.Core().V1()
 	for _, node := range nodes {
-		c.plugin.instance.index.ApplyNode(nil, node)
+		store(tb, core.Nodes().Informer(), node)
+		c.plugin.instance.nodeChanged(nil, node)
 	}
 	for _, pod := range pods {
-		c.plugin.instance.index.ApplyPod(nil, pod)
+		store(tb, core.Pods().Informer(), pod)
+		c.plugin.instance.podChanged(nil, pod)
 	}
 	for _, object := range others {
 		if service, ok := object.(*corev1.Service); ok {
-			c.plugin.instance.index.ApplyService(nil, service)
+			store(tb, core.Services().Informer(), service)
+			c.plugin.instance.index.SyncService(service.Namespace, service.Name)
 		}
 	}
 	// The index was told of everything, and nothing runs.
@@ -471,7 +475,7 @@ func TestHeaviest(t *testing.T) {
 	levels := make([]levelView, 8)
 	s := &cycleState{}
 	for weight := range int64(32) {
-		s.terms = append(s.terms, term{weight: weight, prefer: levels})
+		s.terms = append(s.terms, term{weight: weight, levels: levels})
 	}
 	s.terms[3].required.key = hostname
 	if got := s.heaviest(300); got != s {

@@ -13,7 +13,7 @@ import (
 // SignPod signs the pods that ask for nothing, all alike. Where the others fit
 // depends on where other pods are, which no signature can say.
 func (pl *Colocation) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	r, err := pl.policy.requestOf(pod, pl.instance.namespaceLabels)
+	r, err := pl.requestOf(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod wants to be near is not known")
 	}

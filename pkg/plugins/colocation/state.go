@@ -6,8 +6,10 @@ package colocation
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -25,6 +27,12 @@ type cycleState struct {
 	weight int64
 	// filters is whether Filter can refuse a node.
 	filters bool
+	// request and required are what a refusal is for. required is that of all Services.
+	request  request
+	required []requirement
+	// rejected is whether PreFilter has refused the pod, or Filter a node. It is shared
+	// by all clones.
+	rejected *atomic.Bool
 	// offered is whether the framework looks at some nodes only, because one of
 	// them is sure to fit.
 	offered bool
@@ -33,9 +41,11 @@ type cycleState struct {
 	changes []change
 }
 
-// change is that a node has so many peers of a term more than the view says.
+// change is that a pod is a peer of a term on a node where the view does not count
+// it (by 1), or is not one where the view does (by -1).
 type change struct {
 	term int
+	pod  types.UID
 	node *corev1.Node
 	by   int
 }
@@ -48,8 +58,12 @@ func (s *cycleState) Clone() fwk.StateData {
 	return &clone
 }
 
-func newCycleState(pod *corev1.Pod, r *request, terms []term) *cycleState {
-	s := &cycleState{namespace: pod.Namespace, terms: terms, limits: r.limits, filters: len(r.limits) > 0}
+func newCycleState(pod *corev1.Pod, r *request, found *lookup) *cycleState {
+	s := &cycleState{
+		namespace: pod.Namespace, terms: found.terms, limits: r.limits, filters: len(r.limits) > 0,
+		request: *r, required: found.required, rejected: &atomic.Bool{},
+	}
+	terms := found.terms
 	for i := range terms {
 		s.weight += terms[i].weight
 		s.filters = s.filters || terms[i].required.key != ""
@@ -93,18 +107,31 @@ func (s *cycleState) within(i int, value string) int {
 	return n
 }
 
-// apply lets the node have so many peers more of every term that the pod is a peer
-// of. Only a requirement looks at it, so other terms are left out.
-func (s *cycleState) apply(pod *corev1.Pod, node *corev1.Node, by int) {
+// apply lets the pod be on the node, or no longer be, in this simulation: by 1 or -1.
+// countsOn is where the index counts the pod. The pods of a snapshot are not quite
+// those of the view: one that the view no longer counts takes nothing away when it is
+// removed, and one that it counts already adds nothing. Only a requirement looks at
+// it, so other terms are left out.
+func (s *cycleState) apply(pod *corev1.Pod, node *corev1.Node, by int, countsOn func(types.UID) string) {
 	for i := range s.terms {
-		if s.terms[i].required.key != "" && s.terms[i].view.IsPeer(pod) {
-			s.changes = append(s.changes, change{term: i, node: node, by: by})
+		if s.terms[i].required.key == "" || !s.terms[i].view.IsPeer(pod) {
+			continue
+		}
+		before := slices.IndexFunc(s.changes, func(c change) bool {
+			return c.term == i && c.pod == pod.UID && c.node.Name == node.Name && c.by == -by
+		})
+		counted := countsOn(pod.UID) == node.Name
+		switch {
+		case before >= 0:
+			s.changes = slices.Delete(s.changes, before, before+1)
+		case counted == (by < 0):
+			s.changes = append(s.changes, change{term: i, pod: pod.UID, node: node, by: by})
 		}
 	}
 }
 
 // score rates a node with these labels for all terms, 0 to fwk.MaxScore: the
-// average of the terms, by their weights. There must be a term.
+// average of the terms, by their weights. There must be one that has a weight.
 func (s *cycleState) score(labels map[string]string) int64 {
 	return fwk.MaxScore * s.rawScore(labels) / (scoreScale * s.weight)
 }

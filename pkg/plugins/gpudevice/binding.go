@@ -27,17 +27,19 @@ const (
 	// server that gave no clear answer; they double from one to the other.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 5 * time.Second
-	// sendingFor is for how long the Binding is sent again, the same one.
+	// sendingFor is for how long the Binding is sent again. A pod without a node is
+	// given up after that, as soon as none of them can be written any more.
 	sendingFor = 30 * time.Second
-	// settledAfter is how long after the last Binding was sent a pod without a
-	// node is taken for one that it will not be written to any more: longer than
-	// the API server works on a request (--request-timeout, one minute).
-	settledAfter = 90 * time.Second
 )
 
 // Bind sends one Binding with the node and the annotations that say which devices
 // each container was given: one write, so that no one ever sees the pod with the
 // one and without the other. Pods without devices are left to the next binder.
+//
+// The Binding is for the version of the pod that the informer has: it is refused if
+// another scheduler process has fenced the pod meanwhile (ledger.fence), and also if
+// anything else has changed it, a label for example. Then Bind looks who it was, and
+// unless it was a fence sends the Binding for the new version.
 //
 // An answer that leaves open whether the Binding was written (a time-out, a lost
 // connection, an internal error) is not taken for a failure. The pod keeps its
@@ -48,30 +50,36 @@ func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 	if !asksForShares(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	h := pl.ledger.get(pod.UID)
-	if h == nil || h.node != nodeName || h.annotations == nil {
+	h, stored := pl.ledger.get(pod.UID), pl.ledger.stored(pod)
+	if h == nil || h.node != nodeName || h.annotations == nil || stored == nil {
 		// It was deleted meanwhile, or seen bound. Never bind it without devices.
 		return fwk.AsStatus(fmt.Errorf("binding pod %s: no devices of node %q are reserved for it", klog.KObj(pod), nodeName))
 	}
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Annotations: maps.Clone(h.annotations),
-		},
-		Target: corev1.ObjectReference{Kind: "Node", Name: nodeName},
+	if fenceOf(stored) != h.fence {
+		return fwk.AsStatus(fmt.Errorf("binding pod %s: %w", klog.KObj(pod), errFenced))
 	}
+	binding := h.binding(stored)
 	klog.FromContext(ctx).V(3).Info("Attempting to bind pod to node with devices", "node", klog.KRef("", nodeName))
 	err := pl.sendBinding(ctx, binding)
 	if err == nil {
 		return nil
 	}
-	if isRefusal(err) {
-		return fwk.AsStatus(err)
-	}
-	if err := pl.resolve(ctx, pod, binding, err); err != nil {
+	if err := pl.resolve(ctx, pod, h, binding, err); err != nil {
 		return fwk.AsStatus(err)
 	}
 	return nil
+}
+
+// binding returns the Binding that gives the pod what it was promised, if the pod is
+// still at that version.
+func (h *holder) binding(version *corev1.Pod) *corev1.Binding {
+	return &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: h.pod.Namespace, Name: h.pod.Name, UID: h.pod.UID, ResourceVersion: version.ResourceVersion,
+			Annotations: maps.Clone(h.annotations),
+		},
+		Target: corev1.ObjectReference{Kind: "Node", Name: h.node},
+	}
 }
 
 // sendBinding sends the Binding, through the scheduler's queue of API calls where
@@ -88,61 +96,104 @@ func (pl *GPUDevice) sendBinding(ctx context.Context, binding *corev1.Binding) e
 	return cacher.WaitOnFinish(ctx, finished)
 }
 
-// isRefusal reports whether the error says for certain that nothing was written.
-// A conflict does not: what conflicts may be an earlier try of the same Binding,
-// which the client repeats by itself if a server asks it to.
+// isRefusal reports whether the API server has clearly refused a Binding. That does not
+// mean that nothing was written: the client repeats a request by itself where a server
+// asks it to (an error of the 5xx class, or 429, with Retry-After), and the refusal may
+// be the answer to the second one. A conflict in particular may be one with an earlier
+// try of the same Binding.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
 	}
 	code := status.Status().Code
-	return code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusConflict
+	return code >= 400 && code < 500 && code != http.StatusRequestTimeout
 }
 
-// resolve finds out what became of a Binding that was answered by cause. It
-// returns nil if the pod is bound as it says, and an error if it never will be or
-// if ctx ends; in that case the pod keeps its devices.
-func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, binding *corev1.Binding, cause error) error {
+// resolve finds out what became of a Binding that was answered by cause, and sends it
+// again where that makes sense. It returns nil if the pod is bound as it says, and an
+// error if it never will be or if ctx ends; in that case the pod keeps its devices.
+func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *holder, binding *corev1.Binding, cause error) error {
 	logger := klog.FromContext(ctx)
-	if !apierrors.IsConflict(cause) {
+	u := &unresolved{binding: binding, cause: cause, doubtful: !isRefusal(cause), sendUntil: pl.clock.Now().Add(sendingFor)}
+	if u.doubtful {
 		pl.ledger.doubt(pod.UID, true)
 		bindingsInDoubt.Inc()
 		logger.Info("It is not known whether the pod was bound, asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
 		pl.ledger.warn(pod, nil, reasonInDoubt, actionBinding, fmt.Sprintf(
 			"The API server did not say whether it bound the pod to node %q. The pod keeps its devices there until that is clear. (%v)", binding.Target.Name, cause))
 	}
-	sent := pl.clock.Now()
-	sendUntil := sent.Add(sendingFor)
-	doubtful := !apierrors.IsConflict(cause)
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 32, Cap: maxRetry}
 	for {
-		fate, err := pl.fateOf(ctx, binding)
+		fate, current, err := pl.fateOf(ctx, u.binding)
+		var settled bool
 		switch {
 		case err != nil:
 			logger.V(2).Info("Could not ask what became of the pod", "pod", klog.KObj(pod), "err", err)
 		case fate == fateBound:
 			logger.Info("The pod was bound after all", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name))
 			return nil
-		case fate == fateLost, fate == fatePending && !doubtful, fate == fatePending && pl.clock.Since(sent) > settledAfter:
-			pl.ledger.doubt(pod.UID, false)
-			return cause
-		case pl.clock.Now().Before(sendUntil):
-			sent = pl.clock.Now()
-			switch err := pl.sendBinding(ctx, binding); {
-			case err == nil:
-				return nil
-			case !apierrors.IsConflict(err):
-				// An earlier one may still be written: also a refusal settles nothing.
-				cause = err
+		case fate == fateLost:
+			settled, err = true, u.cause
+		default:
+			settled, err = pl.sendAgain(ctx, pod, h, u, current)
+		}
+		if settled {
+			if err != nil {
+				pl.ledger.doubt(pod.UID, false)
 			}
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("binding pod %s to node %q: %w: %w", klog.KObj(pod), binding.Target.Name, context.Cause(ctx), cause)
+			return fmt.Errorf("binding pod %s to node %q: %w: %w", klog.KObj(pod), binding.Target.Name, context.Cause(ctx), u.cause)
 		case <-pl.clock.After(backoff.Step()):
 		}
 	}
+}
+
+// unresolved is a Binding of which it is not settled what became of it.
+type unresolved struct {
+	// binding is the one that was sent last.
+	binding *corev1.Binding
+	// cause is why it is not known to be written.
+	cause error
+	// doubtful is whether a Binding that was sent may still be written.
+	doubtful bool
+	// sendUntil is when no further one is sent.
+	sendUntil time.Time
+}
+
+// sendAgain sends the Binding of a pod that has no node yet once more, unless that makes
+// no sense any more: current is the pod as the API server has it. It reports whether the
+// matter is settled, and then returns nil if the pod is bound.
+func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *holder, u *unresolved, current *corev1.Pod) (settled bool, err error) {
+	// A Binding for a version that the pod no longer has is not written any more.
+	stale := current.ResourceVersion != u.binding.ResourceVersion
+	u.doubtful = u.doubtful && !stale
+	expired := !pl.clock.Now().Before(u.sendUntil)
+	switch {
+	case expired && u.doubtful:
+		// The pod may get other devices next: nothing that was sent may be written then.
+		if _, err := pl.ledger.touch(ctx, pl.ledger.client, pod); err != nil {
+			klog.FromContext(ctx).V(2).Info("Could not make sure that the Binding is not written any more", "pod", klog.KObj(pod), "err", err)
+		}
+		return false, nil
+	case expired, !u.doubtful && (!stale || !apierrors.IsConflict(u.cause)):
+		return true, u.cause
+	case fenceOf(current) != h.fence:
+		return true, fmt.Errorf("binding pod %s: %w: %w", klog.KObj(pod), errFenced, u.cause)
+	}
+	u.binding = h.binding(current)
+	err = pl.sendBinding(ctx, u.binding)
+	if err == nil {
+		return true, nil
+	}
+	if !u.doubtful || !apierrors.IsConflict(err) {
+		u.cause = err
+	}
+	u.doubtful = u.doubtful || !isRefusal(err)
+	return false, nil
 }
 
 // fate is what became of a pod that was to be bound.
@@ -160,12 +211,12 @@ const (
 
 // fateOf asks the API server, and not one of its caches, for the pod. It lists
 // one pod by name, because the scheduler may list pods and not get them.
-func (pl *GPUDevice) fateOf(ctx context.Context, binding *corev1.Binding) (fate, error) {
+func (pl *GPUDevice) fateOf(ctx context.Context, binding *corev1.Binding) (fate, *corev1.Pod, error) {
 	list, err := pl.handle.ClientSet().CoreV1().Pods(binding.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, binding.Name).String(),
 	})
 	if err != nil {
-		return fatePending, fmt.Errorf("listing pod %s/%s: %w", binding.Namespace, binding.Name, err)
+		return fatePending, nil, fmt.Errorf("listing pod %s/%s: %w", binding.Namespace, binding.Name, err)
 	}
 	for i := range list.Items {
 		pod := &list.Items[i]
@@ -173,10 +224,10 @@ func (pl *GPUDevice) fateOf(ctx context.Context, binding *corev1.Binding) (fate,
 		case pod.Name != binding.Name || pod.UID != binding.UID:
 			continue
 		case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
-			return fatePending, nil
+			return fatePending, pod, nil
 		case pod.Spec.NodeName == binding.Target.Name && pod.Annotations[names.GPUAssignedAnnotation] == binding.Annotations[names.GPUAssignedAnnotation]:
-			return fateBound, nil
+			return fateBound, pod, nil
 		}
 	}
-	return fateLost, nil
+	return fateLost, nil, nil
 }

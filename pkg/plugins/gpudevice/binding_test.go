@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -35,6 +36,8 @@ type apiServer struct {
 	answers []answer
 	// sent are the Bindings that came.
 	sent []*corev1.Binding
+	// touched is the version of the pod after its status was written.
+	touched string
 }
 
 // answer is what becomes of a Binding: whether it is written, what else is done
@@ -83,6 +86,16 @@ func (s *apiServer) start(tb testing.TB) {
 		}
 		return true, nil, a.err
 	})
+	s.profile.Client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		obj, err := s.profile.Client.Tracker().Get(pods, action.GetNamespace(), action.(clienttesting.PatchAction).GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		pod := obj.(*corev1.Pod).DeepCopy()
+		pod.ResourceVersion += "1"
+		s.touched = pod.ResourceVersion
+		return true, pod, s.profile.Client.Tracker().Update(pods, pod, pod.Namespace)
+	})
 }
 
 func TestBind(t *testing.T) {
@@ -98,6 +111,15 @@ func TestBind(t *testing.T) {
 	terminating := func(pod *corev1.Pod) *corev1.Pod {
 		pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		pod.Finalizers = []string{"example.com/f"}
+		return pod
+	}
+	edited := func(pod *corev1.Pod) *corev1.Pod {
+		pod.ResourceVersion = "8"
+		return pod
+	}
+	fenced := func(pod *corev1.Pod) *corev1.Pod {
+		pod.ResourceVersion = "8"
+		pod.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Status: corev1.ConditionTrue, Message: "another process/1"}}
 		return pod
 	}
 	recreated := func(*corev1.Pod) *corev1.Pod {
@@ -117,6 +139,12 @@ func TestBind(t *testing.T) {
 	}{
 		{name: "written", answers: []answer{{write: true}}, wantSent: 1},
 		{name: "refused", answers: []answer{{err: forbidden}}, want: forbidden, wantSent: 1},
+		{name: "refused, but written by a try that the client repeated", answers: []answer{{write: true, err: forbidden}}, wantSent: 1},
+		{name: "changed by somebody", answers: []answer{{then: edited, err: conflict}, {write: true}}, wantSent: 2},
+		{name: "changed by somebody, answer lost", answers: []answer{{then: edited, err: io.EOF}, {write: true}}, want: io.EOF, wantSent: 1, wantDoubt: true},
+		{name: "changed by somebody and refused", answers: []answer{{then: edited, err: conflict}, {err: forbidden}}, want: forbidden, wantSent: 2},
+		{name: "fenced", answers: []answer{{then: fenced, err: conflict}}, want: errFenced, wantSent: 1},
+		{name: "fenced, answer lost", answers: []answer{{then: fenced, err: io.EOF}}, want: io.EOF, wantSent: 1, wantDoubt: true},
 		{name: "no such pod", answers: []answer{{err: notFound, then: deleted}}, want: notFound, wantSent: 1},
 		{name: "written, answer lost", answers: []answer{{write: true, err: io.ErrUnexpectedEOF}}, wantSent: 1, wantDoubt: true},
 		{name: "written, timed out", answers: []answer{{write: true, err: timeout}}, wantSent: 1, wantDoubt: true},
@@ -134,7 +162,9 @@ func TestBind(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := sharePod("p", 500)
+			pod.ResourceVersion = "7"
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+			pl.ledger.leader.over.Store(true) // nobody was here before
 			server := &apiServer{profile: profile, answers: tt.answers}
 			server.start(t)
 			stop := runClock(t, pl)
@@ -150,12 +180,15 @@ func TestBind(t *testing.T) {
 				t.Errorf("want %d Bindings, got %d", tt.wantSent, got)
 			}
 			want := &corev1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: pod.UID, Annotations: map[string]string{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: pod.UID, ResourceVersion: "7", Annotations: map[string]string{
 					"gpu.berth.dev/main": "0", "berth.dev/gpu-assigned": "main=0:500m:20480Mi",
 				}},
 				Target: corev1.ObjectReference{Kind: "Node", Name: "n"},
 			}
-			for _, got := range server.sent {
+			for i, got := range server.sent {
+				if i > 0 {
+					want.ResourceVersion = got.ResourceVersion // that of the pod by then
+				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("Unexpected Binding (-want,+got):\n%s", diff)
 				}
@@ -216,11 +249,13 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 	}
 }
 
-// A pod that stays without a node long after the last Binding was sent is given
-// back to the queue.
+// A pod that stays without a node is given back to the queue, and not before it is
+// certain that none of the Bindings is written any more.
 func TestBindSettles(t *testing.T) {
 	pod := sharePod("p", 500)
+	pod.ResourceVersion = "7"
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+	pl.ledger.leader.over.Store(true) // nobody was here before
 	server := &apiServer{profile: profile, answers: []answer{{err: apierrors.NewInternalError(errors.New("webhook"))}}}
 	server.start(t)
 	stop := runClock(t, pl)
@@ -233,8 +268,11 @@ func TestBindSettles(t *testing.T) {
 	if status.IsSuccess() {
 		t.Error("want an error, got success")
 	}
-	if took := pl.clock.Since(started); took < settledAfter {
+	if took := pl.clock.Since(started); took < sendingFor {
 		t.Errorf("it was given up after %v already", took)
+	}
+	if last := server.sent[len(server.sent)-1].ResourceVersion; server.touched == "" || server.touched == last {
+		t.Errorf("the last Binding was for version %q and the pod is at %q: it may still be written", last, server.touched)
 	}
 	if h := pl.ledger.get(pod.UID); h == nil || h.phase != reserved {
 		t.Errorf("want a promise that Unreserve takes back, got %v", h)
@@ -262,7 +300,7 @@ func TestBindSkipsAndRefuses(t *testing.T) {
 func TestIsRefusal(t *testing.T) {
 	for code, want := range map[int32]bool{
 		http.StatusBadRequest: true, http.StatusForbidden: true, http.StatusNotFound: true, http.StatusUnprocessableEntity: true, http.StatusTooManyRequests: true,
-		http.StatusConflict: false, http.StatusRequestTimeout: false, http.StatusInternalServerError: false, http.StatusServiceUnavailable: false, http.StatusGatewayTimeout: false,
+		http.StatusConflict: true, http.StatusRequestTimeout: false, http.StatusInternalServerError: false, http.StatusServiceUnavailable: false, http.StatusGatewayTimeout: false,
 	} {
 		err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}}
 		if got := isRefusal(err); got != want {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -27,14 +28,20 @@ var (
 	capacityDesc = metrics.NewDesc("berth_gpudevice_capacity_milli",
 		"Thousandths of devices on shared nodes, without cordoned devices, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	allocatedDesc = metrics.NewDesc("berth_gpudevice_allocated_milli",
-		"Thousandths of devices on shared nodes that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+		"Thousandths of devices on shared nodes, without cordoned devices, that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	cordonedCapacityDesc = metrics.NewDesc("berth_gpudevice_cordoned_capacity_milli",
+		"Thousandths of cordoned devices on shared nodes, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	cordonedAllocatedDesc = metrics.NewDesc("berth_gpudevice_cordoned_allocated_milli",
+		"Thousandths of cordoned devices on shared nodes that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	fragmentationDesc = metrics.NewDesc("berth_gpudevice_fragmentation_milli",
 		"Idle thousandths of devices on shared nodes by what they are to the expected workload; only Q3Satisfied is of use to it. Absent while nothing is expected.",
 		[]string{"profile", "cause"}, nil, metrics.ALPHA, "")
 	refusedDesc = metrics.NewDesc("berth_gpudevice_refused_nodes",
 		"Nodes that take nothing because their labels contradict each other, by reason.", []string{"profile", "reason"}, nil, metrics.ALPHA, "")
 	blockedDesc = metrics.NewDesc("berth_gpudevice_blocked_nodes",
-		"Nodes that take no new share because a pod uses devices there without a record of which.", []string{"profile"}, nil, metrics.ALPHA, "")
+		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it.", []string{"profile"}, nil, metrics.ALPHA, "")
+	unlistedDesc = metrics.NewDesc("berth_gpudevice_unlisted_devices",
+		"Devices that pods were given by UUID and that their node does not list any more.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_gpudevice_reservations",
 		"Pods that are promised devices and were not seen bound yet.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationAgeDesc = metrics.NewDesc("berth_gpudevice_oldest_reservation_seconds",
@@ -72,7 +79,7 @@ func collect(ctx context.Context, pl *GPUDevice) {
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, fragmentationDesc, refusedDesc, blockedDesc, reservationsDesc, reservationAgeDesc} {
+	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, cordonedCapacityDesc, cordonedAllocatedDesc, fragmentationDesc, refusedDesc, blockedDesc, unlistedDesc, reservationsDesc, reservationAgeDesc} {
 		ch <- desc
 	}
 }
@@ -94,6 +101,10 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		for model, amounts := range u.byModel() {
 			gauge(capacityDesc, float64(amounts.capacity), model)
 			gauge(allocatedDesc, float64(amounts.allocated), model)
+			if amounts.cordonedCapacity > 0 {
+				gauge(cordonedCapacityDesc, float64(amounts.cordonedCapacity), model)
+				gauge(cordonedAllocatedDesc, float64(amounts.cordonedAllocated), model)
+			}
 		}
 		if u.expected {
 			for cause, milli := range u.fragmentation {
@@ -103,7 +114,8 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		for reason, nodes := range u.refused {
 			gauge(refusedDesc, float64(nodes), string(reason))
 		}
-		gauge(blockedDesc, float64(u.blocked))
+		gauge(blockedDesc, float64(u.blocked.Len()))
+		gauge(unlistedDesc, float64(u.unlisted))
 		gauge(reservationsDesc, float64(u.reservations))
 		gauge(reservationAgeDesc, u.oldest)
 	}
@@ -115,25 +127,30 @@ type usage struct {
 	expected      bool
 	fragmentation device.Fragmentation
 	refused       map[device.RefusalReason]int
-	blocked       int
+	blocked       sets.Set[string]
+	unlisted      int
 	reservations  int
 	oldest        float64
 }
 
+// modelUsage is of devices that are not cordoned, and of those that are.
 type modelUsage struct {
-	capacity, allocated int64
+	capacity, allocated, cordonedCapacity, cordonedAllocated int64
 }
 
 // usage computes the state from the informer's nodes and the ledger, as a
-// scheduling cycle would from a NodeInfo. Free CPU is that of the last cycle that
-// looked at the node.
+// scheduling cycle would from a NodeInfo. Free CPU, and whether a device plugin or DRA
+// driver gave devices to a pod there, is as the last cycle that looked at the node saw it.
 func (pl *GPUDevice) usage() *usage {
-	u := &usage{models: map[string]*modelUsage{}, refused: map[device.RefusalReason]int{}}
+	u := &usage{models: map[string]*modelUsage{}, refused: map[device.RefusalReason]int{}, blocked: sets.New[string]()}
 	held := pl.ledger.heldByNode(u)
 	expected := pl.workload.current.Load()
 	u.expected = expected != nil
 	for _, known := range pl.deviceNodes.all() {
 		object, node := known.object, known.node
+		if pl.offers.on(object.Name) {
+			node = node.OfferedByDRA()
+		}
 		switch node.Kind {
 		case device.NodeRefused:
 			u.refused[node.Refusal.Reason]++
@@ -145,18 +162,30 @@ func (pl *GPUDevice) usage() *usage {
 		state := node.State()
 		amounts := u.of(node.Model)
 		amounts.capacity += state.IdleMilli()
+		amounts.cordonedCapacity += int64(node.Cordoned.Len()) * device.MilliPerDevice
+		var seen *nodeView
+		if cell := pl.nodes.get(object.Name); cell != nil {
+			seen = cell.view.Load()
+		}
+		if seen != nil && seen.otherUse {
+			u.blocked.Insert(object.Name)
+		}
 		for _, h := range held[object.Name] {
-			state.TakeAll(&h.holding)
-			for d := range h.holding {
-				amounts.allocated += h.holding[d].Milli
+			if h.allocation == nil {
+				continue
 			}
+			holding, err := h.allocation.On(node)
+			if err != nil {
+				u.blocked.Insert(object.Name)
+			}
+			u.unlisted += len(h.allocation.Missing(node))
+			state.TakeAll(holding)
+			amounts.count(node, holding)
 		}
 		if u.expected {
 			cpuFree := object.Status.Allocatable.Cpu().MilliValue()
-			if cell := pl.nodes.get(object.Name); cell != nil {
-				if v := cell.view.Load(); v != nil {
-					cpuFree = v.cpuFree
-				}
+			if seen != nil {
+				cpuFree = seen.cpuFree
 			}
 			fragmentation := expected.on(node).Fragmentation(&state, cpuFree)
 			for cause := range fragmentation {
@@ -165,6 +194,17 @@ func (pl *GPUDevice) usage() *usage {
 		}
 	}
 	return u
+}
+
+// count adds what a pod holds.
+func (m *modelUsage) count(node *device.Node, holding *device.Holding) {
+	for d := range node.Devices {
+		if node.Cordoned.Has(d) {
+			m.cordonedAllocated += holding[d].Milli
+		} else {
+			m.allocated += holding[d].Milli
+		}
+	}
 }
 
 func (u *usage) of(model string) *modelUsage {
@@ -193,6 +233,8 @@ func (u *usage) byModel() map[string]modelUsage {
 		sum := amounts[value]
 		sum.capacity += u.models[model].capacity
 		sum.allocated += u.models[model].allocated
+		sum.cordonedCapacity += u.models[model].cordonedCapacity
+		sum.cordonedAllocated += u.models[model].cordonedAllocated
 		amounts[value] = sum
 	}
 	return amounts
@@ -205,7 +247,6 @@ func (l *ledger) heldByNode(u *usage) map[string]holders {
 	now := l.clock.Now()
 	held := make(map[string]holders, len(l.byNode))
 	for node, pods := range l.byNode {
-		blocked := false
 		for _, h := range pods {
 			held[node] = append(held[node], h)
 			switch h.phase {
@@ -213,12 +254,9 @@ func (l *ledger) heldByNode(u *usage) map[string]holders {
 				u.reservations++
 				u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
 			case unassigned:
-				blocked = true
+				u.blocked.Insert(node)
 			case orphaned, bound:
 			}
-		}
-		if blocked {
-			u.blocked++
 		}
 	}
 	for node, marks := range l.marks {

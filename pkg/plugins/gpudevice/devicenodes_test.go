@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/schedtest"
@@ -17,7 +18,7 @@ import (
 // some, as they come and go.
 func TestDeviceNodes(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{makeNode("n", nil)}})
-	events := pl.ledger.nodeHandler()
+	events := pl.ledger.nodeHandler(klog.Logger{})
 	scored := func() bool {
 		t.Helper()
 		state, pod := framework.NewCycleState(), makePod("p")

@@ -11,6 +11,8 @@
 //   - Of a device no more is given away than it has, in compute and in memory each
 //     on its own, as far as this scheduler instance knows. What another scheduler
 //     does at the same moment it cannot know; it finds out and reports it.
+//   - No device of a node is used by a pod that has its share from here and by one that
+//     has it from a device plugin or a DRA driver, however the node's labels change.
 //   - A pod has a node and the record of its devices, or neither: one write.
 //   - What a pod was given stays taken until the pod is gone or has terminated,
 //     whatever becomes of its annotations, of its node's labels, of the scheduler
@@ -25,6 +27,21 @@
 // NodeInfo is unchanged (nodeView). So preemption, nominated pods and a restart
 // need no bookkeeping of their own. Filter reads the view without a lock.
 //
+// What on a node uses which device, whoever gave it, is one question, and deviceuse.go
+// answers it. The invariant, checked over random histories by TestModelOfDeviceUse: at
+// any time, for every node and what the scheduler knows of it,
+//
+//	what is free of a device = what it has
+//	  - the sum over pods that hold a share of it, found by UUID where the container
+//	    reads a UUID, with the derived side computed from the node's present memory
+//	a share is placed    =>  the node is shared, the device has room, and no pod there
+//	                         uses devices of which it is not known which
+//	others' devices are  =>  the node is not shared, and no pod there holds a share
+//	asked for and placed
+//
+// where a pod counts from when it is assumed until it is gone, has terminated or is
+// unreserved, and a quantity of zero counts for nothing.
+//
 // Beside the NodeInfos there is a ledger, one for all profiles of a scheduler
 // instance. It holds what was promised to a pod between Reserve and its arrival
 // as a bound pod, and what a pod's record said when it was first seen; its
@@ -35,7 +52,20 @@
 // same Binding again until it is.
 //
 // The first cycle of a process with a share waits until the pod informer has seen
-// all that the API server has (leaderWait): a standby's may be a minute behind.
+// all that the API server has (leaderWait): a standby's may be a minute behind. And it
+// fences: a process that led before may have Bindings on their way still, held up for
+// any time, with devices that nobody else knows to be promised. Each Binding is for one
+// resource version of its pod, and the new process changes that of every pending pod
+// with a share, once, by the pod condition berth.dev/gpu-fence. What arrives
+// later is refused as a conflict. A Binding that is refused because somebody edited the
+// pod is told from that by the condition, and sent again for the new version. So it does
+// not matter whether a leader ended in order, or how long a Binding takes. The cost is one
+// small write for each pod that waits for a share when a process takes over, 16 at a
+// time; pods that come later cost nothing.
+//
+// What this cannot prevent is a process that goes on although it lost its lease, one that
+// was stopped for minutes for example: of pods that were created after the fence it may
+// still bind one, until it finds out. Like another scheduler it is found out and reported.
 //
 // Score asks package device for the score of each node and remembers it with the
 // view, by what it depends on beside the node. The fragmentation gradients need to

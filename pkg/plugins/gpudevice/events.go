@@ -5,8 +5,10 @@ package gpudevice
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
@@ -19,7 +21,7 @@ import (
 // EventsToRegister returns the events that can make a pod schedulable that the
 // plugin refused.
 func (pl *GPUDevice) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return []fwk.ClusterEventWithHint{
+	events := []fwk.ClusterEventWithHint{
 		// A new node may have devices. GPU feature discovery labels a node after it
 		// has joined, and whoever shares it does so by a label. A device is
 		// uncordoned by an annotation. A node loses its device-plugin resource in
@@ -34,7 +36,7 @@ func (pl *GPUDevice) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 			},
 			QueueingHintFn: pl.isSchedulableAfterNodeChange,
 		},
-		// A pod with devices goes, or has terminated (the scheduler's informer leaves
+		// A pod with devices, whoever gave them, goes, or has terminated (the scheduler's informer leaves
 		// out terminated pods, so that is a deletion too), or was assumed and is
 		// given up, or is not nominated for its node any more: all of them are told as
 		// a deletion. Resources of ours cannot be scaled down in place.
@@ -48,7 +50,15 @@ func (pl *GPUDevice) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update},
 			QueueingHintFn: pl.isSchedulableAfterPodUpdate,
 		},
-	}, nil
+	}
+	if pl.handle.SharedDRAManager() != nil {
+		// A DRA driver offers the devices of a shared node no more.
+		events = append(events, fwk.ClusterEventWithHint{
+			Event:          fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Update | fwk.Delete},
+			QueueingHintFn: pl.isSchedulableAfterResourceSliceChange,
+		})
+	}
+	return events, nil
 }
 
 // isSchedulableAfterNodeChange queues the pod if the node could take it when it is
@@ -65,13 +75,14 @@ func (pl *GPUDevice) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev
 		return fwk.QueueSkip, nil
 	}
 	now := device.ParseNode(newNode, pl.nodeKeys)
-	if !pl.mayTake(now, request) {
+	claims := pl.mayClaimDevices(pod)
+	if !pl.mayTake(now, request, claims) {
 		logger.V(5).Info("Node was created or updated, but it is refused", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 		return fwk.QueueSkip, nil
 	}
 	if oldNode != nil {
 		before := device.ParseNode(oldNode, pl.nodeKeys)
-		if pl.mayTake(before, request) && !hasGrown(before, now) {
+		if pl.mayTake(before, request, claims) && !hasGrown(before, now) {
 			logger.V(5).Info("Node was updated, but its devices are as before", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 			return fwk.QueueSkip, nil
 		}
@@ -82,30 +93,36 @@ func (pl *GPUDevice) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev
 
 // requestOf returns what the pod asks for, or nil if that can never be served.
 func (pl *GPUDevice) requestOf(pod *corev1.Pod) *device.Request {
-	request, err := device.ParsePod(pod, pl.deviceResources)
+	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		return nil
 	}
 	return request
 }
 
-// mayTake reports whether the node, if it were empty, could take the request.
-func (pl *GPUDevice) mayTake(node *device.Node, request *device.Request) bool {
-	if request.Form == device.FormNone {
-		return pl.nonGPUPods != config.NonGPUPodsForbid || node.Kind == device.NodeWithoutDevices
+// mayTake reports whether the node, if it were empty, could take the request of a pod,
+// which may have a claim for devices.
+func (pl *GPUDevice) mayTake(node *device.Node, request *device.Request, claims bool) bool {
+	switch {
+	case claims && (node.Kind == device.NodeShared || node.Kind == device.NodeRefused):
+		return false
+	case request.Form == device.FormNone:
+		return claims || pl.nonGPUPods != config.NonGPUPodsForbid || node.Kind == device.NodeWithoutDevices
 	}
 	return node.Admits(request) == device.Fits
 }
 
 // hasGrown reports whether a share may fit now that did not before: there are
-// more devices, they have more memory, or one was uncordoned.
+// more devices, they have other memory (of which what pods hold is derived), others are
+// listed, or one was uncordoned.
 func hasGrown(before, now *device.Node) bool {
-	return now.Devices > before.Devices || now.MemoryMiB > before.MemoryMiB || before.Cordoned&^now.Cordoned != 0
+	return now.Devices > before.Devices || now.MemoryMiB != before.MemoryMiB || before.Cordoned&^now.Cordoned != 0 || !slices.Equal(before.UUIDs, now.UUIDs)
 }
 
-// isSchedulableAfterPodDeletion queues the pod if it waits for a share and the
-// pod that is gone held one, or was nominated for one, on a node that the pending
-// pod could use.
+// isSchedulableAfterPodDeletion queues the pod if it waits for devices and the pod that
+// is gone used some, or was nominated for some, on a node that the pending pod could
+// use: a share waits for shares, and on a shared node for any use of devices; all others
+// wait, here, for shares alone.
 //
 // The node is looked up as the last scheduling cycle saw it. If it has changed
 // since, an event of its own says so; if it was never looked at, the pod is
@@ -119,22 +136,46 @@ func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *core
 	if node == "" {
 		node = gone.Status.NominatedNodeName
 	}
-	if node == "" || !asksForShares(gone) {
-		logger.V(5).Info("Pod was deleted, but it held no share of a device", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
+	if node == "" || !pl.usesDevices(gone) {
+		logger.V(5).Info("Pod was deleted, but it used no device", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
 	request := pl.requestOf(pod)
-	if request == nil || request.Form != device.FormShares {
-		logger.V(5).Info("Pod was deleted, but no share is waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
+	claims := request != nil && pl.mayClaimDevices(pod)
+	if request == nil || request.Form == device.FormNone && !claims || request.Form != device.FormShares && !asksForShares(gone) {
+		logger.V(5).Info("Pod with devices was deleted, but that is not waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
 	if cell := pl.nodes.get(node); cell != nil {
-		if v := cell.view.Load(); v != nil && v.node.Admits(request) != device.Fits {
-			logger.V(5).Info("Pod with a share was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
+		if v := cell.view.Load(); v != nil && !pl.mayTake(v.node, request, claims) {
+			logger.V(5).Info("Pod with devices was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
 			return fwk.QueueSkip, nil
 		}
 	}
-	logger.V(5).Info("Pod with a share was deleted, and its node may have room now", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
+	logger.V(5).Info("Pod with devices was deleted, and its node may have room now", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
+	return fwk.Queue, nil
+}
+
+// isSchedulableAfterResourceSliceChange queues the pod if it waits for a share, or for a
+// node without devices, and the devices of a node are not offered by a DRA driver any more.
+func (pl *GPUDevice) isSchedulableAfterResourceSliceChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	old, updated, err := util.As[*resourcev1.ResourceSlice](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if updated == nil {
+		pl.offers.remove(old.UID)
+	} else {
+		pl.offers.observe(updated, false)
+	}
+	node := pl.offers.nodeOf(old)
+	// Under Forbid, a node whose devices were offered is one for pods without devices now.
+	waits := asksForShares(pod) || pl.nonGPUPods == config.NonGPUPodsForbid
+	if node == "" || node == pl.offers.nodeOf(updated) || !waits {
+		logger.V(5).Info("ResourceSlice was changed, but no device that is waited for was taken back", "pod", klog.KObj(pod))
+		return fwk.QueueSkip, nil
+	}
+	logger.V(5).Info("The devices of a node are not offered in a ResourceSlice any more", "pod", klog.KObj(pod), "node", klog.KRef("", node))
 	return fwk.Queue, nil
 }
 

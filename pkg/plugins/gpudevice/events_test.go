@@ -37,6 +37,9 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		{"a device is cordoned", nil, share, gpuNode("n", 2), annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "1"), fwk.QueueSkip},
 		{"a device more", nil, share, gpuNode("n", 1), gpuNode("n", 2), fwk.Queue},
 		{"a device less", nil, share, gpuNode("n", 2), gpuNode("n", 1), fwk.QueueSkip},
+		{"other devices are listed", nil, share, annotated(gpuNode("n", 1), names.GPUUUIDsAnnotation, "GPU-a"), annotated(gpuNode("n", 1), names.GPUUUIDsAnnotation, "GPU-b"), fwk.Queue},
+		{"a node is shared no more, for a claim", nil, claimPod("p"), gpuNode("n", 1), makeNode("n", nil), fwk.Queue},
+		{"a node is shared, for a claim", nil, claimPod("p"), makeNode("n", nil), gpuNode("n", 1), fwk.QueueSkip},
 		{"more memory", nil, share, labelled(gpuNode("n", 1), "nvidia.com/gpu.memory", "1024"), gpuNode("n", 1), fwk.Queue},
 		{"the device plugin leaves a shared node", nil, share, labelled(pluginNode("n", a100, 1), names.GPUSharingLabel, "true"), gpuNode("n", 1), fwk.Queue},
 		{"a malformed share", nil, sharePod("p", 1500), nil, gpuNode("n", 1), fwk.QueueSkip},
@@ -80,11 +83,19 @@ func TestIsSchedulableAfterPodDeletion(t *testing.T) {
 		{"on a node that the pod cannot use", h100, boundPod("gone", 500, "n", "0"), fwk.QueueSkip},
 		{"on a node that was never looked at", h100, boundPod("gone", 500, "new", "0"), fwk.Queue},
 		{"for a pod of the device plugin", makePod("p", "nvidia.com/gpu", "1"), boundPod("gone", 500, "n", "0"), fwk.QueueSkip},
+		{"a pod of the device plugin, on a shared node", sharePod("p", 500), runningOn(makePod("gone", "nvidia.com/gpu", "1"), "n"), fwk.Queue},
+		{"a pod with a MIG device, on a shared node", sharePod("p", 500), runningOn(makePod("gone", "nvidia.com/mig-1g.5gb", "1"), "n"), fwk.Queue},
+		{"a pod with a claim, on a shared node", sharePod("p", 500), runningOn(claimPod("gone"), "n"), fwk.Queue},
+		{"a pod of the device plugin, on a node with one", sharePod("p", 500), runningOn(makePod("gone", "nvidia.com/gpu", "1"), "plugin"), fwk.QueueSkip},
+		{"a share on a node with a device plugin, for a pod of it", makePod("p", "nvidia.com/gpu", "1"), boundPod("gone", 500, "plugin", "0"), fwk.Queue},
+		{"a share on a node with a device plugin, for a claim", claimPod("p"), boundPod("gone", 500, "plugin", "0"), fwk.Queue},
+		{"a share of zero", sharePod("p", 500), runningOn(sharePod("gone", 0), "n"), fwk.QueueSkip},
+		{"a pod of the device plugin, for another", makePod("p", "nvidia.com/gpu", "1"), runningOn(makePod("gone", "nvidia.com/gpu", "1"), "plugin"), fwk.QueueSkip},
 		{"for a malformed share", sharePod("p", 1500), boundPod("gone", 500, "n", "0"), fwk.QueueSkip},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1), pluginNode("plugin", a100, 1)}})
 			preFilter(t, profile, sharePod("looks-at-the-nodes", 1))
 			expectHint(t, pl.isSchedulableAfterPodDeletion, tt.pod, tt.gone, nil, tt.want)
 		})

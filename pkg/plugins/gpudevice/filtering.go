@@ -52,6 +52,10 @@ const (
 	verdictNoShare
 	verdictNoMemory
 	verdictUnassigned
+	// verdictOtherUse is a shared node with a pod that others gave devices to, and
+	// verdictSharesHeld a node for such a pod on which shares are held.
+	verdictOtherUse
+	verdictSharesHeld
 	verdictForbidden
 	verdicts
 )
@@ -78,6 +82,10 @@ func (r verdict) String() string {
 		return "NoMemory"
 	case verdictUnassigned:
 		return "Unassigned"
+	case verdictOtherUse:
+		return "OtherUse"
+	case verdictSharesHeld:
+		return "SharesHeld"
 	case verdictForbidden:
 		return "Forbidden"
 	default:
@@ -92,7 +100,12 @@ func (r verdict) String() string {
 
 // resolvable reports whether evicting pods from the node could help.
 func (r verdict) resolvable() bool {
-	return r == verdictNoShare || r == verdictNoMemory || r == verdictUnassigned
+	switch r {
+	case verdictNoShare, verdictNoMemory, verdictUnassigned, verdictOtherUse, verdictSharesHeld:
+		return true
+	default:
+		return false
+	}
 }
 
 // check returns whether the node can take the pod, and if not why. It allocates
@@ -100,19 +113,37 @@ func (r verdict) resolvable() bool {
 func (v *nodeView) check(s *preFilterState) verdict {
 	request := s.demand.Request
 	if s.forbidden {
-		if v.node.Kind == device.NodeWithoutDevices {
-			return verdictFits
+		if v.hasDevices() {
+			return verdictForbidden
 		}
-		return verdictForbidden
+		return verdictFits
+	}
+	if s.claims {
+		// Whatever else the pod asks for: the devices of the claim must not be shared.
+		switch {
+		case v.node.Kind == device.NodeRefused:
+			return verdictRefused
+		case v.node.Kind == device.NodeShared:
+			return verdictShared
+		case v.sharesHeld:
+			return verdictSharesHeld
+		}
 	}
 	if rejection := v.node.Admits(request); rejection != device.Fits {
 		return verdictOf[rejection]
 	}
-	if request.Form != device.FormShares {
+	switch {
+	case request.Form == device.FormNone:
 		return verdictFits
-	}
-	if v.unassigned {
+	case request.Form != device.FormShares:
+		if v.sharesHeld {
+			return verdictSharesHeld
+		}
+		return verdictFits
+	case v.unassigned:
 		return verdictUnassigned
+	case v.otherUse:
+		return verdictOtherUse
 	}
 	if v.crowded {
 		return verdictNoShare
@@ -121,6 +152,11 @@ func (v *nodeView) check(s *preFilterState) verdict {
 		return v.lacking(request)
 	}
 	return verdictFits
+}
+
+// hasDevices reports whether the node has devices that somebody hands out.
+func (v *nodeView) hasDevices() bool {
+	return v.node.Kind != device.NodeWithoutDevices || v.offered
 }
 
 // lacking returns what a node without room has too little of: memory if enough

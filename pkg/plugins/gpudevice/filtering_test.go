@@ -177,7 +177,7 @@ func TestRefusedNodes(t *testing.T) {
 // Only what evicting pods can cure is left to preemption.
 func TestResolvable(t *testing.T) {
 	for r := verdictFits + 1; r < verdicts; r++ {
-		want := r == verdictNoShare || r == verdictNoMemory || r == verdictUnassigned
+		want := r == verdictNoShare || r == verdictNoMemory || r == verdictUnassigned || r == verdictOtherUse || r == verdictSharesHeld
 		if got := r.resolvable(); got != want {
 			t.Errorf("%v: want %t, got %t", r, want, got)
 		}

@@ -225,7 +225,14 @@ func show(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) {
 	tb.Helper()
 	pending := pod.DeepCopy()
 	pending.Spec.NodeName = ""
-	if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(pending); err != nil {
+	store(tb, profile, pending)
+}
+
+// store puts the pod into the store of the profile's informer as it is, and tells no
+// handler.
+func store(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) {
+	tb.Helper()
+	if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -259,7 +266,7 @@ func makeOwner(apiVersion, kind string) []metav1.OwnerReference {
 // demandOf parses what a pod asks for.
 func demandOf(tb testing.TB, pl *GPUDevice, pod *corev1.Pod) device.Demand {
 	tb.Helper()
-	request, err := device.ParsePod(pod, pl.deviceResources)
+	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -293,4 +300,14 @@ func capture(built **GPUDevice) func(context.Context, runtime.Object, fwk.Handle
 		*built, _ = plugin.(*GPUDevice)
 		return plugin, err
 	}
+}
+
+// preFilterOrSkip is preFilter, also for a pod that is skipped.
+func preFilterOrSkip(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
+	tb.Helper()
+	state := framework.NewCycleState()
+	if _, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod); !status.IsSuccess() && !status.IsSkip() {
+		tb.Fatalf("PreFilter: %v", status)
+	}
+	return state
 }

@@ -7,14 +7,19 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -22,19 +27,30 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
-// TestHistories drives the plugin through random histories: pods are placed,
-// promised, bound, given up and deleted, Bindings are lost with and without being
-// written, events arrive late and at the ledger and the scheduler's cache in either
-// order, and now and then the scheduler starts anew with nothing but the API.
-// After every step what is free is computed a second time, by other code, from
-// the API's pods and the promises, and no device may be given away twice.
+// TestHistories drives the plugin through random histories: pods are placed, one at a
+// time or in groups that the snapshot does not show, promised, bound, given up in the
+// middle of other cycles, tried again and deleted; Bindings are lost with and without
+// being written; the informer's store, the ledger and the scheduler's cache hear of
+// things late and in any order; and now and then another process takes over with
+// nothing but the API, while Bindings of the former one are still on their way and arrive
+// later. After every step what is held is computed a second time, by
+// other code, from the API's pods and the promises, and no device may be given away
+// twice, no device be taken for a pod that holds nothing, and no node be closed.
+//
+// BERTH_LONG=1 makes the histories 10,000 steps long.
 func TestHistories(t *testing.T) {
+	steps := 800
+	if os.Getenv("BERTH_LONG") == "1" {
+		steps = 10_000
+	}
 	strategies := []config.GPUDeviceStrategy{
 		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceLeastAllocated, config.GPUDeviceRandom,
 	}
+	refused := 0
 	for seed := range uint64(12) {
 		strategy := strategies[seed%uint64(len(strategies))]
 		t.Run(fmt.Sprintf("seed=%d/%s", seed, strategy), func(t *testing.T) {
@@ -43,29 +59,47 @@ func TestHistories(t *testing.T) {
 				h.nodes = append(h.nodes, gpuNode(fmt.Sprintf("n%d", i), 2+i))
 			}
 			h.restart()
-			for range 400 {
+			for range steps {
 				h.step()
 				h.check()
 			}
-			if h.placed < 50 || h.lost < 5 || h.restarts < 2 {
-				t.Errorf("only %d pods were placed, %d answers lost, %d restarts made: the history shows little", h.placed, h.lost, h.restarts)
+			t.Logf("%+v", h.counts)
+			refused += h.refused
+			for what, count := range map[string][2]int{
+				"pods placed": {h.placed, 40}, "answers lost": {h.lost, 3}, "restarts": {h.restarts, 2}, "pods given up in mid-cycle": {h.interrupted, 10},
+				"pods tried again": {h.retried, 10}, "members of groups": {h.members, 10},
+			} {
+				if count[0] < count[1] {
+					t.Errorf("only %d %s: the history shows little", count[0], what)
+				}
 			}
 		})
 	}
+	if refused < 10 {
+		t.Errorf("only %d Bindings of former processes were refused: the histories show little", refused)
+	}
+}
+
+// counts say what a history had in it.
+type counts struct {
+	placed, members, retried, interrupted, lost, restarts, refused int
 }
 
 // history is one cluster and what happens to it.
 type history struct {
+	counts
+
 	t        *testing.T
 	rand     *rand.Rand
 	strategy config.GPUDeviceStrategy
 	nodes    []*corev1.Node
 	count    int
 
-	placed, lost, restarts int
-
-	// api is what the API server has.
-	api map[types.UID]*corev1.Pod
+	// api is what the API server has, and version that of its last write. onTheirWay are
+	// Bindings of former processes that it has not got yet.
+	api        map[types.UID]*corev1.Pod
+	version    int
+	onTheirWay []*corev1.Binding
 
 	// What follows is the scheduler's, and gone after a restart.
 	profile *schedtest.Profile
@@ -75,8 +109,12 @@ type history struct {
 	events  cache.ResourceEventHandler
 	// promised are pods between Reserve and the event of their Binding.
 	promised []*promise
-	// late are events that were not delivered yet.
-	late []func()
+	// dropped are assumed pods that Unreserve was called for and that the cache has
+	// not been told to forget yet.
+	dropped []*corev1.Pod
+	// watch are changes that the informer's store has not got yet. What it has, it tells
+	// its handlers in order, each in its own time: toLedger and toCache.
+	watch, toLedger, toCache []func()
 }
 
 // promise is a pod on its way. assumed is what the scheduler's cache has of it.
@@ -88,10 +126,19 @@ type promise struct {
 
 func (h *history) restart() {
 	h.restarts++
-	// A Binding that is on its way when the scheduler dies is written or not.
+	// A Binding that is on its way when the scheduler dies is written at once, or later if
+	// nothing hinders it, or lost.
 	for _, p := range h.promised {
-		if !p.sent && h.rand.IntN(2) == 0 {
+		held := h.pl.ledger.get(p.assumed.UID)
+		if p.sent || held == nil || !h.pending(p.assumed.UID) {
+			continue
+		}
+		switch h.rand.IntN(6) {
+		case 0:
 			h.write(p)
+		case 1:
+		default:
+			h.onTheirWay = append(h.onTheirWay, held.binding(h.api[p.assumed.UID]))
 		}
 	}
 	h.profile, h.pl = newProfile(h.t, gpuArgs(withStrategy(h.strategy)), schedtest.Options{})
@@ -101,18 +148,76 @@ func (h *history) restart() {
 	h.logger = h.logger.V(10)
 	h.live = newLiveCache(h.t, h.profile)
 	h.events = h.pl.ledger.podHandler(klog.Logger{})
-	h.promised, h.late = nil, nil
+	h.promised, h.dropped, h.watch, h.toLedger, h.toCache = nil, nil, nil, nil, nil
 	for _, node := range h.nodes {
 		h.live.AddNode(h.logger, node)
 	}
 	for _, uid := range slices.Sorted(maps.Keys(h.api)) {
-		pod := h.api[uid]
-		if pod.Spec.NodeName == "" {
-			continue
-		}
-		h.must(h.live.AddPod(h.logger, pod))
-		h.events.OnAdd(pod, true)
+		store(h.t, h.profile, h.api[uid])
 	}
+	h.fence()
+	for _, uid := range slices.Sorted(maps.Keys(h.api)) {
+		pod := h.api[uid]
+		h.events.OnAdd(pod, true)
+		if pod.Spec.NodeName != "" {
+			h.must(h.live.AddPod(h.logger, pod))
+		}
+	}
+}
+
+// fence lets the new process fence the pods, as it does before its first share.
+func (h *history) fence() {
+	var mu sync.Mutex
+	h.profile.Client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, pod := range h.api {
+			if pod.Name == action.(clienttesting.PatchAction).GetName() {
+				fenced := pod.DeepCopy()
+				fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: string(h.pl.ledger.process)}}
+				h.put(fenced)
+				store(h.t, h.profile, fenced)
+				return true, fenced, nil
+			}
+		}
+		return true, nil, apierrors.NewNotFound(podsResource, "")
+	})
+	h.pl.ledger.leader.fenced = map[types.UID]struct{}{}
+	h.must(h.pl.ledger.fence(h.t.Context()))
+}
+
+// put writes a version of a pod into the API.
+func (h *history) put(pod *corev1.Pod) {
+	h.version++
+	pod.ResourceVersion = strconv.Itoa(h.version)
+	h.api[pod.UID] = pod
+}
+
+// arrive lets a Binding of a former process reach the API server, which writes it if the
+// pod is as it was when it was sent.
+func (h *history) arrive() {
+	if len(h.onTheirWay) == 0 {
+		return
+	}
+	i := h.rand.IntN(len(h.onTheirWay))
+	binding := h.onTheirWay[i]
+	h.onTheirWay = slices.Delete(h.onTheirWay, i, i+1)
+	pending, ok := h.api[binding.UID]
+	if !ok || pending.Spec.NodeName != "" || pending.ResourceVersion != binding.ResourceVersion {
+		h.refused++
+		return
+	}
+	onNode := pending.DeepCopy()
+	onNode.Spec.NodeName = binding.Target.Name
+	for key, value := range binding.Annotations {
+		annotated(onNode, key, value)
+	}
+	h.put(onNode)
+	h.tell(
+		func() { store(h.t, h.profile, onNode) },
+		func() { h.events.OnUpdate(pending, onNode) },
+		func() { h.must(h.live.AddPod(h.logger, onNode)) },
+	)
 }
 
 func (h *history) must(err error) {
@@ -123,26 +228,52 @@ func (h *history) must(err error) {
 }
 
 func (h *history) step() {
-	switch n := h.rand.IntN(20); {
-	case n < 9:
+	switch n := h.rand.IntN(26); {
+	case n < 8:
 		h.place()
-	case n < 12:
-		h.bind(false)
+	case n < 10:
+		h.placeGroup()
 	case n < 13:
-		h.bind(true)
+		h.bind(false)
 	case n < 14:
+		h.bind(true)
+	case n < 16:
 		h.giveUp()
-	case n < 17:
+		h.forget()
+	case n < 18:
 		h.deletePod()
-	case n < 18 && h.rand.IntN(4) == 0:
+	case n < 19 && h.rand.IntN(2) == 0:
 		h.restart()
-	default:
+	case n < 22:
 		h.deliver()
+	case n < 24:
+		h.arrive()
+	default:
+		h.deliverAll()
 	}
 }
 
-// place runs a scheduling cycle for a new pod, up to Reserve.
-func (h *history) place() {
+// pending reports whether the API has the pod, and without a node.
+func (h *history) pending(uid types.UID) bool {
+	pod, ok := h.api[uid]
+	return ok && pod.Spec.NodeName == ""
+}
+
+// next is a pod to be placed: one that waits, or a new one. The scheduler's queue has
+// no pod that its informer knows to be gone, bound or assumed.
+func (h *history) next() *corev1.Pod {
+	var waiting []*corev1.Pod
+	for _, uid := range slices.Sorted(maps.Keys(h.api)) {
+		promised := slices.ContainsFunc(h.promised, func(p *promise) bool { return p.assumed.UID == uid })
+		dropped := slices.ContainsFunc(h.dropped, func(pod *corev1.Pod) bool { return pod.UID == uid })
+		if h.pending(uid) && !promised && !dropped {
+			waiting = append(waiting, h.api[uid])
+		}
+	}
+	if len(waiting) > 0 && h.rand.IntN(3) == 0 {
+		h.retried++
+		return waiting[h.rand.IntN(len(waiting))]
+	}
 	h.count++
 	var pod *corev1.Pod
 	name := fmt.Sprintf("p%d", h.count)
@@ -156,34 +287,110 @@ func (h *history) place() {
 	default:
 		pod = sharePod(name, 1+h.rand.IntN(999))
 	}
+	h.put(pod)
+	store(h.t, h.profile, pod)
+	return pod
+}
+
+// place runs a scheduling cycle, up to Reserve, on a snapshot of its beginning. What
+// other cycles and the informer do meanwhile happens between any two of its steps.
+func (h *history) place() {
+	pod := h.next()
 	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
+	h.interrupt()
+	state, node := h.choose(pod, nil)
+	if node == "" {
+		return
+	}
+	h.interrupt()
+	h.reserve(pod, state, node)
+}
+
+// placeGroup places a few pods as the cycle of a pod group does once the group fits:
+// all of them are reserved on the snapshot of the beginning, which shows none.
+func (h *history) placeGroup() {
+	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
+	node := h.nodes[h.rand.IntN(len(h.nodes))].Name
+	for range 2 + h.rand.IntN(3) {
+		pod := h.next()
+		state, chosen := h.choose(pod, &node)
+		if chosen == "" {
+			continue
+		}
+		h.members++
+		h.reserve(pod, state, chosen)
+		if h.rand.IntN(3) == 0 {
+			h.bind(false) // the binding cycle of a member that was reserved before
+			h.deliver()
+		}
+	}
+}
+
+// choose runs PreFilter and Filter and returns a node that fits, or "". only, if not
+// nil, is the only node that is tried.
+func (h *history) choose(pod *corev1.Pod, only *string) (fwk.CycleState, string) {
 	state := framework.NewCycleState()
 	if _, status, _ := h.profile.RunPreFilterPlugins(h.t.Context(), state, pod); !status.IsSuccess() {
 		h.t.Fatalf("PreFilter: %v", status)
 	}
-	var feasible []fwk.NodeInfo
+	var feasible []string
 	for _, info := range snapshotNodes(h.t, h.profile) {
-		if h.profile.RunFilterPlugins(h.t.Context(), state, pod, info).IsSuccess() {
-			feasible = append(feasible, info)
+		if only != nil && info.Node().Name != *only {
+			continue
+		}
+		h.interrupt()
+		status := h.profile.RunFilterPlugins(h.t.Context(), state, pod, info)
+		if status.Message() == reasonUnassignedPod {
+			h.t.Fatalf("node %s is closed: %v", info.Node().Name, status)
+		}
+		if status.IsSuccess() {
+			feasible = append(feasible, info.Node().Name)
 		}
 	}
 	if len(feasible) == 0 {
-		return
+		return state, ""
 	}
-	h.api[pod.UID] = pod
+	return state, feasible[h.rand.IntN(len(feasible))]
+}
+
+// reserve assumes the pod and reserves devices for it. It may be refused: on a snapshot
+// that does not show all, Filter lets through what Reserve must not.
+func (h *history) reserve(pod *corev1.Pod, state fwk.CycleState, node string) {
 	assumed := pod.DeepCopy()
-	assumed.Spec.NodeName = feasible[h.rand.IntN(len(feasible))].Node().Name
+	assumed.Spec.NodeName = node
 	h.must(h.live.AssumePod(h.logger, assumed))
-	show(h.t, h.profile, pod)
-	if status := h.profile.RunReservePluginsReserve(h.t.Context(), state, assumed, assumed.Spec.NodeName); !status.IsSuccess() {
-		h.t.Fatalf("Filter let %s through and Reserve did not: %v", pod.Name, status)
+	if status := h.profile.RunReservePluginsReserve(h.t.Context(), state, assumed, node); !status.IsSuccess() {
+		if strings.Contains(status.Message(), reasonUnassignedPod) {
+			h.t.Fatalf("node %s is closed: %v", node, status)
+		}
+		h.profile.RunReservePluginsUnreserve(h.t.Context(), state, assumed, node)
+		h.must(h.live.ForgetPod(h.logger, assumed))
+		return
 	}
 	h.placed++
 	p := &promise{assumed: assumed}
-	for _, share := range h.pl.ledger.get(pod.UID).holding {
+	object := h.nodes[slices.IndexFunc(h.nodes, func(n *corev1.Node) bool { return n.Name == node })]
+	holding, err := h.pl.ledger.get(pod.UID).allocation.On(device.ParseNode(object, h.pl.nodeKeys))
+	h.must(err)
+	for _, share := range holding {
 		p.holding = append(p.holding, [2]int64{share.Milli, share.MemoryMiB})
 	}
 	h.promised = append(h.promised, p)
+}
+
+// interrupt lets other cycles end, and the informer go on, in the middle of a cycle. The
+// snapshot of the cycle stays as it was.
+func (h *history) interrupt() {
+	switch h.rand.IntN(8) {
+	case 0:
+		if h.giveUp() {
+			h.interrupted++
+		}
+	case 1:
+		h.forget()
+	case 2:
+		h.deliver()
+	}
 }
 
 // take removes a promise that satisfies the condition and returns it, or nil.
@@ -205,7 +412,7 @@ func (h *history) write(p *promise) *corev1.Pod {
 	for key, value := range annotations {
 		annotated(onNode, key, value)
 	}
-	h.api[onNode.UID] = onNode
+	h.put(onNode)
 	return onNode
 }
 
@@ -216,8 +423,8 @@ func (h *history) bind(lost bool) {
 	if p == nil {
 		return
 	}
-	if _, ok := h.api[p.assumed.UID]; !ok {
-		h.forget(p)
+	if !h.pending(p.assumed.UID) || h.pl.ledger.get(p.assumed.UID) == nil {
+		h.unreserve(p)
 		return
 	}
 	pending := h.api[p.assumed.UID]
@@ -228,7 +435,8 @@ func (h *history) bind(lost bool) {
 	onNode := h.write(p)
 	p.sent = true
 	h.promised = append(h.promised, p)
-	h.later(
+	h.tell(
+		func() { store(h.t, h.profile, onNode) },
 		func() { h.events.OnUpdate(pending, onNode) },
 		func() {
 			h.must(h.live.AddPod(h.logger, onNode))
@@ -237,66 +445,99 @@ func (h *history) bind(lost bool) {
 	)
 }
 
-// giveUp ends a cycle after Reserve without a Binding, or with one that was
-// clearly refused.
-func (h *history) giveUp() {
-	if p := h.take(func(p *promise) bool { return !p.sent }); p != nil {
-		h.forget(p)
+// giveUp ends a cycle after Reserve without a Binding, or with one that was clearly
+// refused. The cache forgets the pod later: see forget.
+func (h *history) giveUp() bool {
+	p := h.take(func(p *promise) bool { return !p.sent })
+	if p == nil {
+		return false
 	}
+	h.unreserve(p)
+	return true
 }
 
-func (h *history) forget(p *promise) {
-	delete(h.api, p.assumed.UID)
+func (h *history) unreserve(p *promise) {
 	h.profile.RunReservePluginsUnreserve(h.t.Context(), framework.NewCycleState(), p.assumed, p.assumed.Spec.NodeName)
-	h.must(h.live.ForgetPod(h.logger, p.assumed))
+	h.dropped = append(h.dropped, p.assumed)
 }
 
-// deletePod deletes a pod that runs.
-func (h *history) deletePod() {
-	h.deliver() // what the scheduler does not know yet it cannot see deleted
-	var running []types.UID
-	for _, uid := range slices.Sorted(maps.Keys(h.api)) {
-		if h.api[uid].Spec.NodeName != "" {
-			running = append(running, uid)
+// forget lets the cache forget the pods that were given up, which it does right after
+// Unreserve, in the same goroutine.
+func (h *history) forget() {
+	for _, assumed := range h.dropped {
+		if known, err := h.live.GetPod(assumed); err == nil && known.UID == assumed.UID {
+			if is, err := h.live.IsAssumedPod(assumed); err == nil && is {
+				h.must(h.live.ForgetPod(h.logger, assumed))
+			}
 		}
 	}
-	if len(running) == 0 {
+	h.dropped = nil
+}
+
+// deletePod deletes a pod, one that runs or one that waits, also in mid-cycle.
+func (h *history) deletePod() {
+	there := slices.Sorted(maps.Keys(h.api))
+	if len(there) == 0 {
 		return
 	}
-	gone := h.api[running[h.rand.IntN(len(running))]]
+	gone := h.api[there[h.rand.IntN(len(there))]]
 	delete(h.api, gone.UID)
-	h.later(
+	h.tell(
+		func() {
+			h.must(h.profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(gone))
+		},
 		func() { h.events.OnDelete(gone) },
-		func() { h.must(h.live.RemovePod(h.logger, gone)) },
+		func() {
+			if gone.Spec.NodeName != "" {
+				h.must(h.live.RemovePod(h.logger, gone))
+				return
+			}
+			// The scheduler forgets one that it has assumed, and gives it up when its
+			// binding cycle ends.
+			if is, err := h.live.IsAssumedPod(gone); err == nil && is {
+				assumed, err := h.live.GetPod(gone)
+				h.must(err)
+				h.must(h.live.ForgetPod(h.logger, assumed))
+			}
+		},
 	)
 }
 
-// later delivers events in any order, some time.
-func (h *history) later(events ...func()) {
-	h.rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
-	h.late = append(h.late, events...)
-	if h.rand.IntN(2) == 0 {
-		h.deliver()
-	} else {
-		h.late[0]()
-		h.late = h.late[1:]
+// tell lets the informer know of a change, some time.
+func (h *history) tell(stored, ledger, cached func()) {
+	h.watch = append(h.watch, func() {
+		stored()
+		h.toLedger = append(h.toLedger, ledger)
+		h.toCache = append(h.toCache, cached)
+	})
+}
+
+// deliver lets one of them go on by one event.
+func (h *history) deliver() {
+	queue := []*[]func(){&h.watch, &h.toLedger, &h.toCache}[h.rand.IntN(3)]
+	if len(*queue) > 0 {
+		event := (*queue)[0]
+		*queue = (*queue)[1:]
+		event()
 	}
 }
 
-func (h *history) deliver() {
-	for len(h.late) > 0 {
-		event := h.late[0]
-		h.late = h.late[1:]
-		event()
+func (h *history) deliverAll() {
+	for len(h.watch)+len(h.toLedger)+len(h.toCache) > 0 {
+		h.deliver()
 	}
+	h.forget()
 }
 
 // check computes what is taken from the API's pods and the promises, and compares.
 func (h *history) check() {
 	h.t.Helper()
 	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
+	settled := len(h.watch)+len(h.toLedger)+len(h.toCache)+len(h.dropped) == 0
 	for i, node := range h.nodes {
-		used := make([][2]int64, 2+i)
+		// Two schedulers cannot be told from one that gives a device away twice: what
+		// the API has, and what it will have if all that is promised is written.
+		used, promised := make([][2]int64, 2+i), make([][2]int64, 2+i)
 		add := func(d int, milli, memory int64) {
 			used[d][0] += milli
 			used[d][1] += memory
@@ -307,38 +548,52 @@ func (h *history) check() {
 			}
 		}
 		for _, p := range h.promised {
-			if p.assumed.Spec.NodeName == node.Name && h.api[p.assumed.UID].Spec.NodeName == "" {
+			if p.assumed.Spec.NodeName == node.Name && h.pending(p.assumed.UID) {
 				for d := range used {
-					add(d, p.holding[d][0], p.holding[d][1])
+					promised[d][0] += p.holding[d][0]
+					promised[d][1] += p.holding[d][1]
 				}
 			}
 		}
-		got := make([][2]int64, 2+i)
-		v := h.pl.view(nodeInfo(h.t, h.profile, node.Name), false)
+		v := h.pl.viewToReserve(nodeInfo(h.t, h.profile, node.Name), "")
 		if v.unassigned || v.crowded {
 			h.t.Fatalf("node %s takes nothing: unassigned %t, crowded %t", node.Name, v.unassigned, v.crowded)
 		}
+		got := make([][2]int64, 2+i)
 		for d := range got {
 			free := v.state.Free(d)
 			got[d] = [2]int64{1000 - free.Milli, a100Memory - free.MemoryMiB}
+			used[d][0] += promised[d][0]
+			used[d][1] += promised[d][1]
 			if used[d][0] > 1000 || used[d][1] > a100Memory {
 				h.t.Fatalf("device %d of node %s is given away twice: %v", d, node.Name, used[d])
 			}
-		}
-		if len(h.late) > 0 {
-			// A deletion that the cache has not heard of holds its devices still; what
-			// the API has is there in any case.
-			for d := range got {
-				if got[d][0] < used[d][0] || got[d][1] < used[d][1] {
-					h.t.Fatalf("device %d of node %s: %v are used, and the plugin knows of %v", d, node.Name, used[d], got[d])
-				}
+			// A deletion that it has not heard of holds its devices still; what the API
+			// has is there in any case.
+			if got[d][0] < used[d][0] || got[d][1] < used[d][1] {
+				h.t.Fatalf("device %d of node %s: %v are used, and the plugin knows of %v", d, node.Name, used[d], got[d])
 			}
-			continue
 		}
-		if diff := cmp.Diff(used, got); diff != "" {
-			h.t.Fatalf("node %s (-API,+plugin):\n%s", node.Name, diff)
+		if settled {
+			if diff := cmp.Diff(used, got); diff != "" {
+				h.t.Fatalf("node %s (-API,+plugin):\n%s", node.Name, diff)
+			}
+			if diff := cmp.Diff(got, h.shown(node.Name, 2+i)); diff != "" {
+				h.t.Fatalf("node %s: Filter and Reserve count otherwise (-Reserve,+Filter):\n%s", node.Name, diff)
+			}
 		}
 	}
+}
+
+// shown is what Filter counts.
+func (h *history) shown(node string, devices int) [][2]int64 {
+	v := h.pl.view(nodeInfo(h.t, h.profile, node), false)
+	got := make([][2]int64, devices)
+	for d := range got {
+		free := v.state.Free(d)
+		got[d] = [2]int64{1000 - free.Milli, a100Memory - free.MemoryMiB}
+	}
+	return got
 }
 
 // addRecord reads a pod's record with code of its own.

@@ -43,11 +43,12 @@ type holder struct {
 	pod   *corev1.Pod
 	node  string
 	phase phase
-	// assignment and holding are zero if the pod is unassigned.
-	assignment device.Assignment
-	holding    device.Holding
+	// allocation is what the pod was given; nil if it is unassigned.
+	allocation *device.Allocation
 	// annotations are what the Binding is to write; nil once the pod is bound.
 	annotations map[string]string
+	// fence is what the pod's fence was when the devices were reserved; see ledger.fence.
+	fence string
 	// since is when the devices were reserved.
 	since time.Time
 }
@@ -67,7 +68,12 @@ type nodeMarks struct {
 	// revision is raised when a view may not hold any more although the NodeInfo
 	// is unchanged.
 	revision atomic.Uint64
-	orphans  orphanList
+	// held is the number of pods that hold something here, without orphans.
+	held    atomic.Int64
+	orphans orphanList
+	// gone is whether the node is: then the marks go with the last holder. The ledger's
+	// lock guards it.
+	gone bool
 }
 
 // orphanList are the orphaned holders of one node; nearly always none.

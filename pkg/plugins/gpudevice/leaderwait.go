@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -25,6 +26,8 @@ const (
 	// leaderPatience is how long one scheduling cycle waits for the informer. After
 	// that the cycle fails, and the next one waits again.
 	leaderPatience = 30 * time.Second
+	// leaderRetry is how long the scheduler goes on with other pods after a failure.
+	leaderRetry = 5 * time.Second
 	// leaderPoll is how often the informer is looked at meanwhile.
 	leaderPoll = 20 * time.Millisecond
 	// checkWatchSeconds is the time-out of the watch that asks what the informer
@@ -35,7 +38,8 @@ const (
 )
 
 // leaderWait holds the first scheduling cycle of a process back until its pod
-// informer knows every pod that was bound before.
+// informer knows every pod that was bound before, and until what a former process may
+// still have on its way is refused (ledger.fence).
 //
 // The informers of a standby run all the time, but after the API server was
 // restarted a reflector waits for up to a minute before it connects again. A
@@ -43,6 +47,14 @@ const (
 // predecessor has bound since.
 type leaderWait struct {
 	over atomic.Bool
+	// fenced are the pods that were fenced by attempts of the first cycle. Only the
+	// scheduling goroutine touches it, and waits for those that fence for it.
+	fenced map[types.UID]struct{}
+	// err is why the last attempt failed, and retryAt when there is another one: it
+	// takes seconds of the scheduling goroutine, and every pod with a share asks.
+	// Touched as fenced is.
+	err     error
+	retryAt time.Time
 }
 
 // ready returns nil when nodes, the snapshot of this cycle, show all that was
@@ -52,6 +64,26 @@ func (l *ledger) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
 	if l.leader.over.Load() || l.client == nil {
 		return nil // without an API server nobody can have bound anything
 	}
+	if l.leader.err != nil && l.clock.Now().Before(l.leader.retryAt) {
+		return l.leader.err
+	}
+	if l.leader.err = l.prepare(ctx); l.leader.err != nil {
+		l.leader.retryAt = l.clock.Now().Add(leaderRetry)
+		return l.leader.err
+	}
+	// The informer is up to date. The snapshot is older, and was made from what
+	// another handler had been told.
+	if missing := l.notIn(nodes); missing != nil {
+		return fmt.Errorf("pod %s has a share of a device and is not in the snapshot of this attempt yet: the next attempt sees it", klog.KObj(missing))
+	}
+	l.leader.over.Store(true)
+	l.leader.fenced = nil
+	return nil
+}
+
+// prepare waits until the informers know all that was bound before, and fences what a
+// former process may still have on its way.
+func (l *ledger) prepare(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	start := l.clock.Now()
 	patience, cancel := context.WithTimeoutCause(ctx, leaderPatience, errors.New("patience is over"))
@@ -61,18 +93,43 @@ func (l *ledger) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
 	case <-patience.Done():
 		return fmt.Errorf("waiting for the first list of pods: %w", context.Cause(patience))
 	}
-	if err := l.catchUp(patience); err != nil {
+	for _, synced := range l.offersSynced() {
+		select {
+		case <-synced.Done():
+		case <-patience.Done():
+			return fmt.Errorf("waiting for the first list of ResourceSlices: %w", context.Cause(patience))
+		}
+	}
+	ordered, err := l.catchUp(patience)
+	if err != nil {
 		logger.Error(err, "No share of a device is given away before every pod that has one is known")
 		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 	}
-	// The informer is up to date. The snapshot is older, and was made from what
-	// another handler had been told.
-	if missing := l.notIn(nodes); missing != nil {
-		return fmt.Errorf("pod %s has a share of a device and is not in the snapshot of this attempt yet: the next attempt sees it", klog.KObj(missing))
+	if ordered {
+		if l.leader.fenced == nil {
+			l.leader.fenced = map[types.UID]struct{}{}
+		}
+		if err := l.fence(patience); err != nil {
+			logger.Error(err, "No share of a device is given away before Bindings of a former scheduler process are refused")
+			return fmt.Errorf("waiting until Bindings of a former scheduler process are refused: %w", err)
+		}
 	}
-	l.leader.over.Store(true)
 	logger.V(2).Info("Every pod with a share of a device is known", "waited", l.clock.Since(start))
 	return nil
+}
+
+// offersSynced returns what tells that the plugins have seen every ResourceSlice of the
+// first list.
+func (l *ledger) offersSynced() []cache.DoneChecker {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var checkers []cache.DoneChecker
+	for _, member := range l.members {
+		if member.offers.synced != nil {
+			checkers = append(checkers, member.offers.synced)
+		}
+	}
+	return checkers
 }
 
 // notIn returns a pod that holds a share according to the informer and is not on
@@ -102,29 +159,30 @@ func (l *ledger) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
 	return nil
 }
 
-// catchUp waits until the informer has seen what a consistent read sees now.
+// catchUp waits until the informer has seen what a consistent read sees now. It
+// reports whether there is an API server with resource versions that can be compared.
 //
 // The version of a list is that of the whole store, and the informer reaches it
 // only with the next change of a pod, or a bookmark, which takes a minute. So
 // whether the informer is behind is asked: a watch from where it stands delivers
 // what it has not seen, and then a bookmark.
-func (l *ledger) catchUp(ctx context.Context) error {
+func (l *ledger) catchUp(ctx context.Context) (bool, error) {
 	logger := klog.FromContext(ctx)
 	list, err := l.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return fmt.Errorf("listing pods: %w", err)
+		return false, fmt.Errorf("listing pods: %w", err)
 	}
 	want := list.ResourceVersion
 	for {
-		have := l.pods.LastSyncResourceVersion()
+		have := l.seenVersion()
 		behind, ok := isBehind(have, want)
 		if !ok {
 			// No API server speaks: a simulation or a test.
 			logger.V(4).Info("Resource versions cannot be compared, taking the informer for up to date", "informer", have, "server", want)
-			return nil
+			return false, nil
 		}
 		if !behind {
-			return nil
+			return true, nil
 		}
 		missed, err := l.missed(ctx, have, want)
 		switch {
@@ -132,13 +190,13 @@ func (l *ledger) catchUp(ctx context.Context) error {
 			// Too far behind for a watch: the informer has to list again.
 			missed = want
 		case err != nil:
-			return fmt.Errorf("watching pods from version %s: %w", have, err)
+			return false, fmt.Errorf("watching pods from version %s: %w", have, err)
 		case missed == "":
-			return nil
+			return true, nil
 		}
 		logger.Info("Waiting for the pod informer to catch up before the first share is given away", "informer", have, "server", missed)
 		if err := l.waitForVersion(ctx, have, missed); err != nil {
-			return err
+			return false, err
 		}
 	}
 }
@@ -147,14 +205,23 @@ func (l *ledger) catchUp(ctx context.Context) error {
 // at all where it has to list again.
 func (l *ledger) waitForVersion(ctx context.Context, have, version string) error {
 	err := wait.PollUntilContextCancel(ctx, leaderPoll, true, func(context.Context) (bool, error) {
-		now := l.pods.LastSyncResourceVersion()
+		now := l.seenVersion()
 		behind, _ := isBehind(now, version)
 		return !behind || now != have, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the pod informer is at version %s and the API server at %s: %w", l.pods.LastSyncResourceVersion(), version, context.Cause(ctx))
+		return fmt.Errorf("the pod informer is at version %s and the API server at %s: %w", l.seenVersion(), version, context.Cause(ctx))
 	}
 	return nil
+}
+
+// seenVersion is the version that the informer's store has reached, or where client-go's
+// gate AtomicFIFO is off its reflector, whose news may wait for the store for a moment.
+func (l *ledger) seenVersion() string {
+	if version := l.pods.GetStore().LastStoreSyncResourceVersion(); version != "" {
+		return version
+	}
+	return l.pods.LastSyncResourceVersion()
 }
 
 // missed returns the version of the last change of a pod after have that the API
@@ -189,7 +256,7 @@ func (l *ledger) missed(ctx context.Context, have, want string) (string, error) 
 		}
 		if last != "" {
 			// Whatever else there is: the informer has to get here first.
-			if behind, _ := isBehind(l.pods.LastSyncResourceVersion(), last); behind {
+			if behind, _ := isBehind(l.seenVersion(), last); behind {
 				return last, nil
 			}
 		}

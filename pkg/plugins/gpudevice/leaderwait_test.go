@@ -14,21 +14,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
-// laggingInformer is a pod informer at a version that the test sets.
+// laggingInformer is a pod informer whose store is at a version that the test sets.
 type laggingInformer struct {
 	cache.SharedIndexInformer
+	cache.Store
 	version atomic.Pointer[string]
 }
+
+func (i *laggingInformer) GetStore() cache.Store { return i }
+
+func (i *laggingInformer) LastStoreSyncResourceVersion() string { return *i.version.Load() }
 
 func (i *laggingInformer) LastSyncResourceVersion() string { return *i.version.Load() }
 
@@ -80,7 +87,10 @@ func TestCatchUp(t *testing.T) {
 			informer.reach(tt.informer)
 			l := &ledger{client: client, pods: informer}
 			done := make(chan error, 1)
-			go func() { done <- l.catchUp(t.Context()) }()
+			go func() {
+				_, err := l.catchUp(t.Context())
+				done <- err
+			}()
 			if tt.waits {
 				select {
 				case err := <-done:
@@ -100,6 +110,8 @@ func TestCatchUp(t *testing.T) {
 // are tried again, and others are let through.
 func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	now := testingclock.NewFakePassiveClock(time.Now())
+	pl.ledger.clock = now
 	var down atomic.Bool
 	down.Store(true)
 	profile.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -119,6 +131,10 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 		t.Errorf("a malformed share: %v", status)
 	}
 	down.Store(false)
+	if status := attempt(sharePod("p", 1)); status.Code() != fwk.Error || !strings.Contains(status.Message(), "no route to host") {
+		t.Errorf("right after a failure, when others have their turn: %v", status)
+	}
+	now.SetTime(now.Now().Add(leaderRetry))
 	if status := attempt(sharePod("p", 1)); !status.IsSuccess() {
 		t.Errorf("with an API server: %v", status)
 	}
@@ -166,5 +182,43 @@ func TestNoShareOnAnOldSnapshot(t *testing.T) {
 	}
 	if status := attempt(); !status.IsSuccess() {
 		t.Errorf("with the pod in the snapshot: %v", status)
+	}
+}
+
+// A fence has been made when the informer's store has all that it wrote, not the first of it:
+// a pod that a former process bound before it was touched may be the last.
+func TestFenceWaitsForAllThatItWrote(t *testing.T) {
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	informer := &laggingInformer{Store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+	versions := map[string]string{"a": "105", "b": "110"}
+	for name := range versions {
+		pod := sharePod(name, 500)
+		pod.Spec.SchedulerName = pl.handle.ProfileName()
+		if err := informer.Add(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var touched atomic.Int64
+	profile.Client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		touched.Add(1)
+		name := action.(clienttesting.PatchAction).GetName()
+		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: versions[name]}}, nil
+	})
+	pl.ledger.pods = informer
+	pl.ledger.leader.fenced = map[types.UID]struct{}{}
+	informer.reach("100")
+	done := make(chan error, 1)
+	go func() { done <- pl.ledger.fence(t.Context()) }()
+	for _, version := range []string{"100", "105"} {
+		informer.reach(version)
+		select {
+		case err := <-done:
+			t.Fatalf("the informer is at version %s, and fence returned %v", version, err)
+		case <-time.After(5 * leaderPoll):
+		}
+	}
+	informer.reach("110")
+	if err := <-done; err != nil || touched.Load() != 2 {
+		t.Errorf("touched %d pods of 2, error %v", touched.Load(), err)
 	}
 }

@@ -92,8 +92,8 @@ func (l *learner) restore(pl *GPUDevice, nodes []fwk.NodeInfo) (due bool) {
 	for _, nodeInfo := range nodes {
 		for _, podInfo := range nodeInfo.GetPods() {
 			pod := podInfo.GetPod()
-			request, err := device.ParsePod(pod, pl.deviceResources)
-			if err != nil || request.Form == device.FormNone {
+			request, err := device.ParsePod(pod, pl.nodeKeys)
+			if err != nil || len(request.Asks) == 0 {
 				continue
 			}
 			shape := device.ShapeOf(device.Demand{Request: request, CPUMilli: cpuMilli(pod)})

@@ -5,12 +5,15 @@ package gpudevice
 
 import (
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -32,34 +35,47 @@ import (
 //	    │              v                                            │
 //	    │      bound, unassigned <──────────────────────────────────┤
 //	    └───────── deleted, terminated ─────────────────────────────┘
-//	               (a ghost, if it was not seen bound before)
 //
-// A pod of whose end or node the informer has told is not reserved any more.
+// NodeInfos and ledger learn of the same events at different times, and a cycle
+// works on a snapshot while others end: Unreserve takes a pod out of the ledger
+// while the snapshots of other cycles still show it as assumed, and once a group of
+// pods fits, its members are reserved one after the other while the snapshot shows
+// none of them (and some are seen bound meanwhile). The invariants that hold at any
+// of these moments:
 //
-// Assumptions: a UID never comes back; the informer delivers the versions of a
-// pod in order; a pod's node never changes. A pod in the NodeInfo counts with
-// what the ledger holds for it, and with its own record if the ledger has not
-// heard of it yet. An orphan counts whether or not a NodeInfo shows it. All others
-// count only while a NodeInfo shows them, so a late or early event of the
-// ledger's own informer handler neither frees a device nor takes one.
+//   - A pod with a holder on the node counts with it where the NodeInfo shows the
+//     pod. An orphan counts whether or not a NodeInfo shows it. Reserve moreover
+//     counts every holder on the node that the NodeInfo does not show (hidden).
+//   - A pod without a holder that the NodeInfo shows on its node counts with its own
+//     record if the informer's store has it bound there, and as one of unknown devices
+//     if that cannot be believed. If the store has not, it holds nothing: the cycle
+//     that assumed it was given up, or it is gone.
+//   - What holders other than unassigned hold of a device is never more than it has,
+//     as long as no other scheduler binds to the node.
+//   - Whatever changes what a pod counts with raises the revision of its node, after
+//     the change.
+//   - A pod of whose end or node the informer has told is not reserved any more.
+//
+// Assumptions: a UID never comes back; the informer's store changes before any of
+// its handlers is told; it delivers the versions of a pod in order; a pod's node
+// never changes.
 type ledger struct {
 	clock  clock.PassiveClock
 	client kubernetes.Interface
+	// config is what client was made of; nil in a simulation or a test.
+	config *rest.Config
 	pods   cache.SharedIndexInformer
 	nodes  corelisters.NodeLister
 	// synced is done when the handler has seen every pod of the first list.
 	synced cache.DoneChecker
 	leader leaderWait
+	// process tells this process from all others, and touches counts its writes by touch.
+	process types.UID
+	touches atomic.Int64
 
 	// holders are *holder by the UID of their pod. Read without the lock, written
 	// with it held.
 	holders sync.Map
-	// ghosts are the nodes, by UID, of pods that went before they were seen bound.
-	// The scheduler's cache may show such a pod for good: it forgets an assumed pod
-	// only at the end of a failed cycle or when it is told of its deletion, and of a
-	// pod that was replaced by one of the same name while the watch was broken it
-	// is told an update. Read and written like holders.
-	ghosts sync.Map
 
 	// mu guards what follows, and writing above.
 	mu sync.Mutex
@@ -70,20 +86,44 @@ type ledger struct {
 	members []*GPUDevice
 }
 
-// marksOf returns the marks of a node.
-func (l *ledger) marksOf(node string) *nodeMarks {
+// marksOf returns the marks of a node, and whether the node is there. Those of one that
+// is gone are kept only while something is held on it.
+func (l *ledger) marksOf(node string) (*nodeMarks, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.marksLocked(node)
+	there := l.isThere(node)
+	marks := l.marks[node]
+	switch {
+	case there:
+		marks = l.marksLocked(node)
+		marks.gone = false
+	case marks == nil:
+		marks = &nodeMarks{}
+	}
+	return marks, there
 }
 
 func (l *ledger) marksLocked(node string) *nodeMarks {
 	marks, ok := l.marks[node]
 	if !ok {
-		marks = &nodeMarks{}
+		marks = &nodeMarks{gone: !l.isThere(node)}
 		l.marks[node] = marks
 	}
 	return marks
+}
+
+// isThere reports whether the informer's store has the node.
+func (l *ledger) isThere(node string) bool {
+	_, err := l.nodes.Get(node)
+	return err == nil // the lister's only error is that it is not there
+}
+
+// releaseLocked lets go of the marks of a node that is gone and on which nothing is held.
+func (l *ledger) releaseLocked(node string) {
+	marks := l.marks[node]
+	if marks != nil && marks.gone && len(l.byNode[node]) == 0 && len(marks.orphans.Load().all()) == 0 && !l.isThere(node) {
+		delete(l.marks, node)
+	}
 }
 
 // get returns what is held for the pod, or nil.
@@ -96,80 +136,96 @@ func (l *ledger) get(uid types.UID) *holder {
 	return nil
 }
 
-// holdingOf returns what a pod in the NodeInfo of the node holds. It is nil and
-// true for a pod of which that cannot be known, and false for one that nothing
-// is known of yet: it is not bound.
-func (l *ledger) holdingOf(pod *corev1.Pod, node string) (*device.Holding, bool) {
-	if h := l.get(pod.UID); h != nil && h.node == node {
-		if h.phase == unassigned {
-			return nil, true
-		}
-		return &h.holding, true
+// holderOn returns what is held for the pod on the node, or nil.
+func (l *ledger) holderOn(uid types.UID, node string) *holder {
+	if h := l.get(uid); h != nil && h.node == node {
+		return h
 	}
-	if pod.Spec.NodeName == "" {
-		return nil, false
-	}
-	if _, gone := l.ghosts.Load(pod.UID); gone {
-		return &device.Holding{}, true
-	}
-	assignment, request, err := recordOf(pod)
-	if err != nil {
-		return nil, true
-	}
-	holding := assignment.Holding(request.Asks)
-	return &holding, true
+	return nil
 }
 
-// recordOf returns what a bound pod was given according to its annotations, and
-// what it asks for.
-func recordOf(pod *corev1.Pod) (device.Assignment, *device.Request, error) {
-	// Constraints are about choosing a node, which is over; an annotation that
-	// was spoilt since must not make the record worthless.
-	bare := &corev1.Pod{Spec: pod.Spec}
-	request, err := device.ParsePod(bare, nil)
-	if err != nil {
-		return device.Assignment{}, nil, err
+// nothing is the allocation of a pod that holds nothing.
+var nothing = &device.Allocation{}
+
+// unheld returns what a pod was given that the NodeInfo of the node shows there and
+// that has no holder there; nil if that is not known. What the NodeInfo shows as
+// assumed may be bound by now, or given up, or gone.
+func (l *ledger) unheld(pod *corev1.Pod, node string) *device.Allocation {
+	stored := l.stored(pod)
+	if stored == nil || stored.Spec.NodeName != node {
+		return nothing
 	}
-	assignment, err := device.ParseAssignment(pod.Annotations, request)
-	return assignment, request, err
+	allocation, err := device.ParseAllocation(stored)
+	if err != nil {
+		return nil
+	}
+	return allocation
 }
 
 // reserve promises devices to a pod, and reports whether it has: nothing would
 // ever end the promise to a pod of whose end the informer has told already. Its
 // Binding may well be written: the API server binds a pod that has terminated
 // without a node, and the informer, which leaves terminated pods out, never shows it.
-func (l *ledger) reserve(pod *corev1.Pod, node string, assignment *device.Assignment, request *device.Request, annotations map[string]string) bool {
+// Nor is an orphan promised anything else: its Binding may still be written.
+func (l *ledger) reserve(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) bool {
 	h := &holder{
-		pod: pod, node: node, phase: reserved,
-		assignment: *assignment, holding: assignment.Holding(request.Asks),
+		pod: pod, node: node, phase: reserved, allocation: allocation,
 		annotations: annotations, since: l.clock.Now(),
+	}
+	if stored := l.stored(pod); stored != nil {
+		h.fence = fenceOf(stored)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.get(pod.UID); known != nil && (known.phase == bound || known.phase == unassigned) {
+	if known := l.get(pod.UID); known != nil && known.phase != reserved && known.phase != inDoubt {
 		return false
 	}
-	l.removeLocked(pod.UID)
-	l.storeLocked(h)
-	l.marksLocked(node).revision.Add(1)
+	l.putLocked(h)
 	// The informer's store changes before its handlers are told. So either the end
 	// of the pod shows here, or the handler will find the promise and drop it.
 	if !l.isPending(pod) {
-		l.removeLocked(pod.UID)
-		l.marksLocked(node).revision.Add(1) // a view may have counted it meanwhile
+		l.removeLocked(h)
 		return false
 	}
 	return true
 }
 
-// isPending reports whether the informer knows the pod, and no node of it.
-func (l *ledger) isPending(pod *corev1.Pod) bool {
+// stored returns the pod as the informer's store has it, or nil if it is gone or has
+// terminated there.
+func (l *ledger) stored(pod *corev1.Pod) *corev1.Pod {
 	obj, ok, err := l.pods.GetStore().GetByKey(cache.NewObjectName(pod.Namespace, pod.Name).String())
 	if err != nil || !ok {
-		return false // the store of an informer has no errors
+		return nil // the store of an informer has no errors
 	}
 	stored, ok := obj.(*corev1.Pod)
-	return ok && stored.UID == pod.UID && stored.Spec.NodeName == "" && !isTerminated(stored)
+	if !ok || stored.UID != pod.UID || isTerminated(stored) {
+		return nil
+	}
+	return stored
+}
+
+// isPending reports whether the informer knows the pod, and no node of it.
+func (l *ledger) isPending(pod *corev1.Pod) bool {
+	stored := l.stored(pod)
+	return stored != nil && stored.Spec.NodeName == ""
+}
+
+// hidden returns the holders on a node that its NodeInfo does not show, but for the
+// pod's own and those of pods that are gone.
+func (l *ledger) hidden(nodeInfo fwk.NodeInfo, without types.UID) holders {
+	shown := map[types.UID]struct{}{without: {}}
+	for _, podInfo := range nodeInfo.GetPods() {
+		shown[podInfo.GetPod().UID] = struct{}{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found holders
+	for uid, h := range l.byNode[nodeInfo.Node().Name] {
+		if _, ok := shown[uid]; !ok && l.stored(h.pod) != nil {
+			found = append(found, h)
+		}
+	}
+	return found
 }
 
 // unreserve takes a promise back. It may be called any number of times. What may
@@ -177,24 +233,17 @@ func (l *ledger) isPending(pod *corev1.Pod) bool {
 func (l *ledger) unreserve(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The cycle has ended: the cache is about to forget the pod.
-	l.ghosts.Delete(uid)
 	h := l.get(uid)
 	if h == nil {
 		return
 	}
 	switch h.phase {
 	case reserved:
-		l.removeLocked(uid)
+		l.removeLocked(h)
 	case inDoubt:
-		l.removeLocked(uid)
-		h = h.in(orphaned)
-		l.holders.Store(uid, h)
-		l.marksLocked(h.node).orphans.add(h)
+		l.putLocked(h.in(orphaned))
 	case orphaned, bound, unassigned:
-		return
 	}
-	l.marksLocked(h.node).revision.Add(1)
 }
 
 // doubt says whether a Binding of the pod may have been written.
@@ -205,9 +254,9 @@ func (l *ledger) doubt(uid types.UID, doubtful bool) {
 	switch {
 	case h == nil:
 	case h.phase == reserved && doubtful:
-		l.storeLocked(h.in(inDoubt))
+		l.putLocked(h.in(inDoubt))
 	case h.phase == inDoubt && !doubtful:
-		l.storeLocked(h.in(reserved))
+		l.putLocked(h.in(reserved))
 	}
 }
 
@@ -223,6 +272,9 @@ type seen struct {
 	// which more is held than they have, and rivals the pods on them.
 	overfull device.Set
 	rivals   []*corev1.Pod
+	// certain is whether two schedulers must have bound at once; otherwise it may be
+	// that the node says less of its devices' memory than it did.
+	certain bool
 }
 
 // observe takes note of a version of a pod that the informer delivered. The first
@@ -239,134 +291,166 @@ func (l *ledger) observe(pod *corev1.Pod) seen {
 		return seen{holder: h}
 	}
 	h := &holder{pod: pod, node: pod.Spec.NodeName, phase: bound}
-	assignment, request, err := recordOf(pod)
+	allocation, err := device.ParseAllocation(pod)
 	if err != nil {
 		h.phase = unassigned
 	} else {
-		h.assignment, h.holding = assignment, assignment.Holding(request.Asks)
+		h.allocation = allocation
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	promised := l.get(pod.UID)
-	l.removeLocked(pod.UID)
-	l.storeLocked(h)
-	// As promised, as a rule; then no view has to be computed again.
-	if promised == nil || promised.phase == orphaned || promised.node != h.node || promised.holding != h.holding {
-		l.marksLocked(h.node).revision.Add(1)
-	}
+	l.putLocked(h)
 	s := seen{holder: h, first: true, problem: err}
 	if err == nil {
-		s.overfull, s.rivals = l.rivalsLocked(h)
+		s.overfull, s.rivals, s.certain = l.rivalsLocked(h)
 	}
 	return s
 }
 
 // rivalsLocked returns the devices of h of which more is held than there is, by
-// bound pods alone, and all the pods on them.
-func (l *ledger) rivalsLocked(h *holder) (overfull device.Set, rivals []*corev1.Pod) {
-	memory := l.deviceMemory(h.node)
-	for d := range h.holding {
-		if h.holding[d] == (device.Share{}) {
+// several bound pods, all the pods on them, and whether already the compute that they
+// ask for is too much: that does not depend on what the node says of its memory.
+func (l *ledger) rivalsLocked(h *holder) (overfull device.Set, rivals []*corev1.Pod, certain bool) {
+	node := l.describe(h.node)
+	holding, _ := h.allocation.On(node)
+	for d := range holding {
+		if holding[d] == (device.Share{}) {
 			continue
 		}
-		var sum device.Share
+		var sum, asked device.Share
+		pods := 0
 		for _, other := range l.byNode[h.node] {
-			if other.phase == bound {
-				sum.Milli += other.holding[d].Milli
-				sum.MemoryMiB += other.holding[d].MemoryMiB
+			if share := other.boundOn(node, d); share != (device.Share{}) {
+				pods++
+				sum.Milli += share.Milli
+				sum.MemoryMiB += share.MemoryMiB
+				asked.Milli += other.allocation.AskedOn(node)[d].Milli
 			}
 		}
-		if sum.Milli > device.MilliPerDevice || memory > 0 && sum.MemoryMiB > memory {
+		tooMuch := sum.Milli > device.MilliPerDevice || node.MemoryMiB > 0 && sum.MemoryMiB > node.MemoryMiB
+		if pods > 1 && tooMuch {
 			overfull = overfull.With(d)
+			certain = certain || asked.Milli > device.MilliPerDevice
 		}
 	}
 	if overfull == 0 {
-		return 0, nil
+		return 0, nil, false
 	}
 	for _, other := range l.byNode[h.node] {
 		for d := range overfull.All() {
-			if other.phase == bound && other.holding[d] != (device.Share{}) {
+			if other.boundOn(node, d) != (device.Share{}) {
 				rivals = append(rivals, other.pod)
 				break
 			}
 		}
 	}
-	return overfull, rivals
+	return overfull, rivals, certain
 }
 
-// deviceMemory returns the memory of each device of the node in MiB; 0 if the
-// node is not known or does not say.
-func (l *ledger) deviceMemory(node string) int64 {
+// boundOn returns what a bound pod holds of a device of the node.
+func (h *holder) boundOn(node *device.Node, d int) device.Share {
+	if h.phase != bound {
+		return device.Share{}
+	}
+	holding, _ := h.allocation.On(node)
+	return holding[d]
+}
+
+// describe returns what the node says of its devices, to the first of the members that
+// finds some: profiles may read different labels. Of a node that is not known it returns
+// nothing.
+func (l *ledger) describe(node string) *device.Node {
 	if len(l.members) == 0 {
-		return 0
+		return &device.Node{}
 	}
 	object, err := l.nodes.Get(node)
 	if err != nil {
-		return 0 // the lister's only error is that the node is not there
+		return &device.Node{} // the lister's only error is that the node is not there
 	}
-	return device.ParseNode(object, l.members[0].nodeKeys).MemoryMiB
+	for _, member := range l.members {
+		if node := device.ParseNode(object, member.nodeKeys); node.Kind == device.NodeShared {
+			return node
+		}
+	}
+	return device.ParseNode(object, l.members[0].nodeKeys)
 }
 
 // drop forgets a pod that is gone or has terminated.
 func (l *ledger) drop(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.get(uid)
-	if h == nil {
-		return
+	if h := l.get(uid); h != nil {
+		l.removeLocked(h)
 	}
-	l.removeLocked(uid)
-	if h.phase == reserved || h.phase == inDoubt {
-		l.ghosts.Store(uid, h.node)
-	}
-	l.marksLocked(h.node).revision.Add(1)
 }
 
-// nodeGone forgets a node, unless pods there still hold devices: then it may be
-// back under the same name.
+// nodeGone forgets a node. What pods there still hold is kept until they go too: the node
+// may be back under the same name.
 func (l *ledger) nodeGone(node string) {
 	l.mu.Lock()
-	marks := l.marks[node]
-	if marks != nil && len(l.byNode[node]) == 0 && len(marks.orphans.Load().all()) == 0 {
-		// First the marks, then the cells: a cell that is made in between has the
-		// new marks.
-		delete(l.marks, node)
-	}
-	l.ghosts.Range(func(uid, on any) bool {
-		if on == node {
-			l.ghosts.Delete(uid)
-		}
-		return true
-	})
 	members := l.members
 	l.mu.Unlock()
+	// First the cells: none is left that has marks which the ledger does not know.
 	for _, member := range members {
 		member.nodes.remove(node)
 		member.deviceNodes.remove(node)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if marks := l.marks[node]; marks != nil {
+		marks.gone = !l.isThere(node)
+	}
+	l.releaseLocked(node)
 }
 
-// storeLocked adds or replaces a holder that is not orphaned.
-func (l *ledger) storeLocked(h *holder) {
-	l.holders.Store(h.pod.UID, h)
-	if l.byNode[h.node] == nil {
-		l.byNode[h.node] = map[types.UID]*holder{}
+// putLocked adds a holder, or puts it in the place of the pod's former one. Views are
+// computed meanwhile, without the lock: none of them misses the pod. Those that count
+// it otherwise than from now on are told, which they need not be where a pod was bound
+// as it was promised.
+func (l *ledger) putLocked(h *holder) {
+	uid, marks := h.pod.UID, l.marksLocked(h.node)
+	old := l.get(uid)
+	if h.phase == orphaned {
+		marks.orphans.add(h)
+	} else {
+		if l.byNode[h.node] == nil {
+			l.byNode[h.node] = map[types.UID]*holder{}
+		}
+		l.byNode[h.node][uid] = h
 	}
-	l.byNode[h.node][h.pod.UID] = h
+	l.holders.Store(uid, h)
+	if old != nil && (old.node != h.node || (old.phase == orphaned) != (h.phase == orphaned)) {
+		l.detachLocked(old)
+	}
+	marks.held.Store(int64(len(l.byNode[h.node])))
+	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == orphaned) != (h.phase == orphaned) || h.phase == unassigned {
+		marks.revision.Add(1)
+	}
 }
 
-func (l *ledger) removeLocked(uid types.UID) {
-	h := l.get(uid)
-	if h == nil {
-		return
+func sameAllocation(a, b *device.Allocation) bool {
+	return a == b || a != nil && b != nil && a.Equal(b)
+}
+
+// removeLocked forgets a holder.
+func (l *ledger) removeLocked(h *holder) {
+	l.holders.Delete(h.pod.UID)
+	l.detachLocked(h)
+}
+
+// detachLocked takes a holder out of the lists of its node.
+func (l *ledger) detachLocked(h *holder) {
+	marks := l.marksLocked(h.node)
+	if h.phase == orphaned {
+		marks.orphans.remove(h.pod.UID)
+	} else {
+		delete(l.byNode[h.node], h.pod.UID)
+		marks.held.Store(int64(len(l.byNode[h.node])))
+		if len(l.byNode[h.node]) == 0 {
+			delete(l.byNode, h.node)
+		}
 	}
-	l.holders.Delete(uid)
-	delete(l.byNode[h.node], uid)
-	if len(l.byNode[h.node]) == 0 {
-		delete(l.byNode, h.node)
-	}
-	if marks, ok := l.marks[h.node]; ok {
-		marks.orphans.remove(uid)
-	}
+	marks.revision.Add(1)
+	l.releaseLocked(h.node)
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -29,12 +30,14 @@ func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
 	pods := core.Pods().Informer()
 	return instance.Shared(pods, ledgerIndex, func() (*ledger, error) {
 		l := &ledger{
-			clock:  clock.RealClock{},
-			client: handle.ClientSet(),
-			pods:   pods,
-			nodes:  core.Nodes().Lister(),
-			byNode: map[string]map[types.UID]*holder{},
-			marks:  map[string]*nodeMarks{},
+			clock:   clock.RealClock{},
+			client:  handle.ClientSet(),
+			config:  handle.KubeConfig(),
+			process: uuid.NewUUID(),
+			pods:    pods,
+			nodes:   core.Nodes().Lister(),
+			byNode:  map[string]map[types.UID]*holder{},
+			marks:   map[string]*nodeMarks{},
 		}
 		logger := klog.FromContext(ctx)
 		options := cache.HandlerOptions{Logger: &logger}
@@ -43,7 +46,7 @@ func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
 			return nil, fmt.Errorf("watching pods: %w", err)
 		}
 		l.synced = registration.HasSyncedChecker()
-		if _, err := core.Nodes().Informer().AddEventHandlerWithOptions(l.nodeHandler(), options); err != nil {
+		if _, err := core.Nodes().Informer().AddEventHandlerWithOptions(l.nodeHandler(logger), options); err != nil {
 			return nil, fmt.Errorf("watching nodes: %w", err)
 		}
 		return l, nil
@@ -74,6 +77,9 @@ func (l *ledger) observeNode(obj any) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if marks := l.marks[node.Name]; marks != nil {
+		marks.gone = false
+	}
 	for _, member := range l.members {
 		member.deviceNodes.observe(node, member.nodeKeys)
 	}
@@ -124,10 +130,22 @@ func (l *ledger) forgetLearnt(uid types.UID) {
 	}
 }
 
-func (l *ledger) nodeHandler() cache.ResourceEventHandler {
+func (l *ledger) nodeHandler(logger klog.Logger) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    l.observeNode,
-		UpdateFunc: func(_, obj any) { l.observeNode(obj) },
+		AddFunc: func(obj any) {
+			l.observeNode(obj)
+			if node, ok := obj.(*corev1.Node); ok {
+				l.reportNode(logger, nil, node)
+			}
+		},
+		UpdateFunc: func(oldObj, obj any) {
+			l.observeNode(obj)
+			old, okOld := oldObj.(*corev1.Node)
+			node, okNew := obj.(*corev1.Node)
+			if okOld && okNew && saysOtherwise(old, node) {
+				l.reportNode(logger, old, node)
+			}
+		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj

@@ -75,7 +75,7 @@ func TestMetrics(t *testing.T) {
 		"capacity_milli nvidia-a100": 3000, "allocated_milli nvidia-a100": 500,
 		"capacity_milli nvidia-h100": 4000, "allocated_milli nvidia-h100": 2000,
 		"refused_nodes InvalidCount": 1, "blocked_nodes": 1,
-		"reservations": 1, "oldest_reservation_seconds": 7,
+		"unlisted_devices": 0, "reservations": 1, "oldest_reservation_seconds": 7,
 		// Half a device is idle where no whole one fits.
 		"fragmentation_milli Q2LackGPU": 500, "fragmentation_milli Q3Satisfied": 4000,
 		"fragmentation_milli Q1LackBoth": 0, "fragmentation_milli Q4LackCPU": 0, "fragmentation_milli XLSatisfied": 0,

@@ -16,7 +16,8 @@ const shards = 256
 
 // nodeCache finds the cell of a node by its name, without a lock: Filter does it
 // for every node of every pod. A cell is made when its node is first looked at,
-// and removed with the node.
+// and removed with the node. A cycle may look at a node that is gone: it gets a cell
+// that is not kept.
 type nodeCache struct {
 	seed  maphash.Seed
 	parts [shards]nodeCachePart
@@ -52,8 +53,10 @@ func (c *nodeCache) get(name string) *nodeCell {
 	return (*cells)[name]
 }
 
-// getOrCreate is get; a cell that is missing gets the marks that marksOf returns.
-func (c *nodeCache) getOrCreate(name string, marksOf func(name string) *nodeMarks) *nodeCell {
+// getOrCreate is get; a cell that is missing gets the marks that marksOf returns, and is
+// kept if that says that the node is there. It is asked with the part locked, and remove
+// takes that lock after the node has left what marksOf asks: no cell outlives its node.
+func (c *nodeCache) getOrCreate(name string, marksOf func(name string) (marks *nodeMarks, there bool)) *nodeCell {
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
@@ -63,11 +66,15 @@ func (c *nodeCache) getOrCreate(name string, marksOf func(name string) *nodeMark
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
+	marks, there := marksOf(name)
+	cell := &nodeCell{marks: marks}
+	if !there {
+		return cell
+	}
 	cells := map[string]*nodeCell{}
 	if old := part.cells.Load(); old != nil {
 		cells = maps.Clone(*old)
 	}
-	cell := &nodeCell{marks: marksOf(name)}
 	cells[name] = cell
 	part.cells.Store(&cells)
 	return cell
@@ -75,12 +82,12 @@ func (c *nodeCache) getOrCreate(name string, marksOf func(name string) *nodeMark
 
 // remove forgets a node.
 func (c *nodeCache) remove(name string) {
-	if c.get(name) == nil {
-		return
-	}
 	part := c.part(name)
 	part.mu.Lock()
 	defer part.mu.Unlock()
+	if c.get(name) == nil {
+		return
+	}
 	cells := maps.Clone(*part.cells.Load())
 	delete(cells, name)
 	part.cells.Store(&cells)

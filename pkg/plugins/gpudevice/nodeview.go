@@ -28,6 +28,8 @@ const scoreSlots = 4
 //   - the revision of the ledger's marks for the node, because the cycle of a
 //     pod group adds pods to the snapshot and keeps the generation: between them
 //     there is always a Reserve or Unreserve, which raises the revision;
+//   - the revision of the nodes on which a DRA driver offers devices. Both revisions
+//     only grow, so their sum tells of either;
 //   - the node object, as a matter of caution.
 type nodeView struct {
 	generation int64
@@ -41,9 +43,19 @@ type nodeView struct {
 	// meaningless, and scorable false.
 	state    device.State
 	scorable bool
+	// shown is the number of holders of the ledger, without orphans, among the pods
+	// of the NodeInfo.
+	shown int64
+	// offered is whether a DRA driver offers devices of the node.
+	offered bool
 	// unassigned is a pod on a shared node that asks for shares and of which it is
 	// not known what it uses.
 	unassigned bool
+	// otherUse is a pod on a shared node that a device plugin or a DRA driver gave
+	// devices to.
+	otherUse bool
+	// sharesHeld is a pod with a share on a node that is not shared.
+	sharesHeld bool
 	// crowded is a nominated pod for which there is no room yet.
 	crowded bool
 	// cpuFree is in milli-CPU, and may be negative.
@@ -60,7 +72,7 @@ func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, simulated bool) *nodeView {
 	object := nodeInfo.Node()
 	cell := pl.nodes.getOrCreate(object.Name, pl.ledger.marksOf)
 	// Read before anything that it covers: what changes meanwhile raises it.
-	revision := cell.marks.revision.Load()
+	revision := cell.marks.revision.Load() + pl.offers.revision.Load()
 	known := cell.view.Load()
 	if known != nil && known.generation == nodeInfo.GetGeneration() && known.revision == revision && known.object == object {
 		return known
@@ -85,6 +97,26 @@ func (pl *GPUDevice) viewWithout(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView
 	return pl.view(nodeInfo, false)
 }
 
+// viewToReserve is viewWithout, and as if also those pods were on the node that hold
+// devices there and that the NodeInfo does not show. As a rule there are none, which
+// is told by their number.
+func (pl *GPUDevice) viewToReserve(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
+	v := pl.viewWithout(nodeInfo, uid)
+	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.ledger.marksOf)
+	if v.node.Kind != device.NodeShared || cell.marks.held.Load() == v.shown {
+		return v
+	}
+	hidden := pl.ledger.hidden(nodeInfo, uid)
+	if len(hidden) == 0 {
+		return v
+	}
+	v = pl.look(nodeInfo, v, cell.marks, uid)
+	for _, h := range hidden {
+		v.take(h.allocation)
+	}
+	return v
+}
+
 // look computes a view. known, if not nil, spares parsing the node object again.
 // The pod without is left out.
 func (pl *GPUDevice) look(nodeInfo fwk.NodeInfo, known *nodeView, marks *nodeMarks, without types.UID) *nodeView {
@@ -94,105 +126,28 @@ func (pl *GPUDevice) look(nodeInfo fwk.NodeInfo, known *nodeView, marks *nodeMar
 		object:     object,
 		cpuFree:    nodeInfo.GetAllocatable().GetMilliCPU() - nodeInfo.GetRequested().GetMilliCPU(),
 	}
-	if known != nil && known.object == object {
+	v.offered = pl.offers.on(object.Name)
+	if known != nil && known.object == object && known.offered == v.offered {
 		v.node = known.node
 	} else {
 		v.node = device.ParseNode(object, pl.nodeKeys)
+		if v.offered {
+			v.node = v.node.OfferedByDRA()
+		}
 	}
 	switch v.node.Kind {
 	case device.NodeShared:
 		v.scorable = true
 		v.state = v.node.State()
-		pl.takePods(v, nodeInfo, marks, without)
 	case device.NodeDevicePlugin:
 		var used int64
 		requested := nodeInfo.GetRequested().GetScalarResources()
-		for _, name := range pl.deviceResources {
+		for _, name := range pl.nodeKeys.PluginResources {
 			used += requested[name]
 		}
 		v.state, v.scorable = v.node.PluginState(used)
 	case device.NodeWithoutDevices, device.NodeRefused:
 	}
+	pl.countUse(v, nodeInfo, marks, without)
 	return v
-}
-
-// takePods takes from the state what the pods hold: those in the NodeInfo, and
-// those that only the ledger knows to be there, perhaps.
-func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMarks, without types.UID) {
-	orphans := marks.orphans.Load()
-	var nominated []*corev1.Pod
-	for _, podInfo := range nodeInfo.GetPods() {
-		pod := podInfo.GetPod()
-		if pod.UID == without || !asksForShares(pod) || isTerminated(pod) {
-			continue
-		}
-		holding, known := pl.ledger.holdingOf(pod, v.object.Name)
-		switch {
-		case known && holding == nil:
-			v.unassigned = true
-		case known && orphans.has(pod.UID):
-			// Counted below.
-		case known:
-			v.state.TakeAll(holding)
-		case pod.Spec.NodeName == "":
-			nominated = append(nominated, pod)
-		default:
-			v.unassigned = true
-		}
-	}
-	for _, orphan := range orphans.all() {
-		if orphan.pod.UID != without {
-			v.state.TakeAll(&orphan.holding)
-		}
-	}
-	pl.takeNominated(v, nominated)
-}
-
-// takeNominated takes what nominated pods will hold. They have no devices yet, and
-// are given some as Reserve would, so that nobody of lower priority is given the
-// last ones; which ones does not matter to the question whether another pod fits.
-func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
-	for _, pod := range nominated {
-		request, err := device.ParsePod(pod, pl.deviceResources)
-		if err != nil || request.Form != device.FormShares {
-			continue
-		}
-		packed := device.Policy{Strategy: device.BestFit}
-		assignment, ok := packed.Assign(device.Site{State: &v.state}, device.Demand{Request: request})
-		if !ok {
-			// Its victims are still here.
-			v.crowded = true
-			continue
-		}
-		holding := assignment.Holding(request.Asks)
-		v.state.TakeAll(&holding)
-	}
-}
-
-// asksForShares reports whether a container of the pod has a limit of ours. It
-// is what every pod on every changed node is asked, so it does not parse.
-func asksForShares(pod *corev1.Pod) bool {
-	return anyAsksForShares(pod.Spec.Containers) || anyAsksForShares(pod.Spec.InitContainers)
-}
-
-func anyAsksForShares(containers []corev1.Container) bool {
-	for i := range containers {
-		limits := containers[i].Resources.Limits
-		if len(limits) == 0 {
-			continue
-		}
-		if _, ok := limits[milliResource]; ok {
-			return true
-		}
-		if _, ok := limits[memoryResource]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-// isTerminated reports whether the pod's containers have ended for good. Its
-// devices are free then, whatever becomes of the object.
-func isTerminated(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

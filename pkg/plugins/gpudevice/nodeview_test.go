@@ -163,6 +163,8 @@ func TestViewWithAnUnassignedPod(t *testing.T) {
 				if informed {
 					profile.Start(t.Context(), t)
 					<-pl.ledger.synced.Done()
+				} else {
+					store(t, profile, pod) // its handlers are told later
 				}
 				v := pl.view(nodeInfo(t, profile, "n"), false)
 				if v.unassigned != tt.want {
@@ -181,7 +183,9 @@ func TestViewOfARelabelledNode(t *testing.T) {
 	live := newLiveCache(t, profile)
 	node := gpuNode("n", 2)
 	live.AddNode(logger, node)
-	if err := live.AddPod(logger, boundPod("bound", 500, "n", "1")); err != nil {
+	onNode := boundPod("bound", 500, "n", "1")
+	store(t, profile, onNode)
+	if err := live.AddPod(logger, onNode); err != nil {
 		t.Fatal(err)
 	}
 	check := func(want string) {

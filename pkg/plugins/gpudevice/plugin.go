@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -22,16 +23,19 @@ import (
 // Name is the name of the plugin in the registry and in configurations.
 const Name = "GPUDevice"
 
+// draDrivers are the DRA drivers that hand out what Berth shares.
+var draDrivers = []string{"gpu.nvidia.com"}
+
 // GPUDevice is the plugin. See the package comment.
 type GPUDevice struct {
 	handle fwk.Handle
 	clock  clock.Clock
 
-	// deviceResources and nodeKeys say how pods ask for whole devices and how
-	// nodes describe them.
-	deviceResources []corev1.ResourceName
-	nodeKeys        *device.NodeKeys
-	nonGPUPods      config.NonGPUPodPolicy
+	// nodeKeys say how pods ask a device plugin for devices and how nodes describe
+	// them, and draDrivers which DRA drivers hand out the same devices.
+	nodeKeys   *device.NodeKeys
+	draDrivers []string
+	nonGPUPods config.NonGPUPodPolicy
 
 	// policy decides. With Random it is used by the scheduling goroutine alone:
 	// PreScore, Reserve.
@@ -45,6 +49,8 @@ type GPUDevice struct {
 	// them have devices.
 	nodes       *nodeCache
 	deviceNodes deviceNodes
+	// offers are the nodes whose devices a DRA driver offers.
+	offers offers
 	// admitted is the index of the node that admitted a pod last; see findNode.
 	// Only the scheduling goroutine touches it, and scales and scoreKeys.
 	admitted  int
@@ -98,15 +104,16 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 
 	registerMetrics()
 	pl := &GPUDevice{
-		handle:          handle,
-		clock:           clock.RealClock{},
-		deviceResources: resourceNames(gpuArgs.DeviceResources),
-		nodeKeys:        nodeKeys(gpuArgs),
-		nonGPUPods:      gpuArgs.NonGPUPods,
-		policy:          device.Policy{Strategy: strategy},
-		nodes:           newNodeCache(),
-		counters:        newCounters(handle.ProfileName()),
+		handle:     handle,
+		clock:      clock.RealClock{},
+		nodeKeys:   nodeKeys(gpuArgs),
+		draDrivers: draDrivers,
+		nonGPUPods: gpuArgs.NonGPUPods,
+		policy:     device.Policy{Strategy: strategy},
+		nodes:      newNodeCache(),
+		counters:   newCounters(handle.ProfileName()),
 	}
+	pl.offers.drivers = pl.draDrivers
 	pl.workload.priced = strategy == device.FragmentationGradient
 	switch {
 	case strategy == device.Random:
@@ -121,6 +128,9 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 		return nil, fmt.Errorf("keeping the ledger of devices: %w", err)
 	}
 	if err := pl.ledger.join(pl); err != nil {
+		return nil, err
+	}
+	if err := pl.offers.watch(handle, klog.FromContext(ctx)); err != nil {
 		return nil, err
 	}
 	collect(ctx, pl)

@@ -23,15 +23,16 @@ import (
 // It does not narrow the set of nodes: nominated and hinted nodes pass by a
 // PreFilterResult, so Filter has to look at every node anyway.
 func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	request, err := device.ParsePod(pod, pl.deviceResources)
+	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		// Nothing but another pod can help. Evicting pods would not.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, pl.refusal(err))
 	}
-	s := &preFilterState{demand: device.Demand{Request: request}}
-	if request.Form == device.FormNone {
+	s := &preFilterState{demand: device.Demand{Request: request}, claims: pl.mayClaimDevices(pod)}
+	none := request.Form == device.FormNone && !s.claims
+	if none {
 		s.forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
-		if !s.forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.deviceNodes.none()) {
+		if !s.forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 	}
@@ -42,19 +43,24 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	}
 	s.demand.CPUMilli = cpuMilli(pod)
 	s.scale = pl.scaleOf(nodes)
-	if request.Form != device.FormNone {
+	if len(request.Asks) > 0 {
 		pl.workload.learn(pl, pod, s.demand, nodes)
+	}
+	if request.Form != device.FormNone {
 		if reason := pl.neverFits(request, nodes); reason != "" {
 			pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), refusalNoNode).Inc()
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 		}
 	}
 	state.Write(preFilterStateKey, s)
-	if request.Form == device.FormNone && !s.forbidden {
+	if none && !s.forbidden {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return nil, nil
 }
+
+// noDevices reports whether no node has devices; see deviceNodes.none.
+func (pl *GPUDevice) noDevices() bool { return pl.deviceNodes.none() && pl.offers.none() }
 
 // PreFilterExtensions returns nil: what is free is read from the NodeInfo, which
 // the simulations of preemption and of nominated pods change.
@@ -113,7 +119,7 @@ func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) st
 		return fmt.Sprintf("no node's devices have the memory of annotation %s: they have up to %s",
 			names.GPUMinMemoryAnnotation, mebibytes(largestMemory(pl, request, nodes)))
 	case rejections[device.WrongModel] > 0:
-		return fmt.Sprintf("no node's devices are of a model in annotation %s: there are %s", names.GPUModelAnnotation, modelList(pl, request, nodes))
+		return fmt.Sprintf("no node's devices are of a model in annotation %s: there are %s%s", names.GPUModelAnnotation, modelList(pl, request, nodes), widerPattern(pl, request, nodes))
 	case rejections[device.Refused] > 0 && request.Form == device.FormShares:
 		return fmt.Sprintf("no node can share its devices: %d node(s) with label %s contradict themselves, the metric berth_gpudevice_refused_nodes says how",
 			rejections[device.Refused], names.GPUSharingLabel)
@@ -129,7 +135,7 @@ func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) st
 // candidates calls do for every node that takes requests of this form.
 func candidates(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo, do func(*device.Node)) {
 	kind := device.NodeShared
-	if request.Form == device.FormDevicePlugin {
+	if request.Form != device.FormShares {
 		kind = device.NodeDevicePlugin
 	}
 	for _, nodeInfo := range nodes {
@@ -171,6 +177,21 @@ func modelList(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) str
 		models[i] = fmt.Sprintf("%q", models[i])
 	}
 	return strings.Join(models, ", ") + more
+}
+
+// widerPattern says which pattern would match a model that is there, if one with a *
+// more would.
+func widerPattern(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) string {
+	var pattern, matched string
+	candidates(pl, request, nodes, func(node *device.Node) {
+		if wider := request.Models.Widened(node.Model); wider != "" && (matched == "" || node.Model < matched) {
+			pattern, matched = wider, node.Model
+		}
+	})
+	if pattern == "" {
+		return ""
+	}
+	return fmt.Sprintf("; the pattern %q would match %q", pattern, matched)
 }
 
 // mebibytes writes an amount of MiB as a quantity.

@@ -13,7 +13,7 @@ import (
 // sign: the scheduler uses them as a format string.
 const (
 	reasonNotShared        = "node(s) didn't share their devices (label " + names.GPUSharingLabel + "=true)"
-	reasonShared           = "node(s) shared their devices and take no pods of a device plugin"
+	reasonShared           = "node(s) shared their devices and take no pods of a device plugin or of a ResourceClaim for devices"
 	reasonWrongModel       = "node(s) had devices of a model that the pod's " + names.GPUModelAnnotation + " doesn't list"
 	reasonTooLittleMemory  = "node(s) had devices with less memory than the pod's " + names.GPUMinMemoryAnnotation
 	reasonLargerThanDevice = "node(s) had devices with less memory than a container's " + names.GPUMemoryResource
@@ -21,10 +21,13 @@ const (
 	reasonNoShare          = "node(s) didn't have enough free device share"
 	reasonNoMemory         = "node(s) didn't have enough free device memory"
 	reasonUnassignedPod    = "node(s) ran a pod that uses devices without a record of which"
+	reasonOtherUse         = "node(s) shared their devices while a pod uses devices there that a device plugin or a ResourceClaim gave it"
+	reasonSharesHeld       = "node(s) ran a pod that holds a share of their devices, and take no pods of a device plugin or a ResourceClaim for devices until it is gone"
 	reasonForbidden        = "node(s) had devices, which nonGPUPods keeps for pods that ask for them"
 
 	reasonRefusedSharing   = "node(s) had a value other than true or false in label " + names.GPUSharingLabel
 	reasonRefusedPlugin    = "node(s) were labelled as shared and had a device plugin that hands out the same devices"
+	reasonRefusedDRA       = "node(s) were labelled as shared and had a DRA driver that offers the same devices"
 	reasonRefusedSliced    = "node(s) were labelled as shared and time-sliced their devices"
 	reasonRefusedMIG       = "node(s) were labelled as shared and had MIG devices"
 	reasonRefusedCount     = "node(s) were labelled as shared and didn't say how many devices they have"
@@ -60,6 +63,10 @@ func (r verdict) reason(node *device.Node) string {
 		return reasonNoMemory
 	case verdictUnassigned:
 		return reasonUnassignedPod
+	case verdictOtherUse:
+		return reasonOtherUse
+	case verdictSharesHeld:
+		return reasonSharesHeld
 	case verdictForbidden:
 		return reasonForbidden
 	default:
@@ -73,6 +80,8 @@ func refusedReason(reason device.RefusalReason) string {
 		return reasonRefusedSharing
 	case device.AdvertisesDevicePlugin:
 		return reasonRefusedPlugin
+	case device.OffersDRA:
+		return reasonRefusedDRA
 	case device.TimeSliced:
 		return reasonRefusedSliced
 	case device.Partitioned:

@@ -69,9 +69,12 @@ func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s seen) {
 		if rival.UID == pod.UID {
 			related = nil
 		}
+		why := "two schedulers bound at once. The device takes nothing new. Delete one of the pods."
+		if !s.certain {
+			why = "the node's label for the memory of its devices has become less since they were bound, or two schedulers bound at once. The device takes nothing new until enough of it is free. If the devices are what they were, nothing needs to be done."
+		}
 		l.warn(rival, related, reasonConflict, actionTracking, fmt.Sprintf(
-			"More is held of device(s) %s of node %q than there is, by pods %s: two schedulers bound at once. The device takes nothing new. Delete one of the pods.",
-			devices, pod.Spec.NodeName, strings.Join(rivals, ", ")))
+			"More is held of device(s) %s of node %q than there is, by pods %s: %s", devices, pod.Spec.NodeName, strings.Join(rivals, ", "), why))
 	}
 }
 

@@ -32,25 +32,38 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserving devices of node %q: %w", nodeName, err))
 	}
-	v := pl.viewWithout(nodeInfo, pod.UID)
+	v := pl.viewToReserve(nodeInfo, pod.UID)
 	// The nominated pods that Filter minded are not here: they have not got the
 	// devices yet, and this pod is not of lower priority.
 	if rejected := v.check(s); rejected != verdictFits {
-		return fwk.NewStatus(fwk.Unschedulable, rejected.reason(v.node))
+		return overtaken(state, nodeName, rejected.reason(v.node))
 	}
 	site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: s.scale, Expected: pl.workload.current.Load().on(v.node)}
 	assignment, ok := pl.policy.Assign(site, s.demand)
 	if !ok {
-		return fwk.NewStatus(fwk.Unschedulable, v.lacking(request).reason(v.node))
+		return overtaken(state, nodeName, v.lacking(request).reason(v.node))
 	}
 	annotations := assignment.Annotations(request, v.node)
-	if !pl.ledger.reserve(pod, nodeName, &assignment, request, annotations) {
+	if !pl.ledger.reserve(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations) {
 		return fwk.NewStatus(fwk.Unschedulable, reasonNotPending)
 	}
 	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
 		logger.Info("Reserved devices", "node", klog.KRef("", nodeName), "devices", annotations)
 	}
 	return nil
+}
+
+// overtaken is the status for a node that Filter let through in the same cycle and that
+// has no room any more: another scheduler has bound a pod there meanwhile. It is an
+// error, so that the pod is tried again after its back-off: as one that fits nowhere it
+// would wait for an event, although other nodes may be free. In the cycle of a pod
+// group it is a rejection, as for any member that finds no room: an error there would
+// end the attempt for all members.
+func overtaken(state fwk.CycleState, node, reason string) *fwk.Status {
+	if state.IsPodGroupSchedulingCycle() {
+		return fwk.NewStatus(fwk.Unschedulable, reason)
+	}
+	return fwk.AsStatus(fmt.Errorf("node %q was chosen and has no room any more, the pod is tried again: %s", node, reason))
 }
 
 // Unreserve takes the promise back. Called again, or for a pod that was promised

@@ -4,6 +4,8 @@
 package gpudevice
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,8 +96,9 @@ func TestReserveRefuses(t *testing.T) {
 	})
 	pod := sharePod("p", 100)
 	for node, want := range map[string]string{"full": reasonNoShare, "foreign": reasonUnassignedPod} {
-		if status := reserveOn(t, profile, pod, node); status.Code() != fwk.Unschedulable || status.Message() != want {
-			t.Errorf("%s: want %q, got %v", node, want, status)
+		status := reserveOn(t, profile, pod, node)
+		if status.Code() != fwk.Error || !strings.Contains(status.Message(), want) || !strings.Contains(status.Message(), `node "`+node+`"`) {
+			t.Errorf("%s: want an error with %q, so that the pod is tried again, got %v", node, want, status)
 		}
 	}
 	if pl.ledger.get(pod.UID) != nil {
@@ -159,6 +162,113 @@ func TestReserveForPodSeenBound(t *testing.T) {
 	profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
 	if got := pl.ledger.get(pod.UID); got != seen.holder {
 		t.Errorf("the record of the bound pod was replaced by %+v", got)
+	}
+}
+
+// Unreserve while another cycle works on a snapshot that still shows the pod as
+// assumed: it holds nothing, it is not taken for a pod of unknown devices, and it is
+// nobody's victim.
+func TestUnreserveDuringAnotherCycle(t *testing.T) {
+	logger, _ := ktestingContext(t)
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
+	live := newLiveCache(t, profile)
+	live.AddNode(logger, gpuNode("n", 1))
+	given := sharePod("given-up", 600)
+	assumed := given.DeepCopy()
+	assumed.Spec.NodeName = "n"
+	begin := func() {
+		t.Helper()
+		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin()
+	if err := live.AssumePod(logger, assumed); err != nil {
+		t.Fatal(err)
+	}
+	if status := reserveOn(t, profile, given, "n"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+
+	begin() // the other cycle
+	other := sharePod("other", 700)
+	show(t, profile, other)
+	state := preFilter(t, profile, other)
+	if status := pl.Filter(t.Context(), state, other, nodeInfo(t, profile, "n")); status.Message() != reasonNoShare {
+		t.Errorf("while the devices are promised: want %q, got %v", reasonNoShare, status)
+	}
+	profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), assumed, "n")
+	for range 2 { // the second time from memory
+		if status := pl.Filter(t.Context(), state, other, nodeInfo(t, profile, "n")); !status.IsSuccess() {
+			t.Errorf("after Unreserve: %v", status)
+		}
+	}
+	// A whole device fits beside it too: preemption's dry run finds no reason to take it away.
+	whole := sharePod("whole", 1000)
+	show(t, profile, whole)
+	simulation := preFilter(t, profile, whole).Clone()
+	if status := pl.Filter(t.Context(), simulation, whole, nodeInfo(t, profile, "n").Snapshot()); !status.IsSuccess() {
+		t.Errorf("with the pod that was given up in the dry run: %v", status)
+	}
+	if status := profile.RunReservePluginsReserve(t.Context(), state, other, "n"); !status.IsSuccess() {
+		t.Errorf("Reserve: %v", status)
+	}
+}
+
+// Once a group of pods fits, its members are reserved one after the other on the
+// snapshot that shows none of them. Some are seen bound meanwhile, and one is deleted.
+func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// then is done with each member after it was reserved.
+		then func(t *testing.T, profile *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod)
+	}{
+		{"promised", func(*testing.T, *schedtest.Profile, *GPUDevice, *corev1.Pod) {}},
+		{"in doubt", func(_ *testing.T, _ *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod) {
+			pl.ledger.doubt(pod.UID, true)
+		}},
+		{"seen bound", func(t *testing.T, profile *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod) {
+			onNode := pod.DeepCopy()
+			onNode.Spec.NodeName = "n"
+			for key, value := range pl.ledger.get(pod.UID).annotations {
+				annotated(onNode, key, value)
+			}
+			store(t, profile, onNode)
+			handler(t, pl).OnUpdate(pod, onNode)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 3)}})
+			var states []fwk.CycleState
+			var members []*corev1.Pod
+			for i := range 7 {
+				members = append(members, sharePod(fmt.Sprintf("member-%d", i), 500))
+				states = append(states, preFilter(t, profile, members[i]))
+				show(t, profile, members[i])
+			}
+			given := map[string]int{}
+			for i, pod := range members[:6] {
+				if status := profile.RunReservePluginsReserve(t.Context(), states[i], pod, "n"); !status.IsSuccess() {
+					t.Fatalf("%s: %v", pod.Name, status)
+				}
+				given[pl.ledger.get(pod.UID).annotations["gpu.berth.dev/main"]]++
+				tt.then(t, profile, pl, pod)
+			}
+			if diff := cmp.Diff(map[string]int{"0": 2, "1": 2, "2": 2}, given); diff != "" {
+				t.Errorf("Unexpected members by device (-want,+got):\n%s", diff)
+			}
+			last := members[6]
+			if status := profile.RunReservePluginsReserve(t.Context(), states[6], last, "n"); status.Code() != fwk.Error || !strings.Contains(status.Message(), reasonNoShare) {
+				t.Errorf("the seventh half of three devices: want an error, so that it is tried again, got %v", status)
+			}
+			// A pod that is gone holds nothing, also before the ledger is told.
+			if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(members[0]); err != nil {
+				t.Fatal(err)
+			}
+			if status := profile.RunReservePluginsReserve(t.Context(), states[6], last, "n"); !status.IsSuccess() {
+				t.Errorf("after a member was deleted: %v", status)
+			}
+		})
 	}
 }
 

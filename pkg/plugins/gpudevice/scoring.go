@@ -29,17 +29,21 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 	var s preScoreState
 	filtered, err := readPreFilterState(state)
 	if err == nil {
-		s.demand, s.scale = filtered.demand, filtered.scale
+		s.demand, s.scale, s.claims = filtered.demand, filtered.scale, filtered.claims
 	} else {
 		// PreFilter skipped the pod, or did not run.
-		request, err := device.ParsePod(pod, pl.deviceResources)
+		request, err := device.ParsePod(pod, pl.nodeKeys)
 		if err != nil {
 			return fwk.NewStatus(fwk.Skip)
 		}
-		s.demand = device.Demand{Request: request, CPUMilli: cpuMilli(pod)}
+		s.demand, s.claims = device.Demand{Request: request, CPUMilli: cpuMilli(pod)}, pl.mayClaimDevices(pod)
+	}
+	if s.claims || s.demand.Request.Form == device.FormParts {
+		// How much of which device it is given is not known here.
+		return fwk.NewStatus(fwk.Skip)
 	}
 	none := s.demand.Request.Form == device.FormNone
-	if none && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.deviceNodes.none()) {
+	if none && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	if filtered == nil {
@@ -77,7 +81,7 @@ func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Po
 		return 0, fwk.AsStatus(err)
 	}
 	v := pl.view(nodeInfo, false)
-	if s.demand.Request.Form == device.FormNone && v.node.Kind == device.NodeWithoutDevices {
+	if s.demand.Request.Form == device.FormNone && !v.hasDevices() {
 		return deviceFree, nil
 	}
 	if pl.policy.Strategy == device.Random {

@@ -30,9 +30,12 @@ type signature struct {
 // SignPod signs every pod but those that PreFilter refuses: no result depends on
 // the labels or the names of other pods.
 func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	request, err := device.ParsePod(pod, pl.deviceResources)
+	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod's request for devices cannot be served")
+	}
+	if len(pod.Spec.ResourceClaims) > 0 || pl.asksForOthersResources(pod) && pl.mayClaimDevices(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod's ResourceClaims are for may change")
 	}
 	var value signature
 	if request.Form == device.FormNone {

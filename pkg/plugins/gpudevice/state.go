@@ -23,6 +23,8 @@ const (
 // preFilterState is what PreFilter found out about the pod.
 type preFilterState struct {
 	demand device.Demand
+	// claims is whether the pod has a ResourceClaim that is, or may be, for devices.
+	claims bool
 	// forbidden is whether nodes with devices are not for this pod.
 	forbidden bool
 	// scale is that of the cluster, the same for the whole cycle.
@@ -58,6 +60,8 @@ type preScoreState struct {
 	demand   device.Demand
 	scale    device.Scale
 	expected *publishedWorkload
+	// claims is as in preFilterState.
+	claims bool
 	// key is the number of (request, CPU, scale, expected workload) by which scores
 	// are remembered.
 	key uint64

@@ -52,7 +52,7 @@ func realisticNodes(count int, refused bool) []*corev1.Node {
 		if refused {
 			labels["example.com/maintenance"] = "true"
 		}
-		nodes = append(nodes, makeNode(fmt.Sprintf("node-%d", i), labels))
+		nodes = append(nodes, tainted(makeNode(fmt.Sprintf("node-%d", i), labels), "blue"))
 	}
 	return nodes
 }

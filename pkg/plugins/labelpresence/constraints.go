@@ -124,17 +124,17 @@ func (c *constraints) none() bool {
 	return len(c.rules) == 0 && c.tenancy == nil
 }
 
-// refuse returns why a node with these labels is refused, or nil. Tenancy comes
+// refuse returns why the node is refused, or nil. Tenancy comes
 // first: it is the boundary, and the reason that a user should see if a node
 // breaks both. It allocates nothing.
-func (c *constraints) refuse(nodeLabels map[string]string) *refusal {
+func (c *constraints) refuse(node *corev1.Node) *refusal {
 	if c.tenancy != nil {
-		if refused := c.tenancy.refuse(nodeLabels, c.owner); refused != nil {
+		if refused := c.tenancy.refuse(node, c.owner); refused != nil {
 			return refused
 		}
 	}
 	for _, r := range c.rules {
-		if refused := r.refuse(nodeLabels); refused != nil {
+		if refused := r.refuse(node.Labels); refused != nil {
 			return refused
 		}
 	}

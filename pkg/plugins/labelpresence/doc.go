@@ -10,18 +10,44 @@
 //   - A pod gets no node that breaks a rule that applies to the pod, nor a node
 //     that tenancy keeps from it, at the moment of the decision. Running pods are
 //     left alone when labels change afterwards; with tenancy they are reported.
-//   - Tenancy looks at the labels of the node and of the namespace, and at the
-//     namespace's name. Nothing that the author of a pod can write lifts it.
+//   - Tenancy looks at the node's label and taint, at the namespace's label, and at
+//     the namespace's name. Nothing that the author of a pod can write lifts it.
 //   - Where a namespace's labels decide and the namespace is not known, the pod
 //     waits: nothing is let through on a guess.
 //   - A pod that was refused is tried again as soon as the scheduler learns of a
 //     change that can help it, and of no other.
 //
+// # What must hold for a node to be somebody's
+//
+// With args.tenancy, a node is somebody's if it has the label nodeLabelKey or a
+// taint nodeTaintKey of any effect. It is tenant T's if the label says T and no
+// such taint has a value other than T or none. A node that is somebody's and
+// nobody's by that is of an unknown tenant: one that registered with the taint
+// and was not labelled yet, or one that is being given to another tenant. So
+// whoever dedicates a node sets the taint first and the label last.
+//
+//	        taint             label T                    taint's value is not T
+//	shared ───────> unknown ──────────> T's ── (label changed, or taint changed) ──> unknown
+//
+// A pod of a namespace that is not exempt is placed
+//
+//   - on a node of T only if its namespace is of tenant T;
+//   - on a node of an unknown tenant never;
+//   - on a shared node only if its namespace has no tenant, or tenants is Free.
+//
+// That holds for what the scheduler has been told at the moment of the decision,
+// and model_test.go checks it over random histories. It holds in a cluster only if
+// nobody else places pods, which no scheduler can see to: pkg/registry refuses a
+// scheduler of which one profile keeps another tenancy or none, and
+// manifests/components/tenancy has the admission policies for what does not pass
+// through a profile with tenancy: other schedulers, spec.nodeName, Bindings, and
+// the labels and taints themselves.
+//
 // # How it works
 //
 // New compiles the arguments into a policy. PreFilter finds out what the policy
 // means for one pod (constraints): the rules that apply to it, and the tenant of
-// its namespace. Filter compares that with a node's labels; it parses nothing,
+// its namespace. Filter compares that with a node's labels and taints; it parses nothing,
 // takes no lock, and allocates nothing for a node that passes. Score adds up the
 // preferences.
 //

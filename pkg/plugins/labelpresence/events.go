@@ -22,10 +22,11 @@ const namespaceResource fwk.EventResource = "namespaces.v1."
 // plugin refused.
 func (pl *LabelPresence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{
-		// A new node may pass, and so may one whose labels changed. A taint never
-		// matters here; but the scheduler adds UpdateNodeTaint by itself to a plugin
-		// that registers Add without it, with a hint that always wakes the pod, so
-		// it is registered with our own (kubernetes/kubernetes#109437).
+		// A new node may pass, and so may one whose labels or taints changed: the
+		// taint of tenants' nodes counts. (Without tenancy no taint does; but the
+		// scheduler adds UpdateNodeTaint by itself to a plugin that registers Add
+		// without it, with a hint that always wakes the pod,
+		// kubernetes/kubernetes#109437.)
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint},
 			QueueingHintFn: pl.isSchedulableAfterNodeChange,
@@ -72,11 +73,11 @@ func (pl *LabelPresence) isSchedulableAfterNodeChange(logger klog.Logger, pod *c
 		}
 	}
 	c := pl.policy.constrain(selected, facts)
-	if refused := c.refuse(newNode.Labels); refused != nil {
+	if refused := c.refuse(newNode); refused != nil {
 		logger.V(5).Info("Node was created or updated, but it is refused", "pod", klog.KObj(pod), "node", klog.KObj(newNode), "reason", refused.reason)
 		return fwk.QueueSkip, nil
 	}
-	if oldNode != nil && c.refuse(oldNode.Labels) == nil {
+	if oldNode != nil && c.refuse(oldNode) == nil {
 		logger.V(5).Info("Node was updated, but it passed before too", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 		return fwk.QueueSkip, nil
 	}

@@ -93,10 +93,6 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		}
 		return n.Obj()
 	}
-	tainted := func(n *corev1.Node) *corev1.Node {
-		n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
-		return n
-	}
 	pod := st.MakePod().Namespace("blue").Name("p").Obj()
 	webPod := st.MakePod().Namespace("blue").Name("p").Label("app", "web").Obj()
 	tests := []struct {
@@ -114,10 +110,15 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		{name: "one of two missing labels was added", args: rules, pod: webPod, oldObj: node(), newObj: node("a"), want: fwk.QueueSkip},
 		{name: "another label was added", args: rules, pod: pod, oldObj: node("a"), newObj: node("a", "x"), want: fwk.QueueSkip},
 		{name: "the label was removed", args: rules, pod: pod, oldObj: node("a"), newObj: node(), want: fwk.QueueSkip},
-		{name: "a taint was removed", args: rules, pod: pod, oldObj: tainted(node("a")), newObj: node("a"), want: fwk.QueueSkip},
-		{name: "a taint was removed and the label added", args: rules, pod: pod, oldObj: tainted(node()), newObj: node("a"), want: fwk.Queue},
+		{name: "a taint was removed", args: rules, pod: pod, oldObj: tainted(node("a"), ""), newObj: node("a"), want: fwk.QueueSkip},
+		{name: "a taint was removed and the label added", args: rules, pod: pod, oldObj: tainted(node(), ""), newObj: node("a"), want: fwk.Queue},
 		{name: "a node was given to the pod's tenant", args: tenancy, pod: pod, oldObj: node(), newObj: node(nodeTenantKey), want: fwk.Queue},
 		{name: "a node was taken from the pod's tenant", args: tenancy, pod: pod, oldObj: node(nodeTenantKey), newObj: node(), want: fwk.QueueSkip},
+		{name: "a node of the pod's tenant keeps its taint", args: tenancy, pod: pod, oldObj: tainted(node(), "blue"), newObj: tainted(node(nodeTenantKey), "blue"), want: fwk.Queue},
+		{name: "a taint that disagrees was removed", args: tenancy, pod: pod, oldObj: tainted(node(nodeTenantKey), "red"), newObj: node(nodeTenantKey), want: fwk.Queue},
+		{name: "a taint came that agrees", args: tenancy, pod: pod, oldObj: node(nodeTenantKey), newObj: tainted(node(nodeTenantKey), "blue"), want: fwk.QueueSkip},
+		{name: "a taint came that disagrees", args: tenancy, pod: pod, oldObj: node(nodeTenantKey), newObj: tainted(node(nodeTenantKey), "red"), want: fwk.QueueSkip},
+		{name: "a new node has only the taint", args: tenancy, pod: pod, newObj: tainted(node(), "blue"), want: fwk.QueueSkip},
 		{
 			name: "the pod's namespace is not known: no node helps",
 			args: tenancy, pod: st.MakePod().Namespace("unknown").Name("p").Obj(), newObj: node(), want: fwk.QueueSkip,

@@ -66,7 +66,7 @@ func (pl *LabelPresence) PreFilterExtensions() fwk.PreFilterExtensions {
 
 // Filter refuses a node that breaks tenancy or a rule.
 //
-// The refusal is unresolvable: evicting pods changes no label. The Status is a
+// The refusal is unresolvable: evicting pods changes no label and no taint. The Status is a
 // fresh one, because the framework writes to it, for several nodes at once.
 // Every call counts in the metric, those of preemption's simulations too.
 func (pl *LabelPresence) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
@@ -74,7 +74,7 @@ func (pl *LabelPresence) Filter(_ context.Context, state fwk.CycleState, _ *core
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	refused := s.refuse(nodeInfo.Node().Labels)
+	refused := s.refuse(nodeInfo.Node())
 	if refused == nil {
 		return nil
 	}

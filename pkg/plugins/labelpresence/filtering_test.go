@@ -25,8 +25,8 @@ func TestFilterRules(t *testing.T) {
 		makeNode("ab", map[string]string{"a": "", "b": "2"}),
 	}
 	const (
-		missesA = `node(s) didn't have label "a" that LabelPresence rules[0] requires`
-		missesB = `node(s) didn't have label "b" that LabelPresence rules[0] requires`
+		missesA = `node(s) didn't have label "a", which rules[0] of LabelPresence in profile "berth-scheduler" requires (ask that profile's administrator)`
+		missesB = `node(s) didn't have label "b", which rules[0] of LabelPresence in profile "berth-scheduler" requires (ask that profile's administrator)`
 	)
 	tests := []struct {
 		name  string
@@ -47,8 +47,8 @@ func TestFilterRules(t *testing.T) {
 			pod:   webPod,
 			want: map[string]string{
 				"plain": "",
-				"a":     `node(s) had label "a" that LabelPresence rules[0] forbids`,
-				"ab":    `node(s) had label "a" that LabelPresence rules[0] forbids`,
+				"a":     `node(s) had label "a", which rules[0] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`,
+				"ab":    `node(s) had label "a", which rules[0] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`,
 			},
 		},
 		{
@@ -63,15 +63,15 @@ func TestFilterRules(t *testing.T) {
 			pod:   webPod,
 			want: map[string]string{
 				"plain": "",
-				"a":     `node(s) had label "a" that LabelPresence rules[0] forbids`,
-				"ab":    `node(s) had label "b" that LabelPresence rules[0] forbids`,
+				"a":     `node(s) had label "a", which rules[0] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`,
+				"ab":    `node(s) had label "b", which rules[0] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`,
 			},
 		},
 		{
 			name:  "all rules",
 			rules: []config.LabelPresenceRule{makeRule(true, "a"), makeRule(false, "b")},
 			pod:   webPod,
-			want:  map[string]string{"plain": missesA, "a": "", "ab": `node(s) had label "b" that LabelPresence rules[1] forbids`},
+			want:  map[string]string{"plain": missesA, "a": "", "ab": `node(s) had label "b", which rules[1] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`},
 		},
 		{
 			name:  "a rule for these pods",
@@ -126,7 +126,7 @@ func TestFilterRules(t *testing.T) {
 				forPods(makeRule(true, "a"), "web"),
 			},
 			pod:  webPod,
-			want: map[string]string{"plain": `node(s) didn't have label "a" that LabelPresence rules[2] requires`, "a": "", "ab": ""},
+			want: map[string]string{"plain": `node(s) didn't have label "a", which rules[2] of LabelPresence in profile "berth-scheduler" requires (ask that profile's administrator)`, "a": "", "ab": ""},
 		},
 	}
 	for _, tt := range tests {
@@ -252,7 +252,7 @@ func TestFilterDaemonPodIsSubjectToTenancy(t *testing.T) {
 	}
 	want := map[string]string{
 		"own":   "",
-		"other": `node(s) had label "example.com/node-tenant" of another tenant than the pod's namespace has in label "example.com/tenant"`,
+		"other": reasonOtherTenant,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)

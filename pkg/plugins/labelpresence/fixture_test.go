@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	nodeTenantKey      = "example.com/node-tenant"
+	nodeTenantKey      = "example.node-restriction.kubernetes.io/tenant"
+	nodeTaintKey       = "example.com/tenant-taint"
 	namespaceTenantKey = "example.com/tenant"
 )
 
@@ -61,6 +62,7 @@ func inNamespaces(rule config.LabelPresenceRule, team string) config.LabelPresen
 func makeTenancy(tenants config.TenantPolicy, exempt ...string) *config.LabelPresenceTenancy {
 	return &config.LabelPresenceTenancy{
 		NodeLabelKey:      nodeTenantKey,
+		NodeTaintKey:      nodeTaintKey,
 		NamespaceLabelKey: namespaceTenantKey,
 		Tenants:           tenants,
 		ExemptNamespaces:  exempt,
@@ -70,6 +72,15 @@ func makeTenancy(tenants config.TenantPolicy, exempt ...string) *config.LabelPre
 func makeNode(name string, labels map[string]string) *corev1.Node {
 	node := st.MakeNode().Name(name).Obj()
 	node.Labels = labels
+	return node
+}
+
+// tainted returns the node with the taint of tenants' nodes.
+func tainted(node *corev1.Node, value string) *corev1.Node {
+	node = node.DeepCopy()
+	node.Spec.Taints = append(node.Spec.Taints,
+		corev1.Taint{Key: "example.com/other", Value: "x", Effect: corev1.TaintEffectNoExecute},
+		corev1.Taint{Key: nodeTaintKey, Value: value, Effect: corev1.TaintEffectNoSchedule})
 	return node
 }
 

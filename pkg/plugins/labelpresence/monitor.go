@@ -26,13 +26,15 @@ import (
 //	    ^                        │        verdict: allowed          │
 //	    └────────────────────────┴──── gone, terminated ────────────┘
 //
-// A verdict depends on the labels of one node and one namespace, so it is
+// A verdict depends on the label and the taint of one node and on the label of
+// one namespace, so it is
 // computed when a pod gets its node, and again for the pods of a node or a
-// namespace whose tenant changes: never for all pods. The labels are read at
+// namespace whose tenant changes: never for all pods. They are read at
 // that moment, from the informer's store and from the index; an event only says
 // that it is time to look, so the order of events does not matter, and each
-// change of a label is followed by an event. What is not known (a node or
-// namespace that has not arrived, or is gone) violates nothing.
+// change of a label or taint is followed by an event. What is not known (a node
+// or namespace that has not arrived, or is gone, or whose node it is) violates
+// nothing.
 //
 // Memory is one small record per pod with a node, outside exempt namespaces.
 type tenancyMonitor struct {
@@ -158,8 +160,7 @@ func (m *tenancyMonitor) nodeHandler() cache.ResourceEventHandler {
 				return
 			}
 			// Nodes are updated all the time, their tenant hardly ever.
-			key := m.tenancy.nodeLabelKey
-			if tenantOf(old.Labels, key) != tenantOf(updated.Labels, key) {
+			if m.tenancy.ownershipOf(old) != m.tenancy.ownershipOf(updated) {
 				m.nodeChanged(updated.Name)
 			}
 		},
@@ -268,5 +269,5 @@ func (m *tenancyMonitor) verdict(pod *corev1.Pod) (*corev1.Node, *refusal) {
 	if err != nil {
 		return nil, nil // the lister's only error is that the node is not there
 	}
-	return node, m.tenancy.refuse(node.Labels, facts.tenant)
+	return node, m.tenancy.violation(node, facts.tenant)
 }

@@ -36,8 +36,8 @@ func violationNote(t *tenancy, v violation) string {
 	var what string
 	switch v.reason {
 	case t.noTenant:
-		what = fmt.Sprintf("Node %q belongs to a tenant (label %q), and namespace %q has none (no label %q).",
-			v.node.Name, t.nodeLabelKey, v.pod.Namespace, t.namespaceLabelKey)
+		what = fmt.Sprintf("Node %q belongs to a tenant (label %q or taint %q), and namespace %q has none (no label %q).",
+			v.node.Name, t.nodeLabelKey, t.nodeTaintKey, v.pod.Namespace, t.namespaceLabelKey)
 	case t.otherTenant:
 		what = fmt.Sprintf("Node %q belongs to another tenant (label %q) than namespace %q (label %q).",
 			v.node.Name, t.nodeLabelKey, v.pod.Namespace, t.namespaceLabelKey)

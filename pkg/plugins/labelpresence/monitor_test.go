@@ -42,7 +42,7 @@ func newMonitorFixture(t *testing.T, tenants config.TenantPolicy, exempt ...stri
 	}
 	registerMetrics()
 	f.gauge = tenancyViolations.WithLabelValues(t.Name())
-	compiled := newTenancy(makeTenancy(tenants, exempt...), nodeRejections.WithLabelValues(t.Name(), ruleTenancy))
+	compiled := newTenancy(makeTenancy(tenants, exempt...), t.Name(), nodeRejections.WithLabelValues(t.Name(), ruleTenancy))
 	f.monitor = newTenancyMonitor(compiled, f.index, corelisters.NewNodeLister(f.nodes), f.gauge, func(v violation) {
 		f.reported = append(f.reported, v.pod.Name+" on "+v.node.Name)
 	})
@@ -297,7 +297,7 @@ func TestTenancyViolationIsReported(t *testing.T) {
 	if _, err := profile.Client.CoreV1().Pods("blue").Create(t.Context(), intruder, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want := `Warning TenancyViolation Node "red" belongs to another tenant (label "example.com/node-tenant") than namespace "blue" (label "example.com/tenant").` + wayOut
+	want := `Warning TenancyViolation Node "red" belongs to another tenant (label "example.node-restriction.kubernetes.io/tenant") than namespace "blue" (label "example.com/tenant").` + wayOut
 	if diff := cmp.Diff(want, nextEvent()); diff != "" {
 		t.Errorf("Unexpected event (-want,+got):\n%s", diff)
 	}
@@ -308,7 +308,7 @@ func TestTenancyViolationIsReported(t *testing.T) {
 	if _, err := profile.Client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want = `Warning TenancyViolation Node "blue" belongs to no tenant (no label "example.com/node-tenant"), and namespace "blue" does (label "example.com/tenant").` + wayOut
+	want = `Warning TenancyViolation Node "blue" belongs to no tenant (no label "example.node-restriction.kubernetes.io/tenant"), and namespace "blue" does (label "example.com/tenant").` + wayOut
 	if diff := cmp.Diff(want, nextEvent()); diff != "" {
 		t.Errorf("Unexpected event (-want,+got):\n%s", diff)
 	}
@@ -329,11 +329,11 @@ func TestTenancyViolationIsReported(t *testing.T) {
 }
 
 func TestViolationNotes(t *testing.T) {
-	compiled := newTenancy(makeTenancy(config.TenantsConfined), nil)
+	compiled := newTenancy(makeTenancy(config.TenantsConfined), t.Name(), nil)
 	pod := runningPod("ns", "p", "n")
 	t.Run("no tenant on a tenant's node", func(t *testing.T) {
 		note := violationNote(compiled, violation{pod: pod, node: makeNode("n", map[string]string{nodeTenantKey: "secret"}), reason: compiled.noTenant})
-		want := `Node "n" belongs to a tenant (label "example.com/node-tenant"), and namespace "ns" has none (no label "example.com/tenant").`
+		want := `Node "n" belongs to a tenant (label "example.node-restriction.kubernetes.io/tenant" or taint "example.com/tenant-taint"), and namespace "ns" has none (no label "example.com/tenant").`
 		if !strings.HasPrefix(note, want) {
 			t.Errorf("want %q..., got %q", want, note)
 		}
@@ -345,7 +345,7 @@ func TestViolationNotes(t *testing.T) {
 		args := makeTenancy(config.TenantsConfined)
 		args.NodeLabelKey = strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63)
 		args.NamespaceLabelKey = strings.Repeat("c", 253) + "/" + strings.Repeat("d", 63)
-		long := newTenancy(args, nil)
+		long := newTenancy(args, t.Name(), nil)
 		note := violationNote(long, violation{pod: pod, node: makeNode(strings.Repeat("n", 253), nil), reason: long.otherTenant})
 		if len(note) != eventnote.Limit {
 			t.Errorf("want %d bytes, got %d", eventnote.Limit, len(note))

@@ -58,7 +58,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 
 	registerMetrics()
 	profile := handle.ProfileName()
-	rules, err := newRules(lpArgs.Rules, func(index int) metrics.CounterMetric {
+	rules, err := newRules(lpArgs.Rules, profile, func(index int) metrics.CounterMetric {
 		return nodeRejections.WithLabelValues(profile, "rules["+strconv.Itoa(index)+"]")
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 		preferences: newPreferences(lpArgs.Preferences),
 	}
 	if lpArgs.Tenancy != nil {
-		pl.policy.tenancy = newTenancy(lpArgs.Tenancy, nodeRejections.WithLabelValues(profile, ruleTenancy))
+		pl.policy.tenancy = newTenancy(lpArgs.Tenancy, profile, nodeRejections.WithLabelValues(profile, ruleTenancy))
 	}
 	if !pl.policy.usesNamespaces() {
 		return pl, nil

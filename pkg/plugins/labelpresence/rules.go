@@ -5,6 +5,7 @@ package labelpresence
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,9 +38,9 @@ type ruleLabel struct {
 	refusal *refusal
 }
 
-// newRules compiles args.rules. counter returns what counts the refusals of the
-// rule with the given index.
-func newRules(args []config.LabelPresenceRule, counter func(index int) metrics.CounterMetric) ([]*rule, error) {
+// newRules compiles the args.rules of a profile. counter returns what counts the
+// refusals of the rule with the given index.
+func newRules(args []config.LabelPresenceRule, profile string, counter func(index int) metrics.CounterMetric) ([]*rule, error) {
 	rules := make([]*rule, 0, len(args))
 	for i := range args {
 		podSelector, err := compileSelector(args[i].PodSelector)
@@ -54,7 +55,7 @@ func newRules(args []config.LabelPresenceRule, counter func(index int) metrics.C
 		for _, key := range args[i].Labels {
 			r.labels = append(r.labels, ruleLabel{
 				key:     key,
-				refusal: &refusal{reason: ruleReason(i, key, r.presence), counter: counter(i)},
+				refusal: &refusal{reason: ruleReason(profile, i, key, r.presence), counter: counter(i)},
 			})
 		}
 		rules = append(rules, r)
@@ -62,14 +63,20 @@ func newRules(args []config.LabelPresenceRule, counter func(index int) metrics.C
 	return rules, nil
 }
 
-// ruleReason is what the user reads of a node that breaks a rule. It must not
-// contain a percent sign (the scheduler uses reasons as a format string); a
-// label key cannot.
-func ruleReason(index int, key string, presence bool) string {
+// ruleReason is what the user reads of a node that breaks a rule: the label, by
+// which the nodes can be listed, and where the rule stands.
+func ruleReason(profile string, index int, key string, presence bool) string {
+	format := "node(s) had label %q, which rules[%d] of LabelPresence in profile %q forbids"
 	if presence {
-		return fmt.Sprintf("node(s) didn't have label %q that LabelPresence rules[%d] requires", key, index)
+		format = "node(s) didn't have label %q, which rules[%d] of LabelPresence in profile %q requires"
 	}
-	return fmt.Sprintf("node(s) had label %q that LabelPresence rules[%d] forbids", key, index)
+	return withoutVerbs(fmt.Sprintf(format, key, index, profile) + " (ask that profile's administrator)")
+}
+
+// withoutVerbs replaces percent signs, because the scheduler uses reasons as a
+// format string. Label keys have none, but the name of a profile may.
+func withoutVerbs(reason string) string {
+	return strings.ReplaceAll(reason, "%", "?")
 }
 
 // compileSelector returns nil for a selector that matches everything. (In the

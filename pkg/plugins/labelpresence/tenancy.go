@@ -6,25 +6,29 @@ package labelpresence
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 )
 
-// tenancy is args.tenancy, compiled. It looks at two labels, the node's and the
-// namespace's, and at nothing that the author of a pod can write.
+// tenancy is args.tenancy, compiled. It looks at the node's label and taint, and
+// at the namespace's name and label, and at nothing that the author of a pod can
+// write. The package comment states what it keeps.
 type tenancy struct {
 	nodeLabelKey      string
+	nodeTaintKey      string
 	namespaceLabelKey string
 	confined          bool
 	exemptNamespaces  sets.Set[string]
 
-	// The three ways to be refused. None of them tells the value of another
+	// The four ways to be refused. None of them tells the value of another
 	// tenant's label: the reason ends up in an event in the pod's namespace.
-	noTenant    *refusal // the node has a tenant, the namespace has none
-	otherTenant *refusal // both have one, and they differ
-	unconfined  *refusal // the namespace has a tenant, the node has none
+	noTenant      *refusal // the node is somebody's, the namespace has no tenant
+	unknownTenant *refusal // the namespace has a tenant, and it is not known whether the node is that one's
+	otherTenant   *refusal // both have one, and they differ
+	unconfined    *refusal // the namespace has a tenant, the node is shared
 }
 
 // tenant is the value of a tenant label. The empty value is a tenant too; only
@@ -39,21 +43,26 @@ func tenantOf(labels map[string]string, key string) tenant {
 	return tenant{name: name, exists: exists}
 }
 
-// newTenancy compiles args.tenancy; nil stays nil.
-func newTenancy(args *config.LabelPresenceTenancy, counter metrics.CounterMetric) *tenancy {
+// newTenancy compiles args.tenancy; nil stays nil. The reasons name the profile,
+// because its administrator is who can change something.
+func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metrics.CounterMetric) *tenancy {
 	if args == nil {
 		return nil
 	}
 	newRefusal := func(format string, keys ...any) *refusal {
-		return &refusal{reason: fmt.Sprintf(format, keys...), counter: counter}
+		reason := fmt.Sprintf(format, keys...) + fmt.Sprintf(" (tenancy of profile %q: ask the administrator who assigns nodes and namespaces to tenants)", profile)
+		return &refusal{reason: withoutVerbs(reason), counter: counter}
 	}
 	return &tenancy{
 		nodeLabelKey:      args.NodeLabelKey,
+		nodeTaintKey:      args.NodeTaintKey,
 		namespaceLabelKey: args.NamespaceLabelKey,
 		confined:          args.Tenants == config.TenantsConfined,
 		exemptNamespaces:  sets.New(args.ExemptNamespaces...),
-		noTenant: newRefusal("node(s) had label %q of a tenant, and the pod's namespace has no label %q",
-			args.NodeLabelKey, args.NamespaceLabelKey),
+		noTenant: newRefusal("node(s) belonged to a tenant (label %q or taint %q), and the pod's namespace has no label %q",
+			args.NodeLabelKey, args.NodeTaintKey, args.NamespaceLabelKey),
+		unknownTenant: newRefusal("node(s) belonged to a tenant that is not known (taint %q, and no label %q that agrees with it)",
+			args.NodeTaintKey, args.NodeLabelKey),
 		otherTenant: newRefusal("node(s) had label %q of another tenant than the pod's namespace has in label %q",
 			args.NodeLabelKey, args.NamespaceLabelKey),
 		unconfined: newRefusal("node(s) didn't have label %q of the tenant that the pod's namespace has in label %q",
@@ -66,21 +75,55 @@ func (t *tenancy) governs(namespace string) bool {
 	return t != nil && !t.exemptNamespaces.Has(namespace)
 }
 
-// refuse returns why a node with these labels is refused to the pods of owner,
-// the tenant of their namespace, or nil.
-func (t *tenancy) refuse(nodeLabels map[string]string, owner tenant) *refusal {
-	node := tenantOf(nodeLabels, t.nodeLabelKey)
-	switch {
-	case node == owner:
-		return nil
-	case !node.exists:
-		if t.confined {
-			return t.unconfined
+// ownership is what a node says about whose it is.
+type ownership struct {
+	// tenant is whose the node is. It does not exist if the node is shared.
+	tenant tenant
+	// unknown is whether the node is somebody's, but does not say whose.
+	unknown bool
+}
+
+// ownershipOf reads the node's label and taint. It allocates nothing.
+func (t *tenancy) ownershipOf(node *corev1.Node) ownership {
+	owner := ownership{tenant: tenantOf(node.Labels, t.nodeLabelKey)}
+	for i := range node.Spec.Taints {
+		// By index and by pointer: Filter runs this for every node of every pod.
+		taint := &node.Spec.Taints[i]
+		if taint.Key != t.nodeTaintKey {
+			continue
 		}
-		return nil
-	case !owner.exists:
-		return t.noTenant
-	default:
-		return t.otherTenant
+		if !owner.tenant.exists || taint.Value != "" && taint.Value != owner.tenant.name {
+			owner.unknown = true
+		}
 	}
+	return owner
+}
+
+// refuse returns why the node is refused to the pods of owner, the tenant of
+// their namespace, or nil.
+func (t *tenancy) refuse(node *corev1.Node, owner tenant) *refusal {
+	whose := t.ownershipOf(node)
+	switch {
+	case !owner.exists && (whose.unknown || whose.tenant.exists):
+		return t.noTenant
+	case whose.unknown:
+		return t.unknownTenant
+	case whose.tenant == owner:
+		return nil
+	case whose.tenant.exists:
+		return t.otherTenant
+	case t.confined:
+		return t.unconfined
+	default:
+		return nil
+	}
+}
+
+// violation is what tenancy says against a pod of owner that runs on the node:
+// as refuse, but a node whose tenant is not known may be the pod's.
+func (t *tenancy) violation(node *corev1.Node, owner tenant) *refusal {
+	if refused := t.refuse(node, owner); refused != t.unknownTenant {
+		return refused
+	}
+	return nil
 }

@@ -39,9 +39,12 @@ func tenancyNamespaces() []*corev1.Namespace {
 }
 
 const (
-	reasonNoTenant    = `node(s) had label "example.com/node-tenant" of a tenant, and the pod's namespace has no label "example.com/tenant"`
-	reasonOtherTenant = `node(s) had label "example.com/node-tenant" of another tenant than the pod's namespace has in label "example.com/tenant"`
-	reasonUnconfined  = `node(s) didn't have label "example.com/node-tenant" of the tenant that the pod's namespace has in label "example.com/tenant"`
+	askWhom = ` (tenancy of profile "berth-scheduler": ask the administrator who assigns nodes and namespaces to tenants)`
+
+	reasonNoTenant      = `node(s) belonged to a tenant (label "example.node-restriction.kubernetes.io/tenant" or taint "example.com/tenant-taint"), and the pod's namespace has no label "example.com/tenant"` + askWhom
+	reasonUnknownTenant = `node(s) belonged to a tenant that is not known (taint "example.com/tenant-taint", and no label "example.node-restriction.kubernetes.io/tenant" that agrees with it)` + askWhom
+	reasonOtherTenant   = `node(s) had label "example.node-restriction.kubernetes.io/tenant" of another tenant than the pod's namespace has in label "example.com/tenant"` + askWhom
+	reasonUnconfined    = `node(s) didn't have label "example.node-restriction.kubernetes.io/tenant" of the tenant that the pod's namespace has in label "example.com/tenant"` + askWhom
 )
 
 func TestFilterTenancy(t *testing.T) {
@@ -123,6 +126,52 @@ func TestFilterTenancy(t *testing.T) {
 	}
 }
 
+// The taint alone makes a node somebody's. Until the label agrees with it, nobody
+// knows whose, and only exempt namespaces use the node.
+func TestFilterTaintedNodes(t *testing.T) {
+	blue := map[string]string{nodeTenantKey: "blue"}
+	otherEffect := tainted(makeNode("only-tainted-no-execute", nil), "blue")
+	otherEffect.Spec.Taints[1].Effect = corev1.TaintEffectNoExecute
+	nodes := []*corev1.Node{
+		tainted(makeNode("only-tainted", nil), ""),
+		tainted(makeNode("only-tainted-blue", nil), "blue"),
+		otherEffect,
+		tainted(makeNode("agrees", blue), "blue"),
+		tainted(makeNode("taint-without-value", blue), ""),
+		tainted(makeNode("disagrees", blue), "red"),
+		tainted(tainted(makeNode("two-taints", blue), "blue"), "red"),
+	}
+	for _, tenants := range []config.TenantPolicy{config.TenantsConfined, config.TenantsFree} {
+		profile := startProfile(t, &config.LabelPresenceArgs{Tenancy: makeTenancy(tenants, "kube-system")},
+			schedtest.Options{Nodes: nodes, Namespaces: tenancyNamespaces()})
+		for namespace, want := range map[string]map[string]string{
+			"blue": {
+				"only-tainted": reasonUnknownTenant, "only-tainted-blue": reasonUnknownTenant, "only-tainted-no-execute": reasonUnknownTenant,
+				"agrees": "", "taint-without-value": "", "disagrees": reasonUnknownTenant, "two-taints": reasonUnknownTenant,
+			},
+			"none": {
+				"only-tainted": reasonNoTenant, "only-tainted-blue": reasonNoTenant, "only-tainted-no-execute": reasonNoTenant,
+				"agrees": reasonNoTenant, "taint-without-value": reasonNoTenant, "disagrees": reasonNoTenant, "two-taints": reasonNoTenant,
+			},
+		} {
+			t.Run(string(tenants)+"/"+namespace, func(t *testing.T) {
+				pod := st.MakePod().Namespace(namespace).Name("p").Obj()
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				got, status := profile.Filter(t.Context(), t, pod)
+				if !status.IsSuccess() {
+					t.Fatalf("PreFilter: %v", status)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
+				}
+			})
+		}
+		if !profile.Skips(t.Context(), t, st.MakePod().Namespace("kube-system").Name("p").Obj()) {
+			t.Error("an exempt namespace is not exempt")
+		}
+	}
+}
+
 // No field of a pod lifts tenancy: with whatever its author writes, the verdict
 // on every node is that of a pod without it.
 func TestNoPodFieldLiftsTenancy(t *testing.T) {
@@ -190,7 +239,7 @@ func TestTenancyIsTheReasonThatIsGiven(t *testing.T) {
 	}
 	want := map[string]string{
 		"shared": reasonUnconfined, "red": reasonOtherTenant, "empty": reasonOtherTenant,
-		"blue": `node(s) didn't have label "nowhere" that LabelPresence rules[0] requires`,
+		"blue": `node(s) didn't have label "nowhere", which rules[0] of LabelPresence in profile "berth-scheduler" requires (ask that profile's administrator)`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
@@ -266,7 +315,7 @@ func TestReasonsAreFewAndSafe(t *testing.T) {
 	}
 	pl := newProfile(t, args, schedtest.Options{}).Plugin.(*LabelPresence)
 	reasons := map[string]bool{}
-	for _, refused := range []*refusal{pl.policy.tenancy.noTenant, pl.policy.tenancy.otherTenant, pl.policy.tenancy.unconfined} {
+	for _, refused := range []*refusal{pl.policy.tenancy.noTenant, pl.policy.tenancy.otherTenant, pl.policy.tenancy.unknownTenant, pl.policy.tenancy.unconfined} {
 		reasons[refused.reason] = true
 	}
 	for _, r := range pl.policy.rules {
@@ -274,7 +323,7 @@ func TestReasonsAreFewAndSafe(t *testing.T) {
 			reasons[label.refusal.reason] = true
 		}
 	}
-	if want := 6; len(reasons) != want {
+	if want := 7; len(reasons) != want {
 		t.Errorf("want %d distinct reasons, got %d", want, len(reasons))
 	}
 	for reason := range reasons {

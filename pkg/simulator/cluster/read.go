@@ -66,6 +66,10 @@ func ReadFiles(paths ...string) (*Cluster, []Note, error) {
 
 // Reader reads a cluster from any number of inputs.
 type Reader struct {
+	// Namespace is that of objects which name none, as kubectl apply has it. Empty
+	// means that such an object is an error.
+	Namespace string
+
 	cluster Cluster
 	// left are the objects that were left out, by file and kind.
 	left map[leftOut]int
@@ -186,41 +190,34 @@ type item struct {
 
 // add decodes an item and adds it to the cluster.
 func (s *source) add(it item) error {
-	var head struct {
-		metav1.TypeMeta   `json:",inline"`
-		metav1.ObjectMeta `json:"metadata"`
-	}
-	if err := json.UnmarshalCaseSensitivePreserveInts(it.json, &head.TypeMeta); err != nil {
-		return s.errorAt(it, "", err)
+	// An API server gives every object a UID, and knows its fields, of which a newer
+	// one has more. What somebody has written is held to the fields known here.
+	written := !bytes.Contains(it.json, []byte(`"uid"`))
+	gvk, err := s.kindOf(it)
+	if err != nil {
+		return err
 	}
 	s.objects++
-	if head.Kind == "" && head.APIVersion == "" {
-		if kind, ok := strings.CutSuffix(it.list.Kind, "List"); ok && kind != "" {
-			head.Kind, head.APIVersion = kind, it.list.APIVersion
-		}
-	}
+	maker, makesPods := workloads[gvk]
+	kind, ok := kindNamed(gvk)
 	switch {
-	case head.Kind == "":
-		return s.errorAt(it, "", errors.New("kind: required: what the object is"))
-	case head.APIVersion == "":
-		return s.errorAt(it, head.Kind, errors.New("apiVersion: required: what the object is"))
-	}
-	kind, ok := kindNamed(schema.FromAPIVersionAndKind(head.APIVersion, head.Kind))
-	if !ok {
-		s.reader.left[leftOut{s.file, fmt.Sprintf("object(s) of kind %s (%s) were left out: no plugin reads them", head.Kind, head.APIVersion)}]++
+	case makesPods && !ok:
+		kind = Kind{GroupVersionKind: gvk, Namespaced: true, Object: maker.empty}
+	case !ok:
+		s.reader.left[leftOut{s.file, fmt.Sprintf("object(s) of kind %s (%s) were left out: no plugin reads them", gvk.Kind, gvk.GroupVersion())}]++
 		return nil
 	}
-	obj := kind.Object.DeepCopyObject()
-	if err := json.UnmarshalCaseSensitivePreserveInts(it.json, obj); err != nil {
-		// The name helps more than the byte at which it went wrong.
-		if json.UnmarshalCaseSensitivePreserveInts(it.json, &head) == nil {
-			return s.errorAt(it, nameOf(kind, &head.ObjectMeta), err)
-		}
-		return s.errorAt(it, head.Kind, err)
+	obj, accessor, err := s.decode(it, kind, written)
+	if err != nil {
+		return err
 	}
-	accessor, ok := obj.(metav1.Object)
-	if !ok {
-		return s.errorAt(it, head.Kind, fmt.Errorf("%T has no metadata", obj))
+	if makesPods {
+		if err := s.addPodsOf(it, &maker, kind, accessor, obj, written); err != nil {
+			return err
+		}
+		if _, ok := kindNamed(gvk); !ok {
+			return nil
+		}
 	}
 	before := len(s.reader.cluster.pods)
 	if err := s.reader.cluster.Add(obj); err != nil {
@@ -228,6 +225,84 @@ func (s *source) add(it item) error {
 	}
 	if isPod(obj) && len(s.reader.cluster.pods) == before {
 		s.reader.left[leftOut{s.file, "pod(s) were left out: they have terminated"}]++
+	}
+	return nil
+}
+
+// kindOf returns the kind that an item says it is of, or else that its list is of.
+func (s *source) kindOf(it item) (schema.GroupVersionKind, error) {
+	var head metav1.TypeMeta
+	if err := json.UnmarshalCaseSensitivePreserveInts(it.json, &head); err != nil {
+		return schema.GroupVersionKind{}, s.errorAt(it, "", err)
+	}
+	if head.Kind == "" && head.APIVersion == "" {
+		if kind, ok := strings.CutSuffix(it.list.Kind, "List"); ok && kind != "" {
+			head.Kind, head.APIVersion = kind, it.list.APIVersion
+		}
+	}
+	switch {
+	case head.Kind == "":
+		return schema.GroupVersionKind{}, s.errorAt(it, "", errors.New("kind: required: what the object is"))
+	case head.APIVersion == "":
+		return schema.GroupVersionKind{}, s.errorAt(it, head.Kind, errors.New("apiVersion: required: what the object is"))
+	}
+	return schema.FromAPIVersionAndKind(head.APIVersion, head.Kind), nil
+}
+
+// decode decodes an item of a known kind. What somebody has written gets the
+// reader's namespace if it names none, and may have no field that is not known.
+func (s *source) decode(it item, kind Kind, written bool) (runtime.Object, metav1.Object, error) {
+	obj := kind.Object.DeepCopyObject()
+	var unknown []error
+	var err error
+	if written {
+		unknown, err = json.UnmarshalStrict(it.json, obj)
+	} else {
+		err = json.UnmarshalCaseSensitivePreserveInts(it.json, obj)
+	}
+	if err != nil {
+		// The name helps more than the byte at which it went wrong.
+		var head struct {
+			metav1.ObjectMeta `json:"metadata"`
+		}
+		if json.UnmarshalCaseSensitivePreserveInts(it.json, &head) == nil {
+			return nil, nil, s.errorAt(it, nameOf(kind, &head.ObjectMeta), err)
+		}
+		return nil, nil, s.errorAt(it, kind.Kind, err)
+	}
+	accessor, ok := obj.(metav1.Object)
+	if !ok {
+		return nil, nil, s.errorAt(it, kind.Kind, fmt.Errorf("%T has no metadata", obj))
+	}
+	if kind.Namespaced && accessor.GetNamespace() == "" {
+		accessor.SetNamespace(s.reader.Namespace)
+	}
+	if len(unknown) > 0 {
+		return nil, nil, s.errorAt(it, nameOf(kind, accessor), fmt.Errorf("%w: correct the spelling, or remove it", unknown[0]))
+	}
+	return obj, accessor, nil
+}
+
+// addPodsOf adds the pods of a workload that somebody has written. One that comes
+// from a cluster has its pods there.
+func (s *source) addPodsOf(it item, maker *workload, kind Kind, meta metav1.Object, obj runtime.Object, written bool) error {
+	if !written {
+		if _, ok := kindNamed(kind.GroupVersionKind); !ok {
+			s.reader.left[leftOut{s.file, fmt.Sprintf("object(s) of kind %s (%s) were left out: their pods stand for themselves", kind.Kind, kind.GroupVersion())}]++
+		}
+		return nil
+	}
+	if err := validate(kind, obj, meta); err != nil {
+		return s.errorAt(it, nameOf(kind, meta), err)
+	}
+	pods, err := maker.podsOf(kind.GroupVersionKind, meta, obj)
+	if err != nil {
+		return s.errorAt(it, nameOf(kind, meta), err)
+	}
+	for _, pod := range pods {
+		if err := s.reader.cluster.Add(pod); err != nil {
+			return s.errorAt(it, nameOf(kind, meta)+", pod "+pod.Name, err)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,7 @@ func TestRead(t *testing.T) {
 			want:  []string{"Node n1", "Node n2", "Pod default/bound on n1", "Pod default/pending pending", "Namespace", "Service"},
 			wantNotes: []string{
 				"testdata/mixed.yaml: 1 object(s) of kind ConfigMap (v1) were left out: no plugin reads them",
-				"testdata/mixed.yaml: 1 object(s) of kind Deployment (apps/v1) were left out: no plugin reads them",
+				"testdata/mixed.yaml: 1 object(s) of kind Deployment (apps/v1) were left out: their pods stand for themselves",
 				"testdata/mixed.yaml: 1 pod(s) were left out: they have terminated",
 			},
 		},
@@ -86,6 +87,81 @@ func TestRead(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.wantNotes, got); diff != "" {
 				t.Errorf("Unexpected notes (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReadManifests reads what people give to kubectl apply.
+func TestReadManifests(t *testing.T) {
+	const template = "template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}"
+	manifest := func(version, kind, spec string) string {
+		return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: web}\nspec: {%s}\n", version, kind, spec)
+	}
+	tests := []struct {
+		name string
+		text string
+		want []string
+		err  string
+	}{
+		{
+			name: "a pod without a namespace", text: manifest("v1", "Pod", "containers: [{name: c, image: i}]"),
+			want: []string{"Pod team/web pending"},
+		},
+		{
+			name: "a Deployment", text: manifest("apps/v1", "Deployment", "replicas: 2, "+template),
+			want: []string{"Pod team/web-0 pending", "Pod team/web-1 pending"},
+		},
+		{
+			name: "a Deployment of one", text: manifest("apps/v1", "Deployment", template),
+			want: []string{"Pod team/web-0 pending"},
+		},
+		{
+			name: "a StatefulSet, which plugins read too", text: manifest("apps/v1", "StatefulSet", "replicas: 1, "+template),
+			want: []string{"Pod team/web-0 pending", "StatefulSet"},
+		},
+		{
+			name: "a Job", text: manifest("batch/v1", "Job", "parallelism: 4, completions: 3, "+template),
+			want: []string{"Pod team/web-0 pending", "Pod team/web-1 pending", "Pod team/web-2 pending"},
+		},
+		{
+			name: "a misspelt field", text: manifest("v1", "Pod", "containers: [{name: c, image: i}], nodeSelektor: {a: b}"),
+			err: `input:1: Pod team/web: unknown field "spec.nodeSelektor": correct the spelling, or remove it`,
+		},
+		{
+			name: "a misspelt field of a template", text: manifest("apps/v1", "Deployment", "replica: 2, "+template),
+			err: `input:1: Deployment team/web: unknown field "spec.replica": correct the spelling, or remove it`,
+		},
+		{
+			name: "a pod that cannot be", text: manifest("apps/v1", "Deployment", "replicas: 2"),
+			err: "input:1: Deployment team/web, pod web-0: spec.containers: Required value: a pod has at least one container",
+		},
+		{
+			name: "too many", text: manifest("apps/v1", "Deployment", "replicas: 1000000, "+template),
+			err: "input:1: Deployment team/web: spec.replicas: Invalid value: 1000000: must be 0 to 100000",
+		},
+		{
+			name: "a field of a newer API server", text: "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u}\nspec: {containers: [{name: c}], newer: 1}\n",
+			want: []string{"Pod team/web pending"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := NewReader()
+			r.Namespace = "team"
+			err := r.Read("input", strings.NewReader(tt.text))
+			if tt.err != "" {
+				if err == nil || err.Error() != tt.err {
+					t.Errorf("error %v, want %s", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, _ := r.Cluster()
+			if diff := cmp.Diff(tt.want, summary(c)); diff != "" {
+				t.Errorf("objects (-want,+got):\n%s", diff)
 			}
 		})
 	}

@@ -73,7 +73,7 @@ func TestOneProfileOfSeveral(t *testing.T) {
 func TestMissingKinds(t *testing.T) {
 	c := loadProfile(t, "config/berth-scheduler/tenancy.yaml")
 	_, err := New(t.Context(), Options{Config: c}, makeCluster(t, makeNode("n", 4)))
-	want := `profile "berth-scheduler": plugin LabelPresence needs namespaces, because tenancy reads a label of the pod's namespace; the input has none: add the output of "kubectl get namespaces -A -o yaml"`
+	want := `profile "berth-tenancy": plugin LabelPresence needs namespaces, because tenancy reads a label of the pod's namespace; the input has none: add the output of "kubectl get namespaces -A -o yaml"`
 	if err == nil || err.Error() != want {
 		t.Errorf("Unexpected error:\n got %v\nwant %s", err, want)
 	}

@@ -70,6 +70,7 @@ type upstream struct {
 	sched    *scheduler.Scheduler
 	fw       framework.Framework
 	snapshot *schedcache.Snapshot
+	factory  *informerSet
 }
 
 func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, objects *cluster.Cluster) *upstream {
@@ -88,7 +89,7 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &upstream{sched: sched, fw: sched.Profiles[c.Profiles[0].SchedulerName]}
+	u := &upstream{sched: sched, fw: sched.Profiles[c.Profiles[0].SchedulerName], factory: factory}
 	u.snapshot, _ = u.fw.SnapshotSharedLister().(*schedcache.Snapshot)
 	for _, node := range objects.Nodes() {
 		if err := factory.byResource["nodes"].create(node); err != nil {
@@ -114,10 +115,10 @@ func (u *upstream) decide(t *testing.T, pod *corev1.Pod) (scheduler.ScheduleResu
 	return u.sched.SchedulePod(t.Context(), u.fw, framework.NewCycleState(), &framework.QueuedPodInfo{PodInfo: info})
 }
 
-// place tells upstream's cache of a bound pod.
+// place tells upstream's informers, and so its cache, of a bound pod.
 func (u *upstream) place(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	if err := u.sched.Cache.AddPod(klog.FromContext(t.Context()), pod); err != nil {
+	if err := u.factory.byResource["pods"].create(pod); err != nil {
 		t.Fatal(err)
 	}
 }

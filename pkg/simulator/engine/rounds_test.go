@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
@@ -20,11 +19,6 @@ import (
 // for what never comes.
 func TestScheduleAll(t *testing.T) {
 	c := loadProfile(t, "config/berth-scheduler/colocation.yaml")
-	for i := range c.Profiles[0].PluginConfig {
-		if args, ok := c.Profiles[0].PluginConfig[i].Args.(*config.ColocationArgs); ok {
-			args.FirstPodPolicy = config.FirstPodWait
-		}
-	}
 	objects := []runtime.Object{makeNode("n", 4)}
 	for _, name := range []string{"web", "api", "db", "nobody"} {
 		objects = append(objects, &corev1.Service{
@@ -34,7 +28,9 @@ func TestScheduleAll(t *testing.T) {
 	}
 	near := func(name, service string) *corev1.Pod {
 		pod := makePod(name, "cpu", "1")
-		pod.Annotations = map[string]string{names.ColocateWithAnnotation: service}
+		pod.Annotations = map[string]string{
+			names.ColocateWithAnnotation: service, names.ColocateRequiredTopologyKeyAnnotation: corev1.LabelHostname,
+		}
 		return pod
 	}
 	pods := []*corev1.Pod{near("lonely", "nobody"), near("web", "api"), near("api", "db"), makePod("db", "cpu", "1"), makePod("huge", "cpu", "9")}

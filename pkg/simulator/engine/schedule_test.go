@@ -335,8 +335,8 @@ func TestColocation(t *testing.T) {
 	for _, name := range []string{"web-1", "web-2"} {
 		pod := makePod(name, "cpu", "1")
 		pod.Annotations = map[string]string{
-			names.ColocateWithAnnotation:          "backend",
-			names.ColocateRequireWithinAnnotation: corev1.LabelHostname,
+			names.ColocateWithAnnotation:                "backend",
+			names.ColocateRequiredTopologyKeyAnnotation: corev1.LabelHostname,
 		}
 		if r := schedule(t, e, pod); r.Node != node {
 			t.Errorf("%s is on %q, its backend on %q: %s", name, r.Node, node, r.Message)

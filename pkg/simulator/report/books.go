@@ -155,7 +155,7 @@ func (b *books) take(pod *corev1.Pod, d *demand) (milli int64, wrong bool) {
 		h.handedOut, h.blocked = taken/device.MilliPerDevice, taken-h.milli
 		a.handOut(h.handedOut)
 		a.blocked += h.blocked
-	case device.FormNone:
+	case device.FormNone, device.FormParts:
 	}
 	a.cpuFree -= h.cpuMilli
 	b.used.cpuMilli += h.cpuMilli

@@ -6,10 +6,13 @@ package report
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"image/png"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,11 +117,51 @@ func TestPlots(t *testing.T) {
 			})
 		}
 	}
+	// Pods that ask for little come to no end.
+	short := &Report{Profiles: []Profile{{Name: "short", Series: &Series{AllocatedPercent: Curve{Mean: []float64{0, 1, 2}}}}}}
+	for _, p := range Plots()[:2] {
+		if err := short.WritePlot(io.Discard, p, "svg"); err != nil {
+			t.Errorf("%s of a short series: %v", p.Name, err)
+		}
+	}
 	if err := r.WritePlot(io.Discard, Plots()[0], "bmp"); err == nil {
 		t.Error("an unknown format was accepted")
 	}
 	if (&Report{Profiles: []Profile{{}}}).HasPlots() {
 		t.Error("a report without devices has plots")
+	}
+}
+
+// TestLegendHidesNoCurve: the name of no profile stands within the axes, however many
+// there are.
+func TestLegendHidesNoCurve(t *testing.T) {
+	r := testReport(t)
+	one := r.Profiles[0]
+	for i := range 8 {
+		one.Name = fmt.Sprintf("profile-%d", i)
+		r.Profiles = append(r.Profiles, one)
+	}
+	var out bytes.Buffer
+	if err := r.WritePlot(&out, Plots()[0], "svg"); err != nil {
+		t.Fatal(err)
+	}
+	// gonum writes a text with its place, y upwards from the bottom negated.
+	place := func(text string) float64 {
+		match := regexp.MustCompile(`<text[^>]* y="(-?[0-9.]+)"[^>]*>` + regexp.QuoteMeta(text) + `</text>`).FindStringSubmatch(out.String())
+		if match == nil {
+			t.Fatalf("no %q in the drawing", text)
+		}
+		y, err := strconv.ParseFloat(match[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return y
+	}
+	axis := place("GPUs asked for by all pods that have arrived, %")
+	for i := range r.Profiles {
+		if y := place(r.Profiles[i].Name); y <= axis {
+			t.Errorf("the name %s stands at %v, and the label of the axis at %v: above it", r.Profiles[i].Name, y, axis)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ type demand struct {
 
 func demandOf(pod *corev1.Pod, keys *device.NodeKeys) demand {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	request, err := device.ParsePod(pod, keys.PluginResources)
+	request, err := device.ParsePod(pod, keys)
 	if err != nil {
 		request = &device.Request{}
 	}

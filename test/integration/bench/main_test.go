@@ -35,6 +35,8 @@ type silent struct{}
 func (silent) Step(string)   {}
 func (silent) Pods(int, int) {}
 
+func (silent) Rounds(int, int) {}
+
 // bench is a control plane with ground for benchmarks.
 type bench struct {
 	*framework.Cluster
@@ -61,6 +63,12 @@ func start(t *testing.T, limit contender.Limit) *bench {
 // run runs one round of a workload through a scheduler, and leaves the pods there
 // until the test ends.
 func (b *bench) run(t *testing.T, file, scheduler string) report.Round {
+	t.Helper()
+	return b.rounds(t, file, scheduler)[0]
+}
+
+// rounds is run for a workload that has several rounds of one number.
+func (b *bench) rounds(t *testing.T, file, scheduler string) []report.Round {
 	t.Helper()
 	w, err := workload.Read(file)
 	if err != nil {
@@ -90,7 +98,7 @@ func (b *bench) run(t *testing.T, file, scheduler string) report.Round {
 	if err := experiment.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return experiment.Results()[0].Rounds[0]
+	return experiment.Results()[0].Rounds
 }
 
 // binDir is the folder with the binaries.

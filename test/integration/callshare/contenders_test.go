@@ -68,7 +68,7 @@ func startSchedulers(t *testing.T, c *framework.Cluster) {
 	c.StartBerthScheduler(t, colocationProfile, framework.SchedulerOptions{})
 	framework.StartProcess(t, framework.RandomScheduler,
 		"--kubeconfig="+c.ServiceAccountKubeconfig(t, names.Namespace, names.RandomScheduler),
-		"--fit=resources", "--seed=1", "--workers=1", "--kube-api-qps=0", "--http-bind-address=0", "--leader-elect=false", "-v=2",
+		"--fit=resources", "--seed=1", "--workers=1", "--kube-api-qps=0", "--secure-port=0", "--leader-elect=false", "-v=2",
 	).WaitForOutput(t, framework.WaitTimeout, "Started binding")
 }
 
@@ -111,8 +111,8 @@ func colocate(pod *corev1.Pod, targets []target) {
 		services = append(services, fmt.Sprintf("%s=%d", target.name, target.weight))
 	}
 	pod.Annotations = map[string]string{
-		names.ColocateWithAnnotation:   strings.Join(services, ","),
-		names.ColocatePreferAnnotation: corev1.LabelHostname + "," + corev1.LabelTopologyZone,
+		names.ColocateWithAnnotation:         strings.Join(services, ","),
+		names.ColocateTopologyKeysAnnotation: corev1.LabelHostname + "," + corev1.LabelTopologyZone,
 	}
 }
 

@@ -53,8 +53,8 @@ func selectorChanged(s *suite) {
 	s.nodeOf("caller-2")
 }
 
-// serviceDeleted: under Schedule, a Service that is gone binds nobody, and those
-// that it bound are woken.
+// serviceDeleted takes the Service away from a pod that waits to be in its zone: that
+// releases it nowhere.
 func serviceDeleted(s *suite) {
 	s.addNodes("peer=a", "own=b")
 	s.addService("backend")
@@ -62,22 +62,33 @@ func serviceDeleted(s *suite) {
 	s.create(s.pod("caller", with("backend"), within(corev1.LabelTopologyZone), s.only("own")))
 	s.refused("caller", "node(s) had no pod of Service service-deleted/backend "+noPeerInZone)
 	s.deleteService("backend")
-	s.nodeOf("caller")
-	s.event(s.ns, "caller", "ColocationIgnored", "Service service-deleted/backend attracts nobody")
+	s.create(s.pod("strict", with("backend"), within(corev1.LabelTopologyZone)))
+	s.refused("strict", "Service service-deleted/backend does not exist")
+	s.place(s.pod("later"))
+	s.pending("caller")
+	s.pending("strict")
+
+	// It comes back, and a pod of it where the first one may go.
+	s.create(s.pod("backend-2", s.on("own")))
+	s.addService("backend")
+	if got := s.nodeOf("caller"); got != "own" {
+		s.Errorf("the pod went to %s", got)
+	}
+	s.nodeOf("strict")
 }
 
-// serviceDeletedUnderWait: under Wait, a pod behind a Service that is gone wakes
-// nobody; when the Service is back, it does.
-func serviceDeletedUnderWait(s *suite) {
+// serviceDeletedWhileWaiting deletes the Service that a pod waits for: the pod goes on
+// to wait, and is not tried for a pod that is behind no Service any more.
+func serviceDeletedWhileWaiting(s *suite) {
 	s.addNodes("n0=a", "n1=b")
 	s.addService("backend")
-	s.create(s.pod("waiter", with("backend"), by(waitProfile)))
-	s.refused("waiter", "waiting until a pod of Service service-deleted-under-wait/backend has a node")
+	s.create(s.pod("waiter", with("backend"), within(corev1.LabelHostname)))
+	s.refused("waiter", "Service service-deleted-while-waiting/backend exists, and none of its pods has a node yet")
 	s.deleteService("backend")
-	// Another pod that waits for the same tells when the scheduler knows: it is told
-	// that there is no such Service.
+	// Another pod that names the same tells when the scheduler knows: it is told that
+	// there is no such Service.
 	s.create(s.pod("ignored", with("backend")))
-	s.event(s.ns, "ignored", "ColocationIgnored", "Service service-deleted-under-wait/backend attracts nobody")
+	s.event(s.ns, "ignored", "ColocationIgnored", "Service service-deleted-while-waiting/backend attracts nobody")
 	before := s.attempts("waiter")
 	if before == 0 {
 		s.Fatal("the scheduler's log tells of no attempt")

@@ -4,6 +4,7 @@
 package colocation
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,18 +33,16 @@ func consent(s *suite) {
 	look := func(service string) map[string]any {
 		refer := owner + "/" + service
 		anonymous := strings.NewReplacer(refer, "SERVICE", service, "NAME")
-		waiter, caller, strict := "waiter-"+service, "caller-"+service, "strict-"+service
-		s.create(s.pod(waiter, with(refer), by(waitProfile)))
+		caller, strict := "caller-"+service, "strict-"+service
 		s.create(s.pod(caller, with(refer)))
 		s.create(s.pod(strict, with(refer), within("topology.kubernetes.io/zone")))
 		seen := map[string]any{
-			"waiting": anonymous.Replace(s.refused(waiter, "waiting until a pod")),
+			"required": anonymous.Replace(s.refused(strict, "no Service "+refer+" lets pods")),
+			"event":    anonymous.Replace(s.event(s.ns, caller, "ColocationIgnored", refer)),
 		}
-		for _, pod := range []string{caller, strict} {
-			seen["event of "+strings.TrimSuffix(pod, service)] = anonymous.Replace(s.event(s.ns, pod, "ColocationIgnored", refer))
-			s.nodeOf(pod)
-			seen["scores of "+strings.TrimSuffix(pod, service)] = s.scores(pod)
-		}
+		s.pending(strict)
+		s.nodeOf(caller)
+		seen["scores"] = s.scores(caller)
 		return seen
 	}
 	absent, forbidden := look("absent"), look("closed")
@@ -59,8 +58,8 @@ func consent(s *suite) {
 	if diff := cmp.Diff(want, s.scores("guest-1")); diff != "" {
 		s.Errorf("scores near a Service that consents (-want,+got):\n%s", diff)
 	}
-	if got := s.place(s.pod("guest-2", with(owner+"/opened"), by(waitProfile))); got != "n1" {
-		s.Errorf("under Wait, the pod whose namespace is allowed went to %s", got)
+	if got := s.place(s.pod("guest-2", with(owner+"/opened"), within("kubernetes.io/hostname"))); got != "n1" {
+		s.Errorf("required, the pod whose namespace is allowed went to %s", got)
 	}
 }
 
@@ -87,8 +86,8 @@ func consentComesLater(s *suite) {
 	peer := s.pod("closed", s.on("n1"))
 	peer.Namespace = owner
 	s.create(peer)
-	s.create(s.pod("waiter", with(owner+"/closed"), by(waitProfile)))
-	s.refused("waiter", "waiting until a pod of Service "+owner+"/closed has a node")
+	s.create(s.pod("waiter", with(owner+"/closed"), within("kubernetes.io/hostname")))
+	s.refused("waiter", "no Service "+owner+"/closed lets pods")
 
 	s.patchService(owner, "closed", `{"metadata": {"annotations": {"`+names.AllowColocationFromAnnotation+`": "`+s.ns+`"}}}`)
 	if got := s.nodeOf("waiter"); got != "n1" {
@@ -98,10 +97,44 @@ func consentComesLater(s *suite) {
 	// And it can be taken back: the next pod waits.
 	s.patchService(owner, "closed", `{"metadata": {"annotations": null}}`)
 	framework.WaitForCondition(s, framework.WaitTimeout, "a pod to be refused again", func() (bool, error) {
-		probe := s.pod("probe", with(owner+"/closed"), by(waitProfile))
+		probe := s.pod("probe", with(owner+"/closed"), within("kubernetes.io/hostname"))
 		s.create(probe)
 		seen := s.c.WaitForPod(s, s.ns, probe.Name, "decided", decided)
 		s.c.Kubectl(s, "delete", "pod", "-n", s.ns, probe.Name, "--wait=true")
 		return seen.Spec.NodeName == "", nil
 	})
+}
+
+// unrelatedConsent has pods that fit nowhere, for want of CPUs, while the owner of the
+// Service that they require changes his mind: nobody tries them again for that.
+func unrelatedConsent(s *suite) {
+	s.addNodes("n0=a")
+	owner := s.named("owner")
+	s.addNamespace(owner)
+	s.addServiceIn(owner, "backend", map[string]string{names.AllowColocationFromAnnotation: s.ns})
+	peer := s.pod("backend", s.on("n0"))
+	peer.Namespace = owner
+	s.create(peer)
+	for _, name := range []string{"huge-1", "huge-2"} {
+		s.create(s.pod(name, with(owner+"/backend"), within("kubernetes.io/hostname"), cpus(8)))
+		s.refused(name, "Insufficient cpu")
+	}
+	before := s.attempts("huge-1") + s.attempts("huge-2")
+	for i := range 10 {
+		consent := []string{"others", s.ns}[i%2]
+		s.patchService(owner, "backend", `{"metadata": {"annotations": {"`+names.AllowColocationFromAnnotation+`": "`+consent+`"}}}`)
+		// The scheduler has seen it when a pod is decided by it. None is deleted: that
+		// would give room, for which the pods above are tried again, and rightly.
+		probes := 0
+		framework.WaitForCondition(s, framework.WaitTimeout, "the change of consent to be seen", func() (bool, error) {
+			probes++
+			probe := s.pod(fmt.Sprintf("probe-%d-%d", i, probes), with(owner+"/backend"), within("kubernetes.io/hostname"))
+			s.create(probe)
+			seen := s.c.WaitForPod(s, s.ns, probe.Name, "decided", decided)
+			return (seen.Spec.NodeName != "") == (i%2 == 1), nil
+		})
+	}
+	if after := s.attempts("huge-1") + s.attempts("huge-2"); after != before {
+		s.Errorf("pods that lack CPUs were tried %d times more for consent that they have nothing to do with", after-before)
+	}
 }

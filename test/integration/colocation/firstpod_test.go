@@ -39,10 +39,10 @@ func waitForEachOther(s *suite) {
 	s.addService("chicken")
 	s.addService("egg")
 	s.addNodes("n0=a", "n1=b")
-	s.create(s.pod("chicken-1", with("egg"), by(waitProfile)))
-	s.create(s.pod("egg-1", with("chicken"), by(waitProfile)))
-	s.refused("chicken-1", "waiting until a pod of Service wait-for-each-other/egg has a node")
-	s.refused("egg-1", "waiting until a pod of Service wait-for-each-other/chicken has a node")
+	s.create(s.pod("chicken-1", with("egg"), within(corev1.LabelHostname)))
+	s.create(s.pod("egg-1", with("chicken"), within(corev1.LabelHostname)))
+	s.refused("chicken-1", "Service wait-for-each-other/egg exists, and none of its pods has a node yet")
+	s.refused("egg-1", "Service wait-for-each-other/chicken exists, and none of its pods has a node yet")
 	s.pending("chicken-1")
 	s.pending("egg-1")
 
@@ -87,10 +87,10 @@ func waitForBinding(s *suite) {
 	for i := range 10 {
 		peer, waiter := fmt.Sprintf("peer%d", i), fmt.Sprintf("waiter-%d", i)
 		s.addService(peer)
-		s.create(s.pod(waiter, with(peer), by(waitProfile)))
-		s.refused(waiter, "waiting until a pod of Service wait-for-binding/"+peer+" has a node")
+		s.create(s.pod(waiter, with(peer), within(corev1.LabelHostname)))
+		s.refused(waiter, "Service wait-for-binding/"+peer+" exists, and none of its pods has a node yet")
 		// The peer may be of any profile.
-		s.create(s.pod(peer, by([]string{waitProfile, shippedProfile}[i%2])))
+		s.create(s.pod(peer, by([]string{plainProfile, shippedProfile}[i%2])))
 		from := bound(peer)
 		latencies = append(latencies, bound(waiter).Sub(from))
 		if on, peerOn := s.nodeOf(waiter), s.nodeOf(peer); on != peerOn {
@@ -108,8 +108,8 @@ func waitForEndpoint(s *suite) {
 	s.addNodes("n0=a", "n1=b")
 	s.addService("database")
 	s.patchService(s.ns, "database", `{"spec": {"selector": null}}`)
-	s.create(s.pod("waiter", with("database"), by(waitProfile)))
-	s.refused("waiter", "waiting until a pod of Service wait-for-endpoint/database has a node")
+	s.create(s.pod("waiter", with("database"), within(corev1.LabelHostname)))
+	s.refused("waiter", "Service wait-for-endpoint/database exists, and none of its pods has a node yet")
 
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -125,6 +125,24 @@ func waitForEndpoint(s *suite) {
 	if got := s.nodeOf("waiter"); got != "n1" {
 		s.Errorf("the pod went to %s", got)
 	}
+}
+
+// firstOfItsGroup has pods that require to be together: the first one goes anywhere,
+// the others follow it, and one that is behind the Service by a later label too.
+func firstOfItsGroup(s *suite) {
+	s.addNodes("n0=a", "n1=b", "n2=c")
+	s.addService("ring")
+	first := s.place(s.pod("ring-1", with("ring"), within(corev1.LabelTopologyZone)))
+	for _, name := range []string{"ring-2", "ring-3"} {
+		if got := s.place(s.pod(name, with("ring"), within(corev1.LabelTopologyZone))); got != first {
+			s.Errorf("%s is on %s, the first on %s", name, got, first)
+		}
+	}
+	s.addService("founder")
+	s.create(s.pod("late", with("founder"), within(corev1.LabelTopologyZone)))
+	s.refused("late", "Service first-of-its-group/founder exists, and none of its pods has a node yet")
+	s.patchPod("late", `{"metadata": {"labels": {"app": "founder"}}}`)
+	s.nodeOf("late")
 }
 
 // podsWithoutAWish: PreFilter and PreScore skip pods that name no Service, so that

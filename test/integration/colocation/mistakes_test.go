@@ -22,6 +22,7 @@ func decided(pod *corev1.Pod) bool {
 func mistakes(s *suite) {
 	s.addNodes("n0=a")
 	s.addService("backend")
+	s.addService("wrong") // of which those below are pods
 	tests := []struct {
 		name    string
 		mistake []func(*corev1.Pod)
@@ -55,21 +56,31 @@ func mistakes(s *suite) {
 			reason: "FailedScheduling", text: `"100\x25d" names no Service`,
 		},
 		{
-			name: "level", mistake: []func(*corev1.Pod){with("backend"), annotated(names.ColocatePreferAnnotation, "zone of mine")},
+			name: "level", mistake: []func(*corev1.Pod){with("backend"), annotated(names.ColocateTopologyKeysAnnotation, "zone of mine")},
 			reason: "FailedScheduling", text: `"zone of mine" is no topology key`,
 		},
 		{
 			name: "within-unknown", mistake: []func(*corev1.Pod){with("backend"), within("topology.example.com/rack")},
 			reason: "FailedScheduling", text: `no node has the label "topology.example.com/rack"`,
-			cure: `{"metadata": {"annotations": {"` + names.ColocateRequireWithinAnnotation + `": null}}}`,
+			cure: `{"metadata": {"annotations": {"` + names.ColocateRequiredTopologyKeyAnnotation + `": null}}}`,
 		},
 		{
-			name: "prefer-unknown", mistake: []func(*corev1.Pod){with("backend"), annotated(names.ColocatePreferAnnotation, "topology.example.com/rack")},
+			name: "prefer-unknown", mistake: []func(*corev1.Pod){with("backend"), annotated(names.ColocateTopologyKeysAnnotation, "topology.example.com/rack")},
 			placed: true, reason: "ColocationIgnored", text: `no node has the label "topology.example.com/rack"`,
 		},
 		{
 			name: "unknown-service", mistake: []func(*corev1.Pod){with("bakcend")},
 			placed: true, reason: "ColocationIgnored", text: "Service mistakes/bakcend attracts nobody",
+		},
+		{
+			name: "required-unknown-service", mistake: []func(*corev1.Pod){with("bakcend"), within("topology.kubernetes.io/zone")},
+			reason: "FailedScheduling", text: "Service mistakes/bakcend does not exist",
+			cure: `{"metadata": {"annotations": {"` + names.ColocateWithAnnotation + `": "wrong"}}}`,
+		},
+		{
+			name: "former-name", mistake: []func(*corev1.Pod){with("backend"), annotated(names.FormerColocatePreferAnnotation, "topology.kubernetes.io/zone")},
+			reason: "FailedScheduling", text: names.FormerColocatePreferAnnotation + " is called " + names.ColocateTopologyKeysAnnotation + " now: rename it",
+			cure: `{"metadata": {"annotations": {"` + names.FormerColocatePreferAnnotation + `": null}}}`,
 		},
 		{
 			name: "misspelt", mistake: []func(*corev1.Pod){annotated("berth.dev/colocate-whit", "backend")},

@@ -36,8 +36,6 @@ const (
 	// plainProfile is the same under another name; only pods that name no Service
 	// use it, so that its metrics are about those.
 	plainProfile = "plain"
-	// waitProfile is the shipped one with firstPodPolicy Wait.
-	waitProfile = "wait"
 	// rulesProfile is the shipped one with a rule: see TestColocation.
 	rulesProfile = "rules"
 )
@@ -55,14 +53,14 @@ func TestColocation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Run("admission", func(t *testing.T) { admission(t, c) })
 	config := profiles(t, map[string]map[string]any{
 		plainProfile: {},
-		waitProfile:  {"firstPodPolicy": "Wait"},
 		rulesProfile: {"rules": []any{map[string]any{
-			"podSelector": map[string]any{"matchLabels": map[string]any{"app": "web"}},
-			"services":    []any{map[string]any{"name": "backend"}},
-			"prefer":      []any{corev1.LabelTopologyZone},
-			"maxPerNode":  1,
+			"podSelector":  map[string]any{"matchLabels": map[string]any{"app": "web"}},
+			"services":     []any{map[string]any{"name": "backend"}},
+			"topologyKeys": []any{corev1.LabelTopologyZone},
+			"maxPerNode":   1,
 		}}},
 	})
 	scheduler := c.StartBerthScheduler(t, config, framework.SchedulerOptions{
@@ -86,7 +84,9 @@ func TestColocation(t *testing.T) {
 		{"node-relabelled", nodeRelabelled},
 		{"selector-changed", selectorChanged},
 		{"service-deleted", serviceDeleted},
-		{"service-deleted-under-wait", serviceDeletedUnderWait},
+		{"service-deleted-while-waiting", serviceDeletedWhileWaiting},
+		{"first-of-its-group", firstOfItsGroup},
+		{"unrelated-consent", unrelatedConsent},
 		{"pods-without-a-wish", podsWithoutAWish},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -236,7 +236,7 @@ func with(services string) func(*corev1.Pod) {
 }
 
 func within(topologyKey string) func(*corev1.Pod) {
-	return annotated(names.ColocateRequireWithinAnnotation, topologyKey)
+	return annotated(names.ColocateRequiredTopologyKeyAnnotation, topologyKey)
 }
 
 func annotated(key, value string) func(*corev1.Pod) {

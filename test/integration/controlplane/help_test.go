@@ -35,7 +35,7 @@ func TestFlagsOfTheComponentsStayInside(t *testing.T) {
 				t.Errorf("--version: want %q, got %q", want, got)
 			}
 			help := run(t, append(args, "--help")...)
-			if strings.Contains(help, "--version=raw") || !strings.Contains(help, "Print Berth's version") {
+			if strings.Contains(help, "version information and quits") || !strings.Contains(help, "Print Berth's version") {
 				t.Errorf("--help: want Berth's --version and not that of Kubernetes, got:\n%s", help)
 			}
 			_, global, _ := strings.Cut(help, "Global Flags:\n")

@@ -204,7 +204,7 @@ func checkPolicy(t *testing.T, rows map[string]row) {
 	}
 	got := rows["policy/gpu-in-zone-c"]
 	if got.scheduler != "berth-scheduler" || got.node != "(pending)" || got.verdict != "ok" ||
-		!strings.HasPrefix(got.why, "FailedScheduling (berth-scheduler): 0/12 nodes are available: ") || !strings.Contains(got.why, `"selectable"`) {
+		!strings.HasPrefix(got.why, "FailedScheduling (berth-scheduler): 0/13 nodes are available: ") || !strings.Contains(got.why, `"selectable"`) {
 		t.Errorf("policy/gpu-in-zone-c: got %+v, want it pending with an event that names the label", got)
 	}
 }
@@ -215,9 +215,15 @@ func checkPolicy(t *testing.T, rows map[string]row) {
 func checkDevices(t *testing.T, output string, rows map[string]row) {
 	t.Helper()
 	const t4, a100 = "Tesla-T4", "NVIDIA-A100-SXM4-40GB"
-	want := []deviceRow{{node: "a100-1", model: a100, device: "0"}, {node: "a100-1", model: a100, device: "1"}, {node: "a100-1", model: a100, device: "2"}, {node: "a100-1", model: a100, device: "3"}}
-	want = append(want, deviceRow{node: "t4-1", model: t4, device: "0"}, deviceRow{node: "t4-1", model: t4, device: "1"})
-	want = append(want, deviceRow{node: "t4-2", model: t4, device: "0"}, deviceRow{node: "t4-2", model: t4, device: "1"})
+	var want []deviceRow
+	for _, node := range []struct {
+		name, model string
+		devices     int
+	}{{"a100-1", a100, 8}, {"a100-2", a100, 8}, {"t4-1", t4, 2}, {"t4-2", t4, 2}} {
+		for i := range node.devices {
+			want = append(want, deviceRow{node: node.name, model: node.model, device: strconv.Itoa(i)})
+		}
+	}
 	got := devices(t, output)
 	shares := map[string][]string{} // by container, of each of its devices
 	for i := range got {
@@ -255,8 +261,8 @@ func checkDevices(t *testing.T, output string, rows map[string]row) {
 		}
 	}
 	refused := rows["gpu/too-large"]
-	if refused.scheduler != "berth-gpu" || refused.node != "(pending)" || refused.verdict != "ok" ||
-		!strings.HasPrefix(refused.why, "FailedScheduling (berth-gpu): 0/12 nodes are available: no node's devices are large enough: the largest berth.dev/gpu-memory that a container can be given here is 15Gi") {
+	if refused.scheduler != "berth-scheduler" || refused.node != "(pending)" || refused.verdict != "ok" ||
+		!strings.HasPrefix(refused.why, "FailedScheduling (berth-scheduler): 0/13 nodes are available: no node's devices are large enough: the largest berth.dev/gpu-memory that a container can be given here is 15Gi") {
 		t.Errorf("gpu/too-large: got %+v, want it pending with an event that says how large a share can be", refused)
 	}
 }
@@ -304,7 +310,7 @@ func checkCalls(t *testing.T, output string) {
 		}
 		rows[cells[0]+" "+cells[1]] = percents
 	}
-	stock, near := rows["near-stock default-scheduler"], rows["near berth-colocation"]
+	stock, near := rows["near-stock default-scheduler"], rows["near berth-scheduler"]
 	if len(rows) != 2 || stock == nil || near == nil {
 		t.Fatalf("got the rows %v, want one of each scheduler", rows)
 	}
@@ -377,6 +383,7 @@ func TestKeep(t *testing.T) {
 	if node := kubectl(t, kubeconfig, "get", "pod/gpu-in-zone-c", "-n=policy", "-o=jsonpath={.spec.nodeName}"); node != "c2" {
 		t.Errorf("the pod is on node %q, want c2", node)
 	}
+	t.Run("samples", func(t *testing.T) { testSamples(t, kubeconfig) })
 
 	if again := framework.StartProcess(t, binary(t), "--shop=sample", "--dir="+dir); again.Wait(t, time.Minute) != 1 ||
 		!strings.Contains(again.Output(), "a demo is running already") {
@@ -418,8 +425,8 @@ func TestBreak(t *testing.T) {
 		}
 	}
 	want := []string{
-		`VIOLATION gpu/planted-1 (berth-gpu): has node "a100-1", but no event Scheduled: berth-gpu did not place it`,
-		`VIOLATION gpu/planted-2 (berth-gpu): has node "a100-1", but no event Scheduled: berth-gpu did not place it`,
+		`VIOLATION gpu/planted-1 (berth-scheduler): has node "a100-1", but no event Scheduled: berth-scheduler did not place it`,
+		`VIOLATION gpu/planted-2 (berth-scheduler): has node "a100-1", but no event Scheduled: berth-scheduler did not place it`,
 		`VIOLATION policy/planted (berth-scheduler): node "` + planted.node + `" lacks label "selectable", which berth-scheduler requires`,
 		`VIOLATION policy/planted (berth-scheduler): has node "` + planted.node + `", but no event Scheduled: berth-scheduler did not place it`,
 		`VIOLATION device 0 of node "a100-1": 1200m and 49152Mi are held of 1000m and 40960Mi, by gpu/planted-1 main (600m 24576Mi), gpu/planted-2 main (600m 24576Mi)`,

@@ -91,8 +91,8 @@ func (c *Cluster) LaunchScheduler(tb testing.TB, bin, configPath string, options
 }
 
 // SchedulerConfig writes a copy of a KubeSchedulerConfiguration whose clients use
-// kubeconfig, and returns the copy's path. The scheduler takes the kubeconfig from
-// there alone: with --config it ignores --kubeconfig. An empty configPath stands
+// kubeconfig, and returns the copy's path: a stock scheduler ignores --kubeconfig
+// beside --config. An empty configPath stands
 // for the default configuration. Without leaderElect the copy switches it off.
 func (c *Cluster) SchedulerConfig(tb testing.TB, configPath, kubeconfig string, leaderElect bool) string {
 	tb.Helper()
@@ -147,9 +147,16 @@ func (s *Scheduler) WaitReady(tb testing.TB) {
 			tb.Fatalf("%s ended with code %d before it was ready", s.name, s.Wait(tb, time.Second))
 		default:
 		}
-		_, err := s.get(tb, "/readyz")
+		err := s.Ready(tb)
 		return err == nil, err
 	})
+}
+
+// Ready asks /readyz once.
+func (s *Scheduler) Ready(tb testing.TB) error {
+	tb.Helper()
+	_, err := s.get(tb, "/readyz")
+	return err
 }
 
 // Metrics returns the page /metrics, as the administrator sees it.

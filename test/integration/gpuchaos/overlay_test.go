@@ -24,8 +24,8 @@ type patch struct{ receiver, function, code string }
 
 // forgetful lets the ledger forget what it has promised and not seen bound.
 var forgetful = patch{
-	receiver: "ledger", function: "holdingOf",
-	code: "if h := l.get(pod.UID); h != nil && h.phase != bound { return &device.Holding{}, true }",
+	receiver: "ledger", function: "holderOn",
+	code: "if h := l.get(uid); h != nil && h.phase != bound { return &holder{pod: h.pod, node: node, phase: h.phase, allocation: nothing} }",
 }
 
 // buildBroken builds berth-scheduler from the current tree with one function of

@@ -50,6 +50,14 @@ func TestLostAnswers(t *testing.T) {
 				passOn(b)
 				deaf.Store(kind == "unheard")
 				return nil
+			case kind == "edited" && b.Nth == 1:
+				// Somebody changes the pod in the moment of its Binding.
+				c.Kubectl(t, "label", "pod", b.Pod, "edited=true")
+				answer := passOn(b)
+				if answer == nil || answer.Code != http.StatusConflict {
+					t.Errorf("the Binding for the former version was answered %+v, want a conflict", answer)
+				}
+				return answer
 			case kind == "late" && b.Nth == 1:
 				mu.Lock()
 				defer mu.Unlock()
@@ -96,6 +104,22 @@ func TestLostAnswers(t *testing.T) {
 		forceDelete(t, c, "written")
 		c.WaitForPodScheduled(t, namespace, "second")
 		forceDelete(t, c, "second")
+	})
+	t.Run("edited", func(t *testing.T) {
+		create(t, c, sharePod("edited", "600"))
+		pod := c.WaitForPodScheduled(t, namespace, "edited")
+		if pod.Labels["edited"] != "true" {
+			t.Error("the pod was bound before it was edited: this shows nothing")
+		}
+		if condition := framework.PodScheduledCondition(pod); condition == nil || condition.Reason != "" {
+			t.Errorf("the pod was failed in between: %+v", condition)
+		}
+		r, _ := waitSettled(t, c, 1)
+		if len(r.Problems) > 0 {
+			t.Error(r.Problems)
+		}
+		requireView(t, c, s, names.Scheduler)
+		forceDelete(t, c, "edited")
 	})
 	t.Run("unheard", func(t *testing.T) {
 		create(t, c, sharePod("unheard", "600"))

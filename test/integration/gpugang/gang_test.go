@@ -104,6 +104,7 @@ func TestGangOfWholeDevices(t *testing.T) {
 	// other schedulers' pods do does not wake those that found the gang too small.
 	late := gang(t, c, "late")
 	late[0].Spec.SchedulerName = "nobody"
+	late[0].Spec.Containers[0].Resources = corev1.ResourceRequirements{} // the policies keep shares from other schedulers
 	create(t, c, late...)
 	// The whole node: it cannot be placed as long as one reservation is left.
 	node := gpuPod("node", "8000")

@@ -139,6 +139,51 @@ func testInjection(t *testing.T, c *framework.Cluster) {
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},
 		{
+			name: "a MIG device, of which the device plugin sets the variable",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/mig-1g.5gb", "1")
+			},
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name: "a resource of NVIDIA's that is no device, and the node named",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "gpu"
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/anything", "1")
+			},
+			want: map[string][]corev1.EnvVar{"main": void},
+		},
+		{
+			name: "a resource of NVIDIA's that is no device, and every taint tolerated",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/rdma_shared_device_a", "1")
+			},
+			want: map[string][]corev1.EnvVar{"main": void},
+		},
+		{
+			name: "zero of a share, and the taint of shared nodes tolerated",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{toleration}
+				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0", names.GPUMemoryResource, "0")
+			},
+			want: map[string][]corev1.EnvVar{"main": void},
+		},
+		{
+			name: "zero of a share, and nothing that leads to a shared node",
+			arm:  func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0") },
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name: "memory, and zero thousandths",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0", names.GPUMemoryResource, "1Gi")
+			},
+			want:             map[string][]corev1.EnvVar{"main": {own("main")}},
+			wantRuntimeClass: "nvidia",
+		},
+		{
 			name: "no device of the device plugin",
 			arm: func(pod *corev1.Pod) {
 				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
@@ -220,6 +265,26 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	checkRefusal(t, err, []string{"container(s) third", `must be "void"`})
 	_, err = debug(t, c, "plain", "third", value("all"))
 	checkRefusal(t, err, nil)
+
+	// A pod that named its node is on it without a toleration, and once it is there it
+	// looks like any other that runs: its debug containers get nothing either.
+	named := newPod("team", "named")
+	named.Spec.NodeName = "gpu"
+	create(t, c, named)
+	_, err = debug(t, c, "named", "first", value("all"))
+	checkRefusal(t, err, []string{"container(s) first", `must be "void"`})
+	if pod, err = debug(t, c, "named", "second"); err != nil {
+		t.Fatal(err)
+	}
+	want = map[string][]corev1.EnvVar{"main": {value("void")}, "second": {value("void")}}
+	if diff := cmp.Diff(want, environments(pod)); diff != "" {
+		t.Errorf("Unexpected environment of a pod that named its node (-want,+got):\n%s", diff)
+	}
+	plugin := newPod("team", "plugin")
+	plugin.Spec.Containers[0].Resources = limits(pluginResource, "1")
+	bind(t, c.Client, create(t, c, plugin), nil)
+	_, err = debug(t, c, "plugin", "first", value("all"))
+	checkRefusal(t, err, nil)
 }
 
 // debug adds a debug container to a pod.
@@ -229,6 +294,8 @@ func debug(t *testing.T, c *framework.Cluster, name, container string, env ...co
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Whatever the node has made of its status meanwhile.
+	pod.ResourceVersion = ""
 	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{
 		EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 			Name: container, Image: "x", Env: env, ImagePullPolicy: corev1.PullAlways,
@@ -260,14 +327,16 @@ func testWithoutMutation(t *testing.T, c *framework.Cluster) {
 	checkRefusal(t, create(pod), nil)
 }
 
-// testSamples creates the samples, without storing them: the policies let them in.
+// testSamples applies the samples, without storing them: the policies let them in.
 func testSamples(t *testing.T, c *framework.Cluster) {
 	files, err := filepath.Glob(install.Path("manifests/samples/gpu-*.yaml"))
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d samples: %v", len(files), err)
 	}
+	// One of them brings its namespace, which a dry run does not store.
+	addNamespace(t, c, "research")
 	for _, file := range files {
-		c.Kubectl(t, "create", "--dry-run=server", "--validate=strict", "-f", file)
+		c.Kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-f", file)
 	}
 }
 

@@ -57,6 +57,9 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 			pods: []pod{
 				{"no device", [][]string{nil}, nil},
 				{"no device of the plugin", [][]string{{pluginResource, "0"}}, nil},
+				{"no memory", [][]string{{memory, "0"}}, nil},
+				{"thousandths, and no memory", [][]string{{milli, "1000", memory, "0"}}, nil},
+				{"memory, and no thousandths", [][]string{{milli, "0", memory, "1Gi"}}, []string{"[berth.dev/gpu-memory]"}},
 				{"thousandths", [][]string{{milli, "1000"}}, nil},
 				{"too many thousandths", [][]string{{milli, "600"}, {milli, "600"}}, []string{exceeded + "quota-0"}},
 				{"memory", [][]string{{memory, "1Gi"}}, []string{
@@ -95,6 +98,9 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 				{"both", [][]string{{milli, "500", memory, "1Gi"}}, nil},
 				{"thousandths, of which memory would be derived", [][]string{{milli, "500"}}, []string{"[berth.dev/gpu-memory]", "every container"}},
 				{"memory, of which thousandths would be derived", [][]string{{memory, "1Gi"}}, []string{"[berth.dev/gpu-milli]", "every container"}},
+				{"thousandths, and memory in name only", [][]string{{milli, "500", memory, "0"}}, []string{"[berth.dev/gpu-memory]", "every container"}},
+				{"memory, and thousandths in name only", [][]string{{milli, "0", memory, "1Gi"}}, []string{"[berth.dev/gpu-milli]", "every container"}},
+				{"none of both", [][]string{{milli, "0", memory, "0"}, {milli, "0"}}, nil},
 				{"each in another container", [][]string{{memory, "1Gi"}, {milli, "1"}}, []string{"every container"}},
 				{"both, and too much memory", [][]string{{milli, "1", memory, "11Gi"}}, []string{exceeded + "quota-0"}},
 			},

@@ -16,6 +16,18 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
+// pretenders may create pods and have half of what makes a kubelet: the group or
+// the name.
+const pretenders = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: pretenders, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: fake}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:node:fake"}
+`
+
 // testVariables creates pods whose authors set the variable themselves.
 func testVariables(t *testing.T, c *framework.Cluster) {
 	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), "gpu", metav1.GetOptions{})
@@ -23,6 +35,7 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 		t.Fatal(err)
 	}
 	kubelet := framework.ClientFor(t, c.UserKubeconfig(t, "system:node:gpu", "system:nodes"))
+	c.Apply(t, pretenders)
 	tolerateAll := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	asking := func(env ...corev1.EnvVar) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
@@ -135,6 +148,102 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 			want: []string{"spec.nodeName", "kubernetes.io/hostname"},
 		},
 		{
+			name: "all devices, a resource of nobody's, and the node named",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "gpu"
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/anything", "1")
+			},
+			want: []string{"container(s) main", `must be "void"`},
+		},
+		{
+			name: "all devices, a resource of nobody's, and the taint of shared nodes tolerated",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/anything", "1")
+			},
+			want: []string{"container(s) main", `must be "void"`},
+		},
+		{
+			// The kubelet of a shared node leaves the resource out.
+			name: "all devices, one of the device plugin's, and the node named",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "gpu"
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+			want: []string{"spec.nodeName", "nvidia.com/gpu", "kubernetes.io/hostname"},
+		},
+		{
+			name: "no variable, one of the device plugin's in an init container, and the node named",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "gpu"
+				pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "x", Resources: limits("nvidia.com/mig-1g.5gb", "1")}}
+			},
+			want: []string{"spec.nodeName", "nvidia.com/mig-", "kubernetes.io/hostname"},
+		},
+		{
+			name:      "one of the device plugin's, and the node named, in an exempt namespace",
+			namespace: metav1.NamespaceSystem,
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "gpu"
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+		},
+		{
+			name: "all devices, and a MIG device",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/mig-1g.5gb", "1")
+			},
+		},
+		{
+			name: "all devices, and zero of a share",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0", names.GPUMemoryResource, "0")
+			},
+			want: []string{"container(s) main", `must be "void"`},
+		},
+		{
+			name: "zero of a share, and the cluster's scheduler",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = ""
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0")
+			},
+		},
+		{
+			name: "zero of a share, and the node named",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "gpu"
+				pod.Spec.Containers[0].Resources = limits(names.GPUMemoryResource, "0")
+			},
+		},
+		{
+			name: "a share, and the cluster's scheduler",
+			arm: func(pod *corev1.Pod) {
+				asking()(pod)
+				pod.Spec.SchedulerName = ""
+			},
+			want: []string{"spec.schedulerName", "[berth-scheduler]", `not "default-scheduler"`},
+		},
+		{
+			name:      "memory of a device, and the cluster's scheduler, in an exempt namespace",
+			namespace: metav1.NamespaceSystem,
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+				pod.Spec.InitContainers = []corev1.Container{{
+					Name: "init", Image: "x", Resources: limits(names.GPUMilliResource, "0", names.GPUMemoryResource, "1Gi"),
+				}}
+			},
+			want: []string{"spec.schedulerName", `not "default-scheduler"`},
+		},
+		{
 			name: "two containers of one name, which the API server refuses in its own words",
 			arm: func(pod *corev1.Pod) {
 				asking()(pod)
@@ -153,6 +262,24 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 				}}
 				pod.Spec.NodeName = node.Name
 			},
+		},
+		{
+			name:   "a pod of somebody else's in the group of kubelets",
+			client: framework.ClientFor(t, c.UserKubeconfig(t, "fake", "system:nodes")),
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.NodeName = node.Name
+			},
+			want: []string{"container(s) main", `must be "void"`},
+		},
+		{
+			name:   "a pod of somebody's with a kubelet's name",
+			client: framework.ClientFor(t, c.UserKubeconfig(t, "system:node:fake")),
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.NodeName = node.Name
+			},
+			want: []string{"container(s) main", `must be "void"`},
 		},
 	}
 	for _, tt := range tests {

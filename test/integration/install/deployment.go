@@ -72,8 +72,8 @@ func StartBinary(tb testing.TB, o Options) *Scheduler {
 			file := filepath.Join(o.Root, value)
 			setKubeconfig(tb, file, o.Kubeconfig)
 			arg = flag + "=" + file
-		case "--authentication-kubeconfig", "--authorization-kubeconfig", "--bind-address", "--secure-port":
-			continue // replaced below
+		case "--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig", "--bind-address", "--secure-port":
+			continue // replaced, in the file or below
 		}
 		args = append(args, arg)
 	}
@@ -113,8 +113,8 @@ func mountConfigMaps(tb testing.TB, c *framework.Cluster, pod corev1.PodSpec, co
 }
 
 // setKubeconfig writes kubeconfig into the clientConnection of a
-// KubeSchedulerConfiguration. There is no flag for it: --kubeconfig is ignored
-// beside --config.
+// KubeSchedulerConfiguration, where a kubeconfig of its own has precedence over
+// --kubeconfig.
 func setKubeconfig(tb testing.TB, file, kubeconfig string) {
 	tb.Helper()
 	content, err := os.ReadFile(file)

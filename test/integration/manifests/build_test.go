@@ -6,7 +6,6 @@
 package manifests
 
 import (
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -23,7 +21,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -185,62 +182,4 @@ func TestOverlayInTheReadme(t *testing.T) {
 	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != want {
 		t.Errorf("the overlay's Deployment runs %q, want %q", got, want)
 	}
-}
-
-// TestTenancyPolicyMatchesProfile: what the policy repeats of the profile must
-// be the same, or the two leave a gap.
-func TestTenancyPolicyMatchesProfile(t *testing.T) {
-	built := build(t, install.Path("manifests/overlays/tenancy"))
-	schedulerNames, tenancy := tenancyProfile(t)
-
-	policy := find[admissionregistrationv1.ValidatingAdmissionPolicy](t, built, "ValidatingAdmissionPolicy", "berth-tenancy-pods")
-	var profiles []string
-	for _, variable := range policy.Spec.Variables {
-		if variable.Name != "profiles" {
-			continue
-		}
-		if err := json.Unmarshal([]byte(strings.ReplaceAll(variable.Expression, "'", `"`)), &profiles); err != nil {
-			t.Fatalf("variable profiles: %v", err)
-		}
-	}
-	if diff := cmp.Diff(schedulerNames, profiles); diff != "" {
-		t.Errorf("the policy's profiles differ from the file's schedulerNames (-want,+got):\n%s", diff)
-	}
-	if tenancy.NamespaceLabelKey != names.TenantLabel {
-		t.Errorf("the profile reads namespace label %q, the policy %q", tenancy.NamespaceLabelKey, names.TenantLabel)
-	}
-
-	for _, name := range []string{"berth-tenancy-pods", "berth-tenancy-bindings"} {
-		binding := find[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, built, "ValidatingAdmissionPolicyBinding", name)
-		var exempt []string
-		for _, requirement := range binding.Spec.MatchResources.NamespaceSelector.MatchExpressions {
-			if requirement.Key == "kubernetes.io/metadata.name" && requirement.Operator == "NotIn" {
-				exempt = requirement.Values
-			}
-		}
-		if diff := cmp.Diff(tenancy.ExemptNamespaces, exempt); diff != "" {
-			t.Errorf("%s: exempt namespaces differ from the profile's (-want,+got):\n%s", name, diff)
-		}
-	}
-}
-
-// tenancyProfile returns the schedulerNames of the tenancy profile file and the
-// tenancy of its first profile.
-func tenancyProfile(t *testing.T) ([]string, *config.LabelPresenceTenancy) {
-	t.Helper()
-	file := decodeProfile(t, install.Path("config/berth-scheduler/tenancy.yaml"))
-	var schedulerNames []string
-	var tenancy *config.LabelPresenceTenancy
-	for _, profile := range file.Profiles {
-		schedulerNames = append(schedulerNames, profile.SchedulerName)
-		for _, pc := range profile.PluginConfig {
-			if args, ok := pc.Args.(*config.LabelPresenceArgs); ok {
-				tenancy = args.Tenancy
-			}
-		}
-	}
-	if tenancy == nil {
-		t.Fatal("the tenancy profile has no tenancy")
-	}
-	return schedulerNames, tenancy
 }

@@ -10,12 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/controlplane"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -30,16 +33,7 @@ func TestInsteadOfTheClustersScheduler(t *testing.T) {
 		"--kubeconfig="+credential, "--secure-port=0", "--leader-elect=true")
 	before := waitForHolder(t, c, metav1.NamespaceSystem, "kube-scheduler", "")
 
-	pod := patchedStaticPod(t)
-	container := pod.Spec.Containers[0]
-	root := t.TempDir()
-	mountHostPaths(t, pod, root)
-	berth := install.StartBinary(t, install.Options{
-		Binary:     container.Command[0],
-		Args:       container.Command[1:],
-		Root:       root,
-		Kubeconfig: credential,
-	})
+	berth := startStaticPod(t, "default-scheduler.yaml", credential)
 	berth.WaitReady(t)
 
 	create(t, c, ordinary("before"))
@@ -57,16 +51,128 @@ func TestInsteadOfTheClustersScheduler(t *testing.T) {
 	}
 }
 
-// patchedStaticPod returns what kubeadm writes into /etc/kubernetes/manifests
-// when it is given the folder manifests/kubeadm with --patches.
+// TestAllPluginsInsteadOfTheClustersScheduler runs the static pod with the profile of
+// all plugins: without Colocation's right it says what grants it, and with what
+// manifests/kubeadm installs it places plain pods and shares alike.
+func TestAllPluginsInsteadOfTheClustersScheduler(t *testing.T) {
+	const profile = "default-scheduler-all.yaml"
+	gpu := node("gpu", "4")
+	gpu.Labels = map[string]string{
+		names.GPUSharingLabel: "true", "nvidia.com/gpu.count": "1", "nvidia.com/gpu.memory": "40960", "nvidia.com/gpu.product": "NVIDIA-A100",
+	}
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("plain", "4"), gpu}})
+	credential := c.StockSchedulerKubeconfig(t)
+	// The first and only scheduler of this cluster.
+	const sole = "--sole-default-scheduler"
+	failed := startStaticPod(t, profile, credential, sole)
+	if code := failed.Wait(t, framework.WaitTimeout); code == 0 {
+		t.Error("without the right to read EndpointSlices the scheduler ended with code 0")
+	}
+	for _, want := range []string{"list endpointslices.discovery.k8s.io", "manifests/kubeadm/rbac-colocation.yaml"} {
+		if !strings.Contains(failed.Output(), want) {
+			t.Errorf("the output does not contain %q:\n%s", want, failed.Output())
+		}
+	}
+
+	install.Apply(t, c, "kubeadm")
+	c.Apply(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}")
+	startStaticPod(t, profile, credential, sole).WaitReady(t)
+	create(t, c, ordinary("plain"))
+	if got := c.WaitForPodScheduled(t, "default", "plain").Spec.NodeName; got != "plain" {
+		t.Errorf("a pod without devices went to %s", got)
+	}
+	share := func(name, schedulerName string) *corev1.Pod {
+		pod := ordinary(name)
+		pod.Spec.SchedulerName = schedulerName
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{names.GPUMilliResource: resource.MustParse("500")}
+		return pod
+	}
+	// The policies know under which name shares are given out here.
+	framework.WaitForCondition(t, framework.WaitTimeout, "the policy on devices", func() (bool, error) {
+		_, err := c.Client.CoreV1().Pods("default").Create(t.Context(), share("other", names.Scheduler), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "spec.schedulerName: must be one of [default-scheduler]"), err
+	})
+	create(t, c, share("share", ""))
+	got := c.WaitForPodScheduled(t, "default", "share")
+	if devices := got.Annotations[names.GPUDevicesAnnotationPrefix+"c"]; got.Spec.NodeName != "gpu" || devices != "0" {
+		t.Errorf("the share went to node %s, device %q", got.Spec.NodeName, devices)
+	}
+}
+
+// startStaticPod runs what kubeadm makes of its static pod, with a profile of
+// config/berth-scheduler and further arguments, as the cluster's own scheduler.
+func startStaticPod(t *testing.T, profile, credential string, args ...string) *install.Scheduler {
+	t.Helper()
+	pod := patchedStaticPod(t, &kubeadmapi.ClusterConfiguration{})
+	container := pod.Spec.Containers[0]
+	root := t.TempDir()
+	mountHostPaths(t, pod, root, profile)
+	return install.StartBinary(t, install.Options{
+		Binary:     container.Command[0],
+		Args:       append(container.Command[1:], args...),
+		Root:       root,
+		Kubeconfig: credential,
+	})
+}
+
+// TestClusterConfigurationIsKept: what the cluster's configuration says of the
+// scheduler is in Berth's static pod too.
+func TestClusterConfigurationIsKept(t *testing.T) {
+	pod := patchedStaticPod(t, &kubeadmapi.ClusterConfiguration{Scheduler: kubeadmapi.ControlPlaneComponent{
+		ExtraArgs:    []kubeadmapi.Arg{{Name: "profiling", Value: "false"}, {Name: "bind-address", Value: "0.0.0.0"}},
+		ExtraVolumes: []kubeadmapi.HostPathMount{{Name: "extra", HostPath: "/srv/extra", MountPath: "/extra", ReadOnly: true}},
+		ExtraEnvs:    []kubeadmapi.EnvVar{{EnvVar: corev1.EnvVar{Name: "GOGC", Value: "50"}}},
+	}})
+	container := pod.Spec.Containers[0]
+	want := []string{
+		"berth-scheduler",
+		"--config=/etc/kubernetes/berth/default-scheduler.yaml",
+		"--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+		"--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+		"--kubeconfig=/etc/kubernetes/scheduler.conf",
+		"--leader-elect=true",
+		"--profiling=false",
+		"--bind-address=0.0.0.0",
+	}
+	if diff := cmp.Diff(want, container.Command); diff != "" {
+		t.Errorf("unexpected command (-want,+got):\n%s", diff)
+	}
+	mounts := map[string]string{}
+	for _, mount := range container.VolumeMounts {
+		for _, volume := range pod.Spec.Volumes {
+			if volume.Name == mount.Name {
+				mounts[mount.MountPath] = volume.HostPath.Path
+			}
+		}
+	}
+	wantMounts := map[string]string{
+		"/etc/kubernetes/scheduler.conf":               "/etc/kubernetes/scheduler.conf",
+		"/etc/kubernetes/berth/default-scheduler.yaml": "/etc/kubernetes/berth/default-scheduler.yaml",
+		"/extra": "/srv/extra",
+	}
+	if diff := cmp.Diff(wantMounts, mounts); diff != "" {
+		t.Errorf("unexpected mounts (-want,+got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]corev1.EnvVar{{Name: "GOGC", Value: "50"}}, container.Env); diff != "" {
+		t.Errorf("unexpected environment (-want,+got):\n%s", diff)
+	}
+	if container.Image != "localhost/berth-scheduler:v0.1.0" {
+		t.Errorf("unexpected image %s", container.Image)
+	}
+}
+
+// patchedStaticPod returns what kubeadm writes into /etc/kubernetes/manifests with
+// this configuration of the cluster when its folder of patches is manifests/kubeadm.
+// It fills in what every configuration has.
 //
 // kubeadm's packages are nobody's API. If a new version of Kubernetes does not
-// compile here, this is the import to drop first: apply the patch with
+// compile here, this is the import to drop first: apply the patches with
 // sigs.k8s.io/kustomize to a recorded manifest instead.
-func patchedStaticPod(t *testing.T) *corev1.Pod {
+func patchedStaticPod(t *testing.T, cluster *kubeadmapi.ClusterConfiguration) *corev1.Pod {
 	t.Helper()
 	dir := t.TempDir()
-	cluster := &kubeadmapi.ClusterConfiguration{KubernetesVersion: framework.KubernetesVersion(t), CertificatesDir: filepath.Join(dir, "pki")}
+	cluster.KubernetesVersion = framework.KubernetesVersion(t)
+	cluster.CertificatesDir = filepath.Join(dir, "pki")
 	err := controlplane.CreateStaticPodFiles(dir, install.Path("manifests/kubeadm"), cluster, &kubeadmapi.APIEndpoint{}, true, "kube-scheduler")
 	if err != nil {
 		t.Fatalf("kubeadm: %v", err)
@@ -85,9 +191,10 @@ func patchedStaticPod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// mountHostPaths puts the profile where the README says, as far as the pod mounts
-// that place, and fails if the pod's command names a file that is not mounted.
-func mountHostPaths(t *testing.T, pod *corev1.Pod, root string) {
+// mountHostPaths puts a profile of config/berth-scheduler where kube-scheduler.sh
+// does, as far as the pod mounts that place, and fails if the pod's command names a
+// file that is not mounted.
+func mountHostPaths(t *testing.T, pod *corev1.Pod, root, profile string) {
 	t.Helper()
 	container := pod.Spec.Containers[0]
 	var mounted []string
@@ -104,19 +211,20 @@ func mountHostPaths(t *testing.T, pod *corev1.Pod, root string) {
 		}
 	}
 
-	const profile = "/etc/kubernetes/berth/default-scheduler.yaml"
-	content, err := os.ReadFile(install.Path("config/berth-scheduler/default-scheduler.yaml"))
+	source := install.Path("config/berth-scheduler", profile)
+	content, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The credential that the file names must be mounted too.
-	if credential := decodeProfile(t, install.Path("config/berth-scheduler/default-scheduler.yaml")).ClientConnection.Kubeconfig; !slices.Contains(mounted, credential) {
+	if credential := decodeProfile(t, source).ClientConnection.Kubeconfig; !slices.Contains(mounted, credential) {
 		t.Errorf("the profile names %q, and the pod mounts only %v", credential, mounted)
 	}
-	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(profile)), 0o700); err != nil {
+	target := filepath.Join(root, "/etc/kubernetes/berth/default-scheduler.yaml")
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, profile), content, 0o600); err != nil {
+	if err := os.WriteFile(target, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -68,7 +68,7 @@ func runFaulty(t *testing.T, c *framework.Cluster, change func(*randombinder.Opt
 	})
 	options := randombinder.DefaultOptions()
 	options.Seed = 1
-	options.HTTPBindAddress = "0"
+	options.SecureServing.BindPort = 0
 	options.LeaderElection.LeaderElect = false
 	options.InitialBackoff, options.MaxBackoff = 10*time.Millisecond, 100*time.Millisecond
 	change(options)

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -82,7 +84,7 @@ func TestMissingRightIsNamedAtStart(t *testing.T) {
 							&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}, metav1.CreateOptions{})
 						return err == nil && !review.Status.Allowed, err
 					})
-					p := launch(t, c, "--leader-elect=true")
+					p := launch(t, c, "--leader-elect=true", fmt.Sprintf("--secure-port=%d", framework.FreePort(t)))
 					if code := p.Wait(t, framework.WaitTimeout); code != 1 {
 						t.Errorf("exit code %d, want 1", code)
 					}
@@ -106,14 +108,14 @@ func TestMissingRightIsNamedAtStart(t *testing.T) {
 
 func TestMistakesEndTheProcessWithAWayOut(t *testing.T) {
 	c := start(t, framework.Options{})
-	busy := fmt.Sprintf("127.0.0.1:%d", framework.FreePort(t))
-	run(t, c, "--http-bind-address="+busy)
+	busy := fmt.Sprintf("--secure-port=%d", framework.FreePort(t))
+	run(t, c, busy)
 	tests := []struct {
 		name string
 		args []string
 		want []string
 	}{
-		{"the port is taken", []string{"--http-bind-address=" + busy}, []string{"--http-bind-address=" + busy, "address already in use", "choose another"}},
+		{"the port is taken", []string{busy}, []string{busy, "address already in use", "choose another"}},
 		{
 			"the lease's namespace does not exist",
 			[]string{"--kubeconfig=" + c.Kubeconfig, "--leader-elect=true", "--leader-elect-resource-namespace=nowhere"},
@@ -162,15 +164,15 @@ func TestDeploymentRunsAsItSays(t *testing.T) {
 	args := append([]string{"--kubeconfig=" + c.ServiceAccountKubeconfig(t, names.Namespace, pod.ServiceAccountName)}, container.Args...)
 	var urls []string
 	for range *deployment.Spec.Replicas {
-		address := fmt.Sprintf("127.0.0.1:%d", framework.FreePort(t))
+		port := framework.FreePort(t)
 		// In a pod every replica has an address of its own.
-		framework.StartProcess(t, framework.RandomScheduler, append(args, "--http-bind-address="+address)...)
-		urls = append(urls, "http://"+address)
+		framework.StartProcess(t, framework.RandomScheduler, append(args, fmt.Sprintf("--secure-port=%d", port))...)
+		urls = append(urls, fmt.Sprintf("https://127.0.0.1:%d", port))
 	}
 	for _, url := range urls {
 		for _, probe := range []string{container.ReadinessProbe.HTTPGet.Path, container.LivenessProbe.HTTPGet.Path} {
 			framework.WaitForCondition(t, framework.WaitTimeout, url+probe+" to answer 200", func() (bool, error) {
-				_, err := get(t, url+probe)
+				_, err := get(t, withToken(t, ""), url+probe)
 				return err == nil, err
 			})
 		}
@@ -181,12 +183,30 @@ func TestDeploymentRunsAsItSays(t *testing.T) {
 	waitAllBound(t, c, "default", 3)
 	c.WaitForPodUnschedulable(t, "default", "waits")
 	var pages []string
+	trusting := rest.CopyConfig(c.Config)
+	trusting.Insecure, trusting.CAData, trusting.CAFile = true, nil, ""
+	administrator, err := rest.HTTPClientFor(trusting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := withToken(t, "")
+	// Known to the API server, and without the right.
+	unprivileged := withToken(t, tokenOf(t, c, "default", "default"))
 	for _, url := range urls {
-		page, err := get(t, url+"/metrics")
-		if err != nil {
-			t.Fatal(err)
+		for name, who := range map[string]*http.Client{"401 or 403 for nobody": nobody, "403 for somebody": unprivileged} {
+			if page, err := get(t, who, url+"/metrics"); err == nil || !strings.Contains(err.Error(), "40") {
+				t.Errorf("%s: /metrics answers %q, %v", name, page, err)
+			}
 		}
-		pages = append(pages, page)
+		framework.WaitForCondition(t, framework.WaitTimeout, "/metrics to know the administrator", func() (bool, error) {
+			page, err := get(t, administrator, url+"/metrics")
+			if err == nil {
+				pages = append(pages, page)
+			} else {
+				administrator.CloseIdleConnections()
+			}
+			return err == nil, err
+		})
 	}
 	for _, want := range []string{
 		`berth_random_scheduler_schedule_attempts_total{result="scheduled"} 3`,
@@ -239,13 +259,34 @@ func TestRemovalLeavesTheNamespaceAndTheRunningPods(t *testing.T) {
 	}
 }
 
-func get(t *testing.T, url string) (string, error) {
+// withToken returns a client that trusts any certificate, as the kubelet's probes
+// do, and shows a token unless it is empty.
+func withToken(t *testing.T, token string) *http.Client {
+	t.Helper()
+	client, err := rest.HTTPClientFor(&rest.Config{BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// tokenOf returns a token of a ServiceAccount.
+func tokenOf(t *testing.T, c *framework.Cluster, namespace, name string) string {
+	t.Helper()
+	request, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+func get(t *testing.T, client *http.Client, url string) (string, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return "", err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return "", err
 	}

@@ -46,7 +46,7 @@ func launch(t *testing.T, c *framework.Cluster, args ...string) *framework.Proce
 	return framework.StartProcess(t, framework.RandomScheduler, append([]string{
 		"--kubeconfig=" + c.ServiceAccountKubeconfig(t, names.Namespace, names.RandomScheduler),
 		"--kube-api-qps=0",
-		"--http-bind-address=0",
+		"--secure-port=0",
 		"--leader-elect=false",
 		"-v=2",
 	}, args...)...)

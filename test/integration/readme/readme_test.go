@@ -28,14 +28,24 @@ var elsewhere = map[string]string{
 // replaced are commands that are run with other arguments, to save time.
 var replaced = map[string]string{
 	"make bench": "BENCH_WORKLOADS=smoke:1 BENCH_OUT=$(mktemp -d) hack/bench.sh || [ $? -eq 4 ]",
-	"go test ./test/perf -run '^$' -bench . -count 10 | tee out/perf.txt":    "go test ./test/perf -run '^$' -bench . -count 1 -benchtime 1x",
-	"go tool -modfile=hack/tools/go.mod benchstat -col /plugin out/perf.txt": "true",
 }
+
+// gpuOperator is what NVIDIA's operator brings to a cluster and pods with shares need.
+const gpuOperator = `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}`
 
 func TestCommands(t *testing.T) {
 	blocks := shellBlocks(t, filepath.Join(framework.Root(), "README.md"))
 	c := framework.Start(t, framework.Options{NodeCount: 3})
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
+	c.Apply(t, gpuOperator)
+	c.Kubectl(t, "label", "nodes", "--all", "nvidia.com/gpu.count=2", "nvidia.com/gpu.memory=40960", "nvidia.com/gpu.product=NVIDIA-A100-SXM4-40GB")
+	// kwok only pretends to run the Deployment's container, so the real process stands
+	// in for it, with the credential and the profile that were just installed.
+	profiles := map[string]string{
+		"kubectl apply -k manifests/base":         "config/berth-scheduler/berth-scheduler.yaml",
+		"kubectl apply -k manifests/overlays/gpu": "config/berth-scheduler/gpu.yaml",
+	}
+	var running *framework.Scheduler
 	env := append(os.Environ(),
 		"KUBECONFIG="+c.Kubeconfig,
 		"KUBECACHEDIR="+t.TempDir(),
@@ -59,10 +69,13 @@ func TestCommands(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", strings.Join(commands, "\n"), err, output)
 		}
 		t.Logf("%s", output)
-		if slices.Contains(commands, "kubectl apply -k manifests/base") {
-			// kwok only pretends to run the Deployment's container, so the real
-			// process stands in for it, with the credential that was just installed.
-			c.StartBerthScheduler(t, "config/berth-scheduler/berth-scheduler.yaml", framework.SchedulerOptions{LeaderElect: true})
+		for command, profile := range profiles {
+			if slices.Contains(commands, command) {
+				if running != nil {
+					running.Stop(t)
+				}
+				running = c.StartBerthScheduler(t, profile, framework.SchedulerOptions{LeaderElect: true})
+			}
 		}
 	}
 

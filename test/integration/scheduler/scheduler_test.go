@@ -15,8 +15,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/unknownkeys"
@@ -51,30 +53,83 @@ func TestPodWaitsForItsScheduler(t *testing.T) {
 	}
 }
 
-// TestUnknownKeyIsReported: a misspelt key in Berth's domain gives the pod one
-// Warning event that names it.
-func TestUnknownKeyIsReported(t *testing.T) {
+// TestKeysWithoutEffectAreReported: a pod with keys that have no effect gets one
+// Warning event that names them and the way out, and runs.
+func TestKeysWithoutEffectAreReported(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 1})
 	c.ApplyManifests(t, "manifests/base")
 	c.StartBerthScheduler(t, "config/berth-scheduler/berth-scheduler.yaml", framework.SchedulerOptions{})
 
-	typo := pod("typo", names.Scheduler)
-	typo.Annotations = map[string]string{names.Domain + "/no-such-key": "x"}
-	create(t, c, typo)
-	var event corev1.Event
-	framework.WaitForCondition(t, framework.WaitTimeout, "the event "+unknownkeys.Reason, func() (bool, error) {
-		events, err := c.Client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + unknownkeys.Reason})
-		if err != nil || len(events.Items) == 0 {
-			return false, err
-		}
-		event = events.Items[0]
-		return true, nil
-	})
-	if event.InvolvedObject.Name != "typo" || event.Type != corev1.EventTypeWarning || !strings.Contains(event.Message, names.Domain+"/no-such-key") {
-		t.Errorf("unexpected event %s on %s: %s", event.Type, event.InvolvedObject.Name, event.Message)
+	// The profile runs LabelPresence alone.
+	const runsNone = `the scheduler's profile "berth-scheduler" does not run `
+	tests := []struct {
+		name        string
+		labels      map[string]string
+		annotations map[string]string
+		reason      string
+		want        []string
+	}{
+		{
+			name: "unknown", annotations: map[string]string{names.Domain + "/no-such-key": "x"},
+			reason: unknownkeys.Reason, want: []string{names.Domain + "/no-such-key", "correct the spelling"},
+		},
+		{
+			name: "typo", annotations: map[string]string{names.Domain + "/colocate-whit": "x"},
+			reason: unknownkeys.Reason, want: []string{names.Domain + "/colocate-whit", names.ColocateWithAnnotation + " meant?"},
+		},
+		{
+			name: "without-colocation", annotations: map[string]string{names.ColocateWithAnnotation: "db"},
+			reason: unknownkeys.ReasonIgnored, want: []string{names.ColocateWithAnnotation, runsNone + "Colocation"},
+		},
+		{
+			name: "without-coscheduling", labels: map[string]string{v1alpha1.PodGroupLabel: "gang"},
+			reason: unknownkeys.ReasonIgnored, want: []string{v1alpha1.PodGroupLabel, runsNone + "Coscheduling"},
+		},
+		{
+			name: "annotation-as-label", labels: map[string]string{names.GPUModelAnnotation: "A100"},
+			reason: unknownkeys.Reason, want: []string{names.GPUModelAnnotation, "metadata.annotations"},
+		},
+		{
+			name: "label-as-annotation", annotations: map[string]string{v1alpha1.PodGroupLabel: "gang"},
+			reason: unknownkeys.Reason, want: []string{v1alpha1.PodGroupLabel, "metadata.labels"},
+		},
+		{
+			name: "domain-like-ours", annotations: map[string]string{"berth.io/gpu-model": "A100"},
+			reason: unknownkeys.Reason, want: []string{"berth.io/gpu-model", names.GPUModelAnnotation + " meant?"},
+		},
+		{
+			name: "capitals", annotations: map[string]string{"Berth.dev/gpu-model": "A100"},
+			reason: unknownkeys.Reason, want: []string{"Berth.dev/gpu-model", names.GPUModelAnnotation + " meant?"},
+		},
 	}
-	// The typo does not keep the pod from running.
-	c.WaitForPodRunning(t, "default", "typo")
+	for _, tt := range tests {
+		p := pod(tt.name, names.Scheduler)
+		p.Labels, p.Annotations = tt.labels, tt.annotations
+		create(t, c, p)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			// None of it keeps a pod from running.
+			c.WaitForPodRunning(t, "default", tt.name)
+			var found []eventsv1.Event
+			framework.WaitForCondition(t, framework.WaitTimeout, "the event "+tt.reason, func() (bool, error) {
+				events, err := c.Client.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "type=Warning,regarding.name=" + tt.name})
+				if err != nil {
+					return false, err
+				}
+				found = events.Items
+				return len(found) > 0, nil
+			})
+			if len(found) != 1 || found[0].Reason != tt.reason {
+				t.Fatalf("want one event %s, got %v", tt.reason, found)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(found[0].Note, want) {
+					t.Errorf("want %q in %q", want, found[0].Note)
+				}
+			}
+		})
+	}
 }
 
 // TestBatchingStaysOn runs a workload of one pod per node with LabelPresence on:

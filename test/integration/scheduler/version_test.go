@@ -27,6 +27,11 @@ func TestVersion(t *testing.T) {
 			if got := process.Output(); !strings.HasPrefix(got, binary+" v") || !strings.Contains(got, "(Kubernetes v1.") {
 				t.Errorf("unexpected version line %q", got)
 			}
+			// As Kubernetes' own programs have it.
+			raw := framework.StartProcess(t, binary, "--version=raw")
+			if code := raw.Wait(t, framework.WaitTimeout); code != 0 || !strings.Contains(raw.Output(), `version.Info{Major:"1"`) {
+				t.Errorf("--version=raw: exit code %d, output %q", code, raw.Output())
+			}
 		})
 	}
 }

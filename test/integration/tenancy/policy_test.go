@@ -32,6 +32,16 @@ func TestPolicyOnCreation(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubelet := framework.ClientFor(t, c.UserKubeconfig(t, "system:node:b1", "system:nodes"))
+	// Who has the kubelets' group or the name of one, but not both, is no kubelet.
+	onlyGroup := framework.ClientFor(t, c.UserKubeconfig(t, "fake", "system:nodes"))
+	onlyName := framework.ClientFor(t, c.UserKubeconfig(t, "system:node:forged"))
+	for user, client := range map[string]kubernetes.Interface{"fake": onlyGroup, "system:node:forged": onlyName} {
+		bindRole(t, c, "no-tenant", user, "edit")
+		framework.WaitForCondition(t, framework.WaitTimeout, "the role of "+user, func() (bool, error) {
+			_, err := client.CoreV1().Pods("no-tenant").Create(t.Context(), newPod("no-tenant", "p"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err == nil, err
+		})
+	}
 
 	tests := []struct {
 		name      string
@@ -55,7 +65,7 @@ func TestPolicyOnCreation(t *testing.T) {
 			name:      "a tenant's pod for the cluster's scheduler",
 			namespace: "team-a",
 			arm:       func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName },
-			want:      []string{"spec.schedulerName", `"team-a"`, `tenant "a"`, "[berth-scheduler]", `"default-scheduler"`},
+			want:      []string{"spec.schedulerName", `"team-a"`, `tenant "a"`, "[berth-tenancy]", `"default-scheduler"`},
 		},
 		{
 			name:      "a tenant's pod that names no scheduler",
@@ -99,7 +109,7 @@ func TestPolicyOnCreation(t *testing.T) {
 				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
 				pod.Spec.Tolerations = []corev1.Toleration{{Key: names.TenantLabel, Value: "b", Effect: corev1.TaintEffectNoSchedule}}
 			},
-			want: []string{"spec.tolerations", names.TenantLabel, `"default-scheduler"`, "[berth-scheduler]"},
+			want: []string{"spec.tolerations", names.TenantLabel, `"default-scheduler"`, "[berth-tenancy]"},
 		},
 		{
 			name:      "anybody's pod for the cluster's scheduler that tolerates every taint",
@@ -152,6 +162,39 @@ func TestPolicyOnCreation(t *testing.T) {
 				pod.Spec.Tolerations = tolerateAll
 				pod.Spec.NodeName = mirrored.Name
 			},
+		},
+		{
+			name:      "a pod of somebody in the kubelets' group that names its node",
+			client:    onlyGroup,
+			namespace: "no-tenant",
+			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = "b1" },
+			want:      []string{"spec.nodeName"},
+		},
+		{
+			name:      "a pod of somebody with the name of a kubelet that names its node",
+			client:    onlyName,
+			namespace: "no-tenant",
+			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = "forged" },
+			want:      []string{"spec.nodeName"},
+		},
+		{
+			name:      "a pod of somebody in the kubelets' group that tolerates the taint",
+			client:    onlyGroup,
+			namespace: "no-tenant",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+				pod.Spec.Tolerations = tolerateAll
+			},
+			want: []string{"spec.tolerations"},
+		},
+		{
+			name:      "anybody's pod for Berth's profile without tenancy that tolerates the taint",
+			namespace: "no-tenant",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = names.Scheduler
+				pod.Spec.Tolerations = tolerateTenants
+			},
+			want: []string{"spec.tolerations", `"berth-scheduler"`},
 		},
 		{
 			// Not the policy's doing, but what its exception for kubelets rests on.
@@ -298,6 +341,8 @@ func TestPolicyOnBindings(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	bindRoleEverywhere(t, c, "cluster-binder", "binder")
+
 	bind := func(ctx context.Context, client kubernetes.Interface, namespace string) error {
 		return client.CoreV1().Pods(namespace).Bind(ctx, binding(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	}
@@ -341,8 +386,30 @@ func TestPolicyOnBindings(t *testing.T) {
 			want:      []string{"only Berth binds its pods", "not binder"},
 		},
 		{
-			name:      "another scheduler in a namespace without a tenant",
+			// It could serve any schedulerName.
+			name:      "a scheduler of one's own in a namespace without a tenant",
 			user:      "binder",
+			bind:      bind,
+			namespace: "no-tenant",
+			want:      []string{"binder must not bind pods", "in all namespaces"},
+		},
+		{
+			name:      "a scheduler of one's own in a namespace without a tenant, in the old spelling",
+			user:      "binder",
+			bind:      bindOld,
+			namespace: "no-tenant",
+			want:      []string{"binder must not bind pods", "in all namespaces"},
+		},
+		{
+			name:      "another scheduler of the cluster in a tenant's namespace",
+			user:      "cluster-binder",
+			bind:      bind,
+			namespace: "team-a",
+			want:      []string{"only Berth binds its pods", "not cluster-binder"},
+		},
+		{
+			name:      "another scheduler of the cluster in a namespace without a tenant",
+			user:      "cluster-binder",
 			bind:      bind,
 			namespace: "no-tenant",
 		},
@@ -350,7 +417,7 @@ func TestPolicyOnBindings(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			client := framework.ClientFor(t, c.UserKubeconfig(t, tt.user))
-			if len(tt.want) == 0 || strings.Contains(tt.want[0], "Berth") {
+			if tt.user != "tenant-admin" {
 				// The authorizer learns of the role through a watch.
 				framework.WaitForCondition(t, framework.WaitTimeout, "the role of "+tt.user, func() (bool, error) {
 					err := tt.bind(t.Context(), client, tt.namespace)
@@ -413,7 +480,7 @@ func installPolicy(t *testing.T, c *framework.Cluster) {
 		err := c.Client.CoreV1().Pods("team-a").Bind(t.Context(), binding(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsForbidden(err), err
 	})
-	for _, name := range []string{"berth-tenancy-pods", "berth-tenancy-bindings"} {
+	for _, name := range policies {
 		policy, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -422,6 +489,11 @@ func installPolicy(t *testing.T, c *framework.Cluster) {
 			t.Errorf("%s: the API server finds fault with %v", name, checked.ExpressionWarnings)
 		}
 	}
+}
+
+// policies are the names of all of them.
+var policies = []string{
+	"berth-tenancy-pods", "berth-tenancy-bindings", "berth-tenancy-namespaces", "berth-tenancy-nodes", "berth-tenancy-deployment",
 }
 
 // binding puts the pod "waiting" on b1.
@@ -436,6 +508,19 @@ func bindRole(t *testing.T, c *framework.Cluster, namespace, user, clusterRole s
 	t.Helper()
 	_, err := c.Client.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bindRoleEverywhere grants a role in all namespaces, and on what has none.
+func bindRoleEverywhere(t *testing.T, c *framework.Cluster, user, clusterRole string) {
+	t.Helper()
+	_, err := c.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user + "-" + clusterRole},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 	}, metav1.CreateOptions{})

@@ -75,7 +75,7 @@ func newPod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
-			SchedulerName: names.Scheduler,
+			SchedulerName: names.TenancyScheduler,
 			Containers:    []corev1.Container{{Name: "c", Image: "x"}},
 		},
 	}
@@ -111,8 +111,8 @@ func pinTo(nodeName string) *corev1.Affinity {
 	}}
 }
 
-// refusal is what the scheduler says of a tenant's node: it names the label.
-var refusal = fmt.Sprintf("label %q of a", names.TenantNodeLabel)
+// refusal is what the scheduler says of a tenant's node: it names the profile.
+var refusal = fmt.Sprintf("(tenancy of profile %q: ask the administrator", names.TenancyScheduler)
 
 // waitForRefusal waits until the scheduler has refused the pod because of a
 // node's tenant, and has said so in an event.
@@ -139,7 +139,7 @@ func waitForEvent(t *testing.T, c *framework.Cluster, namespace, pod, reason, te
 		}
 		seen = nil
 		for _, event := range list.Items {
-			if event.Regarding.Name != pod || event.Type != corev1.EventTypeWarning || event.ReportingController != names.Scheduler {
+			if event.Regarding.Name != pod || event.Type != corev1.EventTypeWarning || event.ReportingController != names.TenancyScheduler {
 				continue
 			}
 			if event.Reason == reason && strings.Contains(event.Note, text) {

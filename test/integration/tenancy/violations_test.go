@@ -20,7 +20,7 @@ import (
 )
 
 // violationsMetric is the series that counts the pods on wrong nodes.
-const violationsMetric = `berth_labelpresence_tenancy_violations{profile="` + names.Scheduler + `"}`
+const violationsMetric = `berth_labelpresence_tenancy_violations{profile="` + names.TenancyScheduler + `"}`
 
 // TestViolationsAreReported: without the policy, another scheduler and
 // spec.nodeName do get a pod onto a tenant's node. Each such pod has a Warning

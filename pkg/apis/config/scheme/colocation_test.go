@@ -37,7 +37,7 @@ func TestDecodeColocationArgs(t *testing.T) {
 	}{
 		{
 			name: "defaults without pluginConfig", text: colocationProfileHeader,
-			want: &config.ColocationArgs{Prefer: levels, FirstPodPolicy: config.FirstPodSchedule, NodeSearch: config.SearchPeersFirst},
+			want: &config.ColocationArgs{TopologyKeys: levels, NodeSearch: config.SearchPeersFirst},
 		},
 		{
 			name: "every field",
@@ -45,27 +45,26 @@ func TestDecodeColocationArgs(t *testing.T) {
   pluginConfig:
   - name: Colocation
     args:
-      prefer: [example.com/rack]
-      firstPodPolicy: Wait
+      topologyKeys: [example.com/rack]
       nodeSearch: Sampled
       rules:
       - podSelector: {matchLabels: {app: web}}
         namespaceSelector: {matchLabels: {team: x}}
         services: [{name: backend, weight: 3}, {name: shop/cache}]
-        prefer: [topology.kubernetes.io/zone]
-        requireWithin: topology.kubernetes.io/region
+        topologyKeys: [topology.kubernetes.io/zone]
+        requiredTopologyKey: topology.kubernetes.io/region
         weight: 7
         maxPerNode: 2
       - services: [{name: db, weight: 0}]
 `,
 			want: &config.ColocationArgs{
-				Prefer: []string{"example.com/rack"}, FirstPodPolicy: config.FirstPodWait, NodeSearch: config.SearchSampled,
+				TopologyKeys: []string{"example.com/rack"}, NodeSearch: config.SearchSampled,
 				Rules: []config.ColocationRule{
 					{
 						PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 						NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}},
 						Services:          []config.ColocationService{{Name: "backend", Weight: 3}, {Name: "shop/cache", Weight: 1}},
-						Prefer:            []string{"topology.kubernetes.io/zone"}, RequireWithin: "topology.kubernetes.io/region",
+						TopologyKeys:      []string{"topology.kubernetes.io/zone"}, RequiredTopologyKey: "topology.kubernetes.io/region",
 						Weight: 7, MaxPerNode: 2,
 					},
 					// A weight of 0 is wrong and not missing: validation has to see it.
@@ -99,7 +98,7 @@ func TestDecodeColocationArgsIsStrict(t *testing.T) {
 		`{rules: [{service: [a]}]}`:                       `unknown field "rules[0].service"`,
 		`{rules: [{services: [backend]}]}`:                "services",
 		`{rules: [{services: [{name: a, weigth: 1}]}]}`:   `unknown field "rules[0].services[0].weigth"`,
-		`{firstpodPolicy: Wait}`:                          `unknown field "firstpodPolicy"`,
+		`{topologykeys: [a]}`:                             `unknown field "topologykeys"`,
 		`{rules: [{services: [{name: a, weight: "1"}]}]}`: "weight",
 	} {
 		_, err := decode(colocationProfileHeader + "  pluginConfig:\n  - name: Colocation\n    args: " + args + "\n")
@@ -113,12 +112,12 @@ func TestDecodeColocationArgsIsStrict(t *testing.T) {
 // again.
 func TestColocationArgsRoundTrip(t *testing.T) {
 	args := &configv1.ColocationArgs{
-		Prefer: []string{"example.com/rack"}, FirstPodPolicy: configv1.FirstPodWait, NodeSearch: configv1.SearchSampled,
+		TopologyKeys: []string{"example.com/rack"}, NodeSearch: configv1.SearchSampled,
 		Rules: []configv1.ColocationRule{
 			{
 				PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, NamespaceSelector: &metav1.LabelSelector{},
-				Services: []configv1.ColocationService{{Name: "shop/backend", Weight: ptr.To[int32](3)}},
-				Prefer:   []string{"a"}, RequireWithin: "b", Weight: ptr.To[int32](2), MaxPerNode: 5,
+				Services:     []configv1.ColocationService{{Name: "shop/backend", Weight: ptr.To[int32](3)}},
+				TopologyKeys: []string{"a"}, RequiredTopologyKey: "b", Weight: ptr.To[int32](2), MaxPerNode: 5,
 			},
 			{Weight: ptr.To[int32](1), MaxPerNode: 1},
 		},

@@ -139,9 +139,12 @@ func TestDecodeLabelPresenceArgs(t *testing.T) {
       - {label: ssd, presence: true, weight: 7}
       tenancy:
         nodeLabelKey: example.com/node-tenant
+        allowUnrestrictedNodeLabelKey: true
+        nodeTaintKey: example.com/taint
         namespaceLabelKey: example.com/tenant
         tenants: Free
         exemptNamespaces: []
+        allowNoLeaderElection: true
       daemonSets: Enforce
 `,
 			want: &config.LabelPresenceArgs{
@@ -155,7 +158,12 @@ func TestDecodeLabelPresenceArgs(t *testing.T) {
 				}},
 				Preferences: []config.LabelPresencePreference{{Label: "ssd", Presence: ptr.To(true), Weight: 7}},
 				Tenancy: &config.LabelPresenceTenancy{
-					NodeLabelKey:      "example.com/node-tenant",
+					NodeLabelKey: "example.com/node-tenant",
+					NodeTaintKey: "example.com/taint",
+
+					AllowUnrestrictedNodeLabelKey: true,
+					AllowNoLeaderElection:         true,
+
 					NamespaceLabelKey: "example.com/tenant",
 					Tenants:           config.TenantsFree,
 					ExemptNamespaces:  []string{},
@@ -175,12 +183,14 @@ func TestDecodeLabelPresenceArgs(t *testing.T) {
       - labels: [selectable]
       tenancy:
         nodeLabelKey: a
+        nodeTaintKey: c
         namespaceLabelKey: b
 `,
 			want: &config.LabelPresenceArgs{
 				Rules: []config.LabelPresenceRule{{Labels: []string{"selectable"}}},
 				Tenancy: &config.LabelPresenceTenancy{
 					NodeLabelKey:      "a",
+					NodeTaintKey:      "c",
 					NamespaceLabelKey: "b",
 					Tenants:           config.TenantsConfined,
 					ExemptNamespaces:  []string{"kube-system"},
@@ -251,7 +261,8 @@ func TestLabelPresenceArgsRoundTrip(t *testing.T) {
 				}},
 				Preferences: []configv1.LabelPresencePreference{{Label: "c", Presence: ptr.To(true), Weight: 3}},
 				Tenancy: &configv1.LabelPresenceTenancy{
-					NodeLabelKey: "d", NamespaceLabelKey: "e",
+					NodeLabelKey: "d", NodeTaintKey: "g", NamespaceLabelKey: "e",
+					AllowUnrestrictedNodeLabelKey: true, AllowNoLeaderElection: true,
 					Tenants: configv1.TenantsFree, ExemptNamespaces: []string{"f"},
 				},
 				DaemonSets: configv1.DaemonSetsEnforce,

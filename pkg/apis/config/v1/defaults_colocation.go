@@ -15,10 +15,9 @@ const defaultColocationWeight = 1
 // what is wrong is for validation. Every value is fresh, so that no two objects
 // share memory.
 func SetDefaults_ColocationArgs(obj *ColocationArgs) {
-	if obj.Prefer == nil {
-		obj.Prefer = []string{corev1.LabelHostname, corev1.LabelTopologyZone}
+	if obj.TopologyKeys == nil {
+		obj.TopologyKeys = []string{corev1.LabelHostname, corev1.LabelTopologyZone}
 	}
-	setDefault(&obj.FirstPodPolicy, FirstPodSchedule)
 	setDefault(&obj.NodeSearch, SearchPeersFirst)
 	for i := range obj.Rules {
 		rule := &obj.Rules[i]

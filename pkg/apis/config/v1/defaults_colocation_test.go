@@ -21,7 +21,7 @@ func TestColocationArgsDefaults(t *testing.T) {
 		{
 			name: "nothing set",
 			args: &ColocationArgs{},
-			want: &ColocationArgs{Prefer: levels, FirstPodPolicy: FirstPodSchedule, NodeSearch: SearchPeersFirst},
+			want: &ColocationArgs{TopologyKeys: levels, NodeSearch: SearchPeersFirst},
 		},
 		{
 			name: "weights, where they are missing",
@@ -30,7 +30,7 @@ func TestColocationArgsDefaults(t *testing.T) {
 				{Weight: ptr.To[int32](5), MaxPerNode: 1},
 			}},
 			want: &ColocationArgs{
-				Prefer: levels, FirstPodPolicy: FirstPodSchedule, NodeSearch: SearchPeersFirst,
+				TopologyKeys: levels, NodeSearch: SearchPeersFirst,
 				Rules: []ColocationRule{
 					{Services: []ColocationService{{Name: "a", Weight: ptr.To[int32](1)}, {Name: "b", Weight: ptr.To[int32](7)}}, Weight: ptr.To[int32](1)},
 					{Weight: ptr.To[int32](5), MaxPerNode: 1},
@@ -40,11 +40,11 @@ func TestColocationArgsDefaults(t *testing.T) {
 		{
 			name: "what is set stays, also if it is wrong",
 			args: &ColocationArgs{
-				Prefer: []string{}, FirstPodPolicy: "wait", NodeSearch: "all",
+				TopologyKeys: []string{}, NodeSearch: "all",
 				Rules: []ColocationRule{{Services: []ColocationService{{Weight: ptr.To[int32](0)}}, Weight: ptr.To[int32](0)}},
 			},
 			want: &ColocationArgs{
-				Prefer: []string{}, FirstPodPolicy: "wait", NodeSearch: "all",
+				TopologyKeys: []string{}, NodeSearch: "all",
 				Rules: []ColocationRule{{Services: []ColocationService{{Weight: ptr.To[int32](0)}}, Weight: ptr.To[int32](0)}},
 			},
 		},
@@ -70,9 +70,9 @@ func TestColocationArgsDefaultsAreFresh(t *testing.T) {
 	first, second := makeArgs(), makeArgs()
 	SetDefaults_ColocationArgs(first)
 	SetDefaults_ColocationArgs(second)
-	first.Prefer[0] = "changed"
+	first.TopologyKeys[0] = "changed"
 	*first.Rules[0].Weight = 50
-	if diff := cmp.Diff([]string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"}, second.Prefer); diff != "" {
+	if diff := cmp.Diff([]string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"}, second.TopologyKeys); diff != "" {
 		t.Errorf("Changing one object changed another (-want,+got):\n%s", diff)
 	}
 	if got := *second.Rules[0].Weight; got != 1 {

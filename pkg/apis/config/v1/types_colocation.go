@@ -10,9 +10,8 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // ColocationArgs configures the Colocation plugin: which pods belong near the
-// pods of which Services, beside what the pods' own annotations say, and what
-// becomes of a pod whose Service has none yet. Without any argument the
-// annotations alone count.
+// pods of which Services, beside what the pods' own annotations say. Without any
+// argument the annotations alone count.
 type ColocationArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -22,21 +21,25 @@ type ColocationArgs struct {
 	// +optional
 	// +listType=atomic
 	Rules []ColocationRule `json:"rules,omitempty"`
-	// Prefer are the topology keys, nearest first, of the rules and the pods that
-	// name none: 1 to 8 label keys of nodes.
+	// TopologyKeys are the topology keys, nearest first, of the rules and the pods
+	// that name none: 1 to 8 label keys of nodes.
 	// Default: kubernetes.io/hostname, topology.kubernetes.io/zone.
 	// +optional
 	// +listType=atomic
-	Prefer []string `json:"prefer,omitempty"`
-	// FirstPodPolicy says what becomes of a pod that asks to be near a Service
-	// none of whose pods has a node: Schedule or Wait. Default: Schedule.
-	// +optional
-	FirstPodPolicy FirstPodPolicy `json:"firstPodPolicy,omitempty"`
+	TopologyKeys []string `json:"topologyKeys,omitempty"`
 	// NodeSearch says among which nodes the nearest is looked for: PeersFirst or
 	// Sampled.
 	// Default: PeersFirst.
 	// +optional
 	NodeSearch NodeSearch `json:"nodeSearch,omitempty"`
+
+	// Prefer is refused: it is TopologyKeys now.
+	// +optional
+	// +listType=atomic
+	Prefer []string `json:"prefer,omitempty"`
+	// FirstPodPolicy is refused: a requirement waits, and a preference never does.
+	// +optional
+	FirstPodPolicy string `json:"firstPodPolicy,omitempty"`
 }
 
 // ColocationRule asks that the pods that it selects are near the pods of
@@ -57,16 +60,16 @@ type ColocationRule struct {
 	// +optional
 	// +listType=atomic
 	Services []ColocationService `json:"services,omitempty"`
-	// Prefer are the topology keys of this rule, nearest first, at most 8.
+	// TopologyKeys are the topology keys of this rule, nearest first, at most 8.
 	// Absent: those of the arguments.
 	// +optional
 	// +listType=atomic
-	Prefer []string `json:"prefer,omitempty"`
-	// RequireWithin is the topology key within which a pod of each of services
-	// must be, if the Service has one with a node. Absent: being near is a
-	// preference only.
+	TopologyKeys []string `json:"topologyKeys,omitempty"`
+	// RequiredTopologyKey is the topology key within which a pod of each of services
+	// must be. Until there is one, the pod waits, unless it is itself behind the
+	// Service. Absent: being near is a preference only, for which no pod waits.
 	// +optional
-	RequireWithin string `json:"requireWithin,omitempty"`
+	RequiredTopologyKey string `json:"requiredTopologyKey,omitempty"`
 	// Weight is how much the rule counts beside the other rules and the
 	// annotations of the same pod, 1 to 100; annotations count 1. Default: 1.
 	// +optional
@@ -76,6 +79,14 @@ type ColocationRule struct {
 	// Default: 0.
 	// +optional
 	MaxPerNode int32 `json:"maxPerNode,omitempty"`
+
+	// Prefer is refused: it is TopologyKeys now.
+	// +optional
+	// +listType=atomic
+	Prefer []string `json:"prefer,omitempty"`
+	// RequireWithin is refused: it is RequiredTopologyKey now.
+	// +optional
+	RequireWithin string `json:"requireWithin,omitempty"`
 }
 
 // ColocationService is a Service to be near.
@@ -89,19 +100,6 @@ type ColocationService struct {
 	// +optional
 	Weight *int32 `json:"weight,omitempty"`
 }
-
-// FirstPodPolicy says what becomes of a pod that asks to be near a Service none
-// of whose pods has a node.
-type FirstPodPolicy string
-
-const (
-	// FirstPodSchedule lets such a Service bind nobody: the pod goes where it
-	// would go without it.
-	FirstPodSchedule FirstPodPolicy = "Schedule"
-	// FirstPodWait keeps the pod pending until a pod of the Service has a node.
-	// Two Services that name each other never start.
-	FirstPodWait FirstPodPolicy = "Wait"
-)
 
 // NodeSearch says among which nodes the nearest to a pod's peers is looked for.
 type NodeSearch string

@@ -72,9 +72,22 @@ type LabelPresencePreference struct {
 // label: on a node it says to whom the node belongs, on a namespace it says to
 // whom the namespace's pods belong.
 type LabelPresenceTenancy struct {
-	// NodeLabelKey is the label key that names a node's tenant. A node without
-	// it is shared. Required.
+	// NodeLabelKey is the label key that names a node's tenant. A node that has
+	// neither this label nor the taint nodeTaintKey is shared. It must lie under
+	// node-restriction.kubernetes.io, where no kubelet may set it on its own Node,
+	// unless allowUnrestrictedNodeLabelKey says otherwise. Required.
 	NodeLabelKey string `json:"nodeLabelKey"`
+	// AllowUnrestrictedNodeLabelKey accepts a nodeLabelKey that a kubelet may set
+	// on its own Node: whoever gets hold of a node chooses its tenant.
+	// Default: false.
+	// +optional
+	AllowUnrestrictedNodeLabelKey bool `json:"allowUnrestrictedNodeLabelKey,omitempty"`
+	// NodeTaintKey is the key of the taint that keeps other schedulers off the
+	// nodes of tenants. A node with this taint, whatever its effect, belongs to a
+	// tenant. While nodeLabelKey does not name the tenant too, or names another
+	// one than the taint's value (an empty value names none), the tenant is not
+	// known, and the node takes pods of exempt namespaces only. Required.
+	NodeTaintKey string `json:"nodeTaintKey"`
 	// NamespaceLabelKey is the label key that names a namespace's tenant. A
 	// namespace without it has none. Required.
 	NamespaceLabelKey string `json:"namespaceLabelKey"`
@@ -91,6 +104,11 @@ type LabelPresenceTenancy struct {
 	// +optional
 	// +listType=atomic
 	ExemptNamespaces []string `json:"exemptNamespaces,omitzero"`
+	// AllowNoLeaderElection accepts a configuration without leader election:
+	// nothing then keeps a process with an older tenancy from placing pods beside
+	// this one. Default: false.
+	// +optional
+	AllowNoLeaderElection bool `json:"allowNoLeaderElection,omitempty"`
 }
 
 // TenantPolicy says where the pods of a tenant may run.

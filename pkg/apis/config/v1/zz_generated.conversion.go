@@ -149,9 +149,10 @@ func autoConvert_v1_ColocationArgs_To_config_ColocationArgs(in *ColocationArgs, 
 	} else {
 		out.Rules = nil
 	}
-	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
-	out.FirstPodPolicy = config.FirstPodPolicy(in.FirstPodPolicy)
+	out.TopologyKeys = *(*[]string)(unsafe.Pointer(&in.TopologyKeys))
 	out.NodeSearch = config.NodeSearch(in.NodeSearch)
+	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
+	out.FirstPodPolicy = in.FirstPodPolicy
 	return nil
 }
 
@@ -172,9 +173,10 @@ func autoConvert_config_ColocationArgs_To_v1_ColocationArgs(in *config.Colocatio
 	} else {
 		out.Rules = nil
 	}
-	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
-	out.FirstPodPolicy = FirstPodPolicy(in.FirstPodPolicy)
+	out.TopologyKeys = *(*[]string)(unsafe.Pointer(&in.TopologyKeys))
 	out.NodeSearch = NodeSearch(in.NodeSearch)
+	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
+	out.FirstPodPolicy = in.FirstPodPolicy
 	return nil
 }
 
@@ -197,12 +199,14 @@ func autoConvert_v1_ColocationRule_To_config_ColocationRule(in *ColocationRule, 
 	} else {
 		out.Services = nil
 	}
-	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
-	out.RequireWithin = in.RequireWithin
+	out.TopologyKeys = *(*[]string)(unsafe.Pointer(&in.TopologyKeys))
+	out.RequiredTopologyKey = in.RequiredTopologyKey
 	if err := metav1.Convert_Pointer_int32_To_int32(&in.Weight, &out.Weight, s); err != nil {
 		return err
 	}
 	out.MaxPerNode = in.MaxPerNode
+	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
+	out.RequireWithin = in.RequireWithin
 	return nil
 }
 
@@ -225,12 +229,14 @@ func autoConvert_config_ColocationRule_To_v1_ColocationRule(in *config.Colocatio
 	} else {
 		out.Services = nil
 	}
-	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
-	out.RequireWithin = in.RequireWithin
+	out.TopologyKeys = *(*[]string)(unsafe.Pointer(&in.TopologyKeys))
+	out.RequiredTopologyKey = in.RequiredTopologyKey
 	if err := metav1.Convert_int32_To_Pointer_int32(&in.Weight, &out.Weight, s); err != nil {
 		return err
 	}
 	out.MaxPerNode = in.MaxPerNode
+	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
+	out.RequireWithin = in.RequireWithin
 	return nil
 }
 
@@ -459,9 +465,12 @@ func Convert_config_LabelPresenceRule_To_v1_LabelPresenceRule(in *config.LabelPr
 
 func autoConvert_v1_LabelPresenceTenancy_To_config_LabelPresenceTenancy(in *LabelPresenceTenancy, out *config.LabelPresenceTenancy, s conversion.Scope) error {
 	out.NodeLabelKey = in.NodeLabelKey
+	out.AllowUnrestrictedNodeLabelKey = in.AllowUnrestrictedNodeLabelKey
+	out.NodeTaintKey = in.NodeTaintKey
 	out.NamespaceLabelKey = in.NamespaceLabelKey
 	out.Tenants = config.TenantPolicy(in.Tenants)
 	out.ExemptNamespaces = *(*[]string)(unsafe.Pointer(&in.ExemptNamespaces))
+	out.AllowNoLeaderElection = in.AllowNoLeaderElection
 	return nil
 }
 
@@ -472,9 +481,12 @@ func Convert_v1_LabelPresenceTenancy_To_config_LabelPresenceTenancy(in *LabelPre
 
 func autoConvert_config_LabelPresenceTenancy_To_v1_LabelPresenceTenancy(in *config.LabelPresenceTenancy, out *LabelPresenceTenancy, s conversion.Scope) error {
 	out.NodeLabelKey = in.NodeLabelKey
+	out.AllowUnrestrictedNodeLabelKey = in.AllowUnrestrictedNodeLabelKey
+	out.NodeTaintKey = in.NodeTaintKey
 	out.NamespaceLabelKey = in.NamespaceLabelKey
 	out.Tenants = TenantPolicy(in.Tenants)
 	out.ExemptNamespaces = *(*[]string)(unsafe.Pointer(&in.ExemptNamespaces))
+	out.AllowNoLeaderElection = in.AllowNoLeaderElection
 	return nil
 }
 

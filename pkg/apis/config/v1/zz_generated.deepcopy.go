@@ -24,6 +24,11 @@ func (in *ColocationArgs) DeepCopyInto(out *ColocationArgs) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.TopologyKeys != nil {
+		in, out := &in.TopologyKeys, &out.TopologyKeys
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Prefer != nil {
 		in, out := &in.Prefer, &out.Prefer
 		*out = make([]string, len(*in))
@@ -70,8 +75,8 @@ func (in *ColocationRule) DeepCopyInto(out *ColocationRule) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	if in.Prefer != nil {
-		in, out := &in.Prefer, &out.Prefer
+	if in.TopologyKeys != nil {
+		in, out := &in.TopologyKeys, &out.TopologyKeys
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
@@ -79,6 +84,11 @@ func (in *ColocationRule) DeepCopyInto(out *ColocationRule) {
 		in, out := &in.Weight, &out.Weight
 		*out = new(int32)
 		**out = **in
+	}
+	if in.Prefer != nil {
+		in, out := &in.Prefer, &out.Prefer
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	return
 }

@@ -26,12 +26,14 @@ const (
 // ValidateColocationArgs returns every error in args as one aggregate, or nil.
 func ValidateColocationArgs(path *field.Path, args *config.ColocationArgs) error {
 	var errs field.ErrorList
-	preferPath := path.Child("prefer")
-	if len(args.Prefer) == 0 {
-		errs = append(errs, field.Required(preferPath, "name at least one topology key, such as topology.kubernetes.io/zone, or leave it out for the default"))
+	keysPath := path.Child("topologyKeys")
+	if len(args.TopologyKeys) == 0 {
+		errs = append(errs, field.Required(keysPath, "name at least one topology key, such as topology.kubernetes.io/zone, or leave it out for the default"))
 	}
-	errs = append(errs, validateTopologyKeys(preferPath, args.Prefer)...)
-	errs = append(errs, validateEnum(path.Child("firstPodPolicy"), args.FirstPodPolicy, config.FirstPodSchedule, config.FirstPodWait)...)
+	errs = append(errs, validateTopologyKeys(keysPath, args.TopologyKeys)...)
+	errs = append(errs, refuseFormer(path.Child("prefer"), len(args.Prefer) > 0, "is called topologyKeys now: rename it")...)
+	errs = append(errs, refuseFormer(path.Child("firstPodPolicy"), args.FirstPodPolicy != "",
+		"is gone: a pod with a requiredTopologyKey waits until a pod of the Service has a node, and one without never does; remove it, and set requiredTopologyKey for the pods that have to wait")...)
 	errs = append(errs, validateEnum(path.Child("nodeSearch"), args.NodeSearch, config.SearchPeersFirst, config.SearchSampled)...)
 	rulesPath := path.Child("rules")
 	if len(args.Rules) > maxRules {
@@ -47,10 +49,13 @@ func validateColocationRule(path *field.Path, rule *config.ColocationRule) field
 	errs := validateRuleSelector(path.Child("podSelector"), rule.PodSelector)
 	errs = append(errs, validateRuleSelector(path.Child("namespaceSelector"), rule.NamespaceSelector)...)
 	errs = append(errs, validateServices(path.Child("services"), rule.Services)...)
-	errs = append(errs, validateTopologyKeys(path.Child("prefer"), rule.Prefer)...)
-	if rule.RequireWithin != "" {
-		errs = append(errs, validateLabelKey(path.Child("requireWithin"), rule.RequireWithin)...)
+	errs = append(errs, validateTopologyKeys(path.Child("topologyKeys"), rule.TopologyKeys)...)
+	if rule.RequiredTopologyKey != "" {
+		errs = append(errs, validateLabelKey(path.Child("requiredTopologyKey"), rule.RequiredTopologyKey)...)
 	}
+	errs = append(errs, refuseFormer(path.Child("prefer"), len(rule.Prefer) > 0, "is called topologyKeys now: rename it")...)
+	errs = append(errs, refuseFormer(path.Child("requireWithin"), rule.RequireWithin != "",
+		"is called requiredTopologyKey now: rename it; with it, a pod waits where none of the Service's pods has a node")...)
 	errs = append(errs, validateColocationWeight(path.Child("weight"), rule.Weight)...)
 	if rule.MaxPerNode < 0 || rule.MaxPerNode > maxPodsPerNode {
 		errs = append(errs, field.Invalid(path.Child("maxPerNode"), rule.MaxPerNode, fmt.Sprintf("must be between 1 and %d, or 0 for any number", maxPodsPerNode)))
@@ -59,16 +64,24 @@ func validateColocationRule(path *field.Path, rule *config.ColocationRule) field
 		return errs
 	}
 	const needsServices = "says how to be near services, and the rule names none: name one, or remove it"
-	if len(rule.Prefer) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("prefer"), needsServices))
+	if len(rule.TopologyKeys) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("topologyKeys"), needsServices))
 	}
-	if rule.RequireWithin != "" {
-		errs = append(errs, field.Forbidden(path.Child("requireWithin"), needsServices))
+	if rule.RequiredTopologyKey != "" {
+		errs = append(errs, field.Forbidden(path.Child("requiredTopologyKey"), needsServices))
 	}
 	if rule.MaxPerNode == 0 {
 		errs = append(errs, field.Required(path.Child("services"), "name at least one Service, or set maxPerNode: otherwise the rule does nothing"))
 	}
 	return errs
+}
+
+// refuseFormer refuses a field that an earlier version had, where it is set.
+func refuseFormer(path *field.Path, set bool, now string) field.ErrorList {
+	if !set {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, now)}
 }
 
 func validateServices(path *field.Path, services []config.ColocationService) field.ErrorList {

@@ -18,9 +18,8 @@ import (
 
 func validColocationArgs() config.ColocationArgs {
 	return config.ColocationArgs{
-		Prefer:         []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"},
-		FirstPodPolicy: config.FirstPodSchedule,
-		NodeSearch:     config.SearchPeersFirst,
+		TopologyKeys: []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"},
+		NodeSearch:   config.SearchPeersFirst,
 	}
 }
 
@@ -48,33 +47,33 @@ func TestValidateColocationArgs(t *testing.T) {
 		{
 			name: "every field",
 			change: func(a *config.ColocationArgs) {
-				a.FirstPodPolicy, a.NodeSearch = config.FirstPodWait, config.SearchSampled
-				a.Prefer = keys(8)
+				a.NodeSearch = config.SearchSampled
+				a.TopologyKeys = keys(8)
 				a.Rules = []config.ColocationRule{{
 					PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 					NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}},
 					Services:          []config.ColocationService{{Name: "backend", Weight: 100}, {Name: "other/backend", Weight: 1}},
-					Prefer:            []string{"example.com/rack"}, RequireWithin: "topology.kubernetes.io/region",
+					TopologyKeys:      []string{"example.com/rack"}, RequiredTopologyKey: "topology.kubernetes.io/region",
 					Weight: 100, MaxPerNode: 1000,
 				}}
 			},
 		},
 		{name: "a rule that only spreads", change: withRules(config.ColocationRule{MaxPerNode: 1, Weight: 1})},
-		{name: "no levels", change: func(a *config.ColocationArgs) { a.Prefer = []string{} }, want: []reported{{field.ErrorTypeRequired, "args.prefer"}}},
+		{name: "no levels", change: func(a *config.ColocationArgs) { a.TopologyKeys = []string{} }, want: []reported{{field.ErrorTypeRequired, "args.topologyKeys"}}},
 		{
 			name:   "levels",
-			change: func(a *config.ColocationArgs) { a.Prefer = []string{"a b", "", "x", "x"} },
+			change: func(a *config.ColocationArgs) { a.TopologyKeys = []string{"a b", "", "x", "x"} },
 			want: []reported{
-				{field.ErrorTypeInvalid, "args.prefer[0]"},
-				{field.ErrorTypeRequired, "args.prefer[1]"},
-				{field.ErrorTypeDuplicate, "args.prefer[3]"},
+				{field.ErrorTypeInvalid, "args.topologyKeys[0]"},
+				{field.ErrorTypeRequired, "args.topologyKeys[1]"},
+				{field.ErrorTypeDuplicate, "args.topologyKeys[3]"},
 			},
 		},
-		{name: "too many levels", change: func(a *config.ColocationArgs) { a.Prefer = keys(9) }, want: []reported{{field.ErrorTypeTooMany, "args.prefer"}}},
+		{name: "too many levels", change: func(a *config.ColocationArgs) { a.TopologyKeys = keys(9) }, want: []reported{{field.ErrorTypeTooMany, "args.topologyKeys"}}},
 		{
 			name:   "unknown words",
-			change: func(a *config.ColocationArgs) { a.FirstPodPolicy, a.NodeSearch = "wait", "All" },
-			want:   []reported{{field.ErrorTypeNotSupported, "args.firstPodPolicy"}, {field.ErrorTypeNotSupported, "args.nodeSearch"}},
+			change: func(a *config.ColocationArgs) { a.NodeSearch = "All" },
+			want:   []reported{{field.ErrorTypeNotSupported, "args.nodeSearch"}},
 		},
 		{
 			name: "too many rules", change: withRules(slices.Repeat([]config.ColocationRule{nearService("a")}, 1001)...),
@@ -82,11 +81,26 @@ func TestValidateColocationArgs(t *testing.T) {
 		},
 		{
 			name:   "a rule that does nothing",
-			change: withRules(config.ColocationRule{Weight: 1, Prefer: []string{"x"}, RequireWithin: "x"}),
+			change: withRules(config.ColocationRule{Weight: 1, TopologyKeys: []string{"x"}, RequiredTopologyKey: "x"}),
 			want: []reported{
+				{field.ErrorTypeForbidden, "args.rules[0].topologyKeys"},
+				{field.ErrorTypeForbidden, "args.rules[0].requiredTopologyKey"},
+				{field.ErrorTypeRequired, "args.rules[0].services"},
+			},
+		},
+		{
+			name: "fields of before",
+			change: func(a *config.ColocationArgs) {
+				a.Prefer, a.FirstPodPolicy = []string{"x"}, "Wait"
+				rule := nearService("a")
+				rule.Prefer, rule.RequireWithin = []string{"x"}, "x"
+				a.Rules = []config.ColocationRule{rule}
+			},
+			want: []reported{
+				{field.ErrorTypeForbidden, "args.prefer"},
+				{field.ErrorTypeForbidden, "args.firstPodPolicy"},
 				{field.ErrorTypeForbidden, "args.rules[0].prefer"},
 				{field.ErrorTypeForbidden, "args.rules[0].requireWithin"},
-				{field.ErrorTypeRequired, "args.rules[0].services"},
 			},
 		},
 		{
@@ -138,22 +152,21 @@ func TestValidateColocationArgs(t *testing.T) {
 					MatchLabels:      map[string]string{"a": "b"},
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpDoesNotExist}},
 				},
-				Services: []config.ColocationService{{Name: "a", Weight: 1}},
-				Prefer:   []string{"a/b/c"}, RequireWithin: "a b", Weight: 1,
+				Services:     []config.ColocationService{{Name: "a", Weight: 1}},
+				TopologyKeys: []string{"a/b/c"}, RequiredTopologyKey: "a b", Weight: 1,
 			}),
 			want: []reported{
 				{field.ErrorTypeInvalid, "args.rules[0].podSelector.matchLabels"},
 				{field.ErrorTypeInvalid, "args.rules[0].namespaceSelector"},
-				{field.ErrorTypeInvalid, "args.rules[0].prefer[0]"},
-				{field.ErrorTypeInvalid, "args.rules[0].requireWithin"},
+				{field.ErrorTypeInvalid, "args.rules[0].topologyKeys[0]"},
+				{field.ErrorTypeInvalid, "args.rules[0].requiredTopologyKey"},
 			},
 		},
 		{
 			name:   "all at once",
 			change: func(a *config.ColocationArgs) { *a = config.ColocationArgs{Rules: []config.ColocationRule{{}}} },
 			want: []reported{
-				{field.ErrorTypeRequired, "args.prefer"},
-				{field.ErrorTypeNotSupported, "args.firstPodPolicy"},
+				{field.ErrorTypeRequired, "args.topologyKeys"},
 				{field.ErrorTypeNotSupported, "args.nodeSearch"},
 				{field.ErrorTypeInvalid, "args.rules[0].weight"},
 				{field.ErrorTypeRequired, "args.rules[0].services"},

@@ -6,7 +6,9 @@ package validation
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -175,8 +177,27 @@ func validateLabelPresenceTenancy(path *field.Path, tenancy *config.LabelPresenc
 		}
 		errs = append(errs, validateLabelKey(path.Child(key.name), key.value)...)
 	}
+	if key := tenancy.NodeLabelKey; key != "" && !tenancy.AllowUnrestrictedNodeLabelKey && !isNodeRestricted(key) {
+		errs = append(errs, field.Invalid(path.Child("nodeLabelKey"), key, fmt.Sprintf(
+			"a kubelet may set this label on its own node, and so choose the node's tenant: use a key under %s, or accept it with allowUnrestrictedNodeLabelKey: true",
+			corev1.LabelNamespaceNodeRestriction)))
+	}
+	// A taint's key has the syntax of a label's.
+	if tenancy.NodeTaintKey == "" {
+		errs = append(errs, field.Required(path.Child("nodeTaintKey"),
+			"name the key of the taint that keeps other schedulers off tenants' nodes: a node that has it without the label belongs to a tenant that is not known yet"))
+	} else {
+		errs = append(errs, validateLabelKey(path.Child("nodeTaintKey"), tenancy.NodeTaintKey)...)
+	}
 	errs = append(errs, validateEnum(path.Child("tenants"), tenancy.Tenants, config.TenantsConfined, config.TenantsFree)...)
 	return append(errs, validateExemptNamespaces(path.Child("exemptNamespaces"), tenancy.ExemptNamespaces)...)
+}
+
+// isNodeRestricted reports whether the admission plugin NodeRestriction keeps
+// kubelets from setting the label on their own nodes, by its key's prefix.
+func isNodeRestricted(key string) bool {
+	prefix, _, qualified := strings.Cut(key, "/")
+	return qualified && (prefix == corev1.LabelNamespaceNodeRestriction || strings.HasSuffix(prefix, "."+corev1.LabelNamespaceNodeRestriction))
 }
 
 func validateExemptNamespaces(path *field.Path, namespaces []string) field.ErrorList {

@@ -44,7 +44,8 @@ func TestValidateLabelPresenceArgs(t *testing.T) {
 	}
 	withTenancy := func(change func(*config.LabelPresenceTenancy), rules ...config.LabelPresenceRule) config.LabelPresenceArgs {
 		tenancy := &config.LabelPresenceTenancy{
-			NodeLabelKey:      "example.com/tenant",
+			NodeLabelKey:      "example.node-restriction.kubernetes.io/tenant",
+			NodeTaintKey:      "example.com/tenant",
 			NamespaceLabelKey: "example.com/tenant",
 			Tenants:           config.TenantsConfined,
 			ExemptNamespaces:  []string{"kube-system"},
@@ -194,22 +195,51 @@ func TestValidateLabelPresenceArgs(t *testing.T) {
 		},
 		{
 			name: "tenancy without keys",
-			args: withTenancy(func(tenancy *config.LabelPresenceTenancy) { tenancy.NodeLabelKey, tenancy.NamespaceLabelKey = "", "" }),
+			args: withTenancy(func(tenancy *config.LabelPresenceTenancy) {
+				tenancy.NodeLabelKey, tenancy.NodeTaintKey, tenancy.NamespaceLabelKey = "", "", ""
+			}),
 			want: []reported{
 				{field.ErrorTypeRequired, "args.tenancy.nodeLabelKey"},
 				{field.ErrorTypeRequired, "args.tenancy.namespaceLabelKey"},
+				{field.ErrorTypeRequired, "args.tenancy.nodeTaintKey"},
 			},
+		},
+		{
+			name: "a node label that a kubelet may set on its own node",
+			args: withTenancy(func(tenancy *config.LabelPresenceTenancy) { tenancy.NodeLabelKey = "kubernetes.io/hostname" }),
+			want: []reported{{field.ErrorTypeInvalid, "args.tenancy.nodeLabelKey"}},
+		},
+		{
+			name: "a node label whose prefix only ends like the restricted one",
+			args: withTenancy(func(tenancy *config.LabelPresenceTenancy) {
+				tenancy.NodeLabelKey = "my-node-restriction.kubernetes.io/tenant"
+			}),
+			want: []reported{{field.ErrorTypeInvalid, "args.tenancy.nodeLabelKey"}},
+		},
+		{
+			name: "a node label with the restricted prefix itself",
+			args: withTenancy(func(tenancy *config.LabelPresenceTenancy) {
+				tenancy.NodeLabelKey = "node-restriction.kubernetes.io/tenant"
+			}),
+		},
+		{
+			name: "an unrestricted node label that is accepted",
+			args: withTenancy(func(tenancy *config.LabelPresenceTenancy) {
+				tenancy.NodeLabelKey, tenancy.AllowUnrestrictedNodeLabelKey = "example.com/tenant", true
+			}),
 		},
 		{
 			name: "tenancy with bad values everywhere",
 			args: withTenancy(func(tenancy *config.LabelPresenceTenancy) {
-				tenancy.NodeLabelKey, tenancy.NamespaceLabelKey = "a b", "/c"
+				tenancy.NodeLabelKey, tenancy.NodeTaintKey, tenancy.NamespaceLabelKey = "a b", "d e", "/c"
 				tenancy.Tenants = "confined"
 				tenancy.ExemptNamespaces = []string{"kube-system", "Not_A_Name", "kube-system", ""}
 			}),
 			want: []reported{
 				{field.ErrorTypeInvalid, "args.tenancy.nodeLabelKey"},
 				{field.ErrorTypeInvalid, "args.tenancy.namespaceLabelKey"},
+				{field.ErrorTypeInvalid, "args.tenancy.nodeLabelKey"},
+				{field.ErrorTypeInvalid, "args.tenancy.nodeTaintKey"},
 				{field.ErrorTypeNotSupported, "args.tenancy.tenants"},
 				{field.ErrorTypeInvalid, "args.tenancy.exemptNamespaces[1]"},
 				{field.ErrorTypeDuplicate, "args.tenancy.exemptNamespaces[2]"},
@@ -218,16 +248,16 @@ func TestValidateLabelPresenceArgs(t *testing.T) {
 		},
 		{
 			name: "a rule keeps all pods off all dedicated nodes",
-			args: withTenancy(unchanged, rule(false, "a", "example.com/tenant")),
+			args: withTenancy(unchanged, rule(false, "a", "example.node-restriction.kubernetes.io/tenant")),
 			want: []reported{{field.ErrorTypeInvalid, "args.rules[0].labels[1]"}},
 		},
 		{
 			name: "a rule keeps some pods off all dedicated nodes",
-			args: withTenancy(unchanged, forPods(rule(false, "example.com/tenant"), map[string]string{"app": "web"})),
+			args: withTenancy(unchanged, forPods(rule(false, "example.node-restriction.kubernetes.io/tenant"), map[string]string{"app": "web"})),
 		},
 		{
 			name: "a rule keeps all pods on dedicated nodes",
-			args: withTenancy(unchanged, rule(true, "example.com/tenant")),
+			args: withTenancy(unchanged, rule(true, "example.node-restriction.kubernetes.io/tenant")),
 		},
 		{
 			name: "an unknown way to treat DaemonSets",
@@ -239,7 +269,7 @@ func TestValidateLabelPresenceArgs(t *testing.T) {
 			args: config.LabelPresenceArgs{
 				Rules:       []config.LabelPresenceRule{rule(true)},
 				Preferences: []config.LabelPresencePreference{{Label: "a", Presence: ptr.To(true)}},
-				Tenancy:     &config.LabelPresenceTenancy{NodeLabelKey: "a", NamespaceLabelKey: "b"},
+				Tenancy:     &config.LabelPresenceTenancy{NodeLabelKey: "node-restriction.kubernetes.io/a", NodeTaintKey: "c", NamespaceLabelKey: "b"},
 			},
 			want: []reported{
 				{field.ErrorTypeRequired, "args.rules[0].labels"},

@@ -109,7 +109,7 @@ func TestValidateLabelPresenceArgsBounds(t *testing.T) {
 			Rules:      []config.LabelPresenceRule{long},
 			DaemonSets: config.DaemonSetsExempt,
 			Tenancy: &config.LabelPresenceTenancy{
-				NodeLabelKey: "t", NamespaceLabelKey: "t", Tenants: config.TenantsConfined,
+				NodeLabelKey: "node-restriction.kubernetes.io/t", NodeTaintKey: "t", NamespaceLabelKey: "t", Tenants: config.TenantsConfined,
 				ExemptNamespaces: numbered("n", maxExemptNamespaces+n),
 			},
 		}

@@ -2,28 +2,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers knows where the pods behind each Service are: how many of them
-// there are on each node, and on the nodes of each value of a topology key. It is
-// pure: it sees neither the scheduler nor a client, and is told of everything.
+// there are on each node, and on the nodes of each value of a topology key. It sees
+// neither the scheduler nor a client, and reads objects where the informers keep
+// them (Store).
 //
-//	pods, Services, EndpointSlices, nodes ── Apply… ──┐
-//	                                                  ├─> Index ── Lookup ──> View
-//	the scheduler's promises ── Reserve, Unreserve ───┘
+//	Store ── Sync… (of what changed) ──┐
+//	                                   ├─> Index ── Lookup ──> View
+//	the scheduler's Reserve, Unreserve ┘
 //
 // # What it guarantees
 //
-//   - A View equals what a count of all objects would give, with the newest version
-//     of each that the index was told of. Neither the order of the news matters, nor
-//     how often they come: a queueing hint can pass on its event before it answers,
-//     ahead of the informer's handlers or behind them.
-//   - A View never changes. A scheduling cycle that takes one for each Service when
-//     it begins decides all of its nodes by the same counts.
-//   - Nothing is counted twice: a pod moves from its promise to its node.
+//   - What the index knows of an object is what the store had at the last Sync of
+//     the object's name, and no earlier event can undo a later one: Sync reads the
+//     store while the index is locked, and takes no object from its caller. So it
+//     does not matter who passes on an event, the informer's handler or a queueing
+//     hint ahead of it or long behind it, in which order, or how often; and nothing
+//     needs resource versions, which begin anew when etcd is restored, or a memory of
+//     what was deleted.
+//   - After Sync of an event's object the index is not behind the event, because the
+//     informer's store is not.
+//   - A View equals what a count of those objects would give, with the reservations.
+//     It never changes. A scheduling cycle that takes one for each Service when it
+//     begins decides all of its nodes by the same counts.
+//   - Nothing is counted twice: a pod moves from its reservation to its node.
+//   - What one look at a Service costs does not depend on what its author wrote: the
+//     list of namespaces that it lets near is bounded, and read once when it changes.
+//
+// history_test.go holds the index to this over random histories.
 //
 // # Who is behind a Service
 //
 // The pods of its namespace that its selector matches, whether the Service is
 // headless or not, and ready or not. Of a Service without a selector, the pods
-// that its EndpointSlices name, and the endpoints that name no pod but a node.
+// that its EndpointSlices name, and the endpoints that name no pod but a node, or
+// only a zone: those count within the zone, and on no node.
 // Nobody behind an ExternalName. View says which of them are peers.
 //
 // # What it costs
@@ -53,6 +65,5 @@
 // A few words for each pod, node, Service and endpoint, and for each Service that
 // was asked for the counts by node and by the values of MaxTopologyKeys topology
 // keys, or as many as one Lookup names if that is more: whoever writes a pod may
-// name any key, and cannot make the index keep more. Beside that the last
-// deletions, of which there is a fixed number.
+// name any key, and cannot make the index keep more. Of what is deleted, nothing.
 package peers

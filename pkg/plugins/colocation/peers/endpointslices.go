@@ -11,18 +11,19 @@ import (
 
 // slice is what the index knows of an EndpointSlice.
 type slice struct {
-	version version
 	// service is the name of the Service that it belongs to.
 	service   string
 	endpoints []endpoint
 }
 
-// endpoint is what matters of an endpoint: the pod behind it, or the node where it
-// is without a pod. A pod is known by its UID, or by its name if that is missing.
+// endpoint is what matters of an endpoint: the pod behind it, or where it is
+// without a pod: its node, or, if it names none, its zone. A pod is known by its
+// UID, or by its name if that is missing.
 type endpoint struct {
 	podUID  types.UID
 	podName string
 	node    string
+	zone    string
 	family  discoveryv1.AddressType
 }
 
@@ -46,63 +47,39 @@ func newEndpoints(object *discoveryv1.EndpointSlice) []endpoint {
 			}
 			continue
 		}
-		if node := ptr.Deref(given.NodeName, ""); node != "" && !ptr.Deref(given.Conditions.Terminating, false) {
+		if ptr.Deref(given.Conditions.Terminating, false) {
+			continue
+		}
+		if node := ptr.Deref(given.NodeName, ""); node != "" {
 			endpoints = append(endpoints, endpoint{node: node, family: object.AddressType})
+		} else if zone := ptr.Deref(given.Zone, ""); zone != "" {
+			endpoints = append(endpoints, endpoint{zone: zone, family: object.AddressType})
 		}
 	}
 	return endpoints
 }
 
-// ApplyEndpointSlice takes over a change of an EndpointSlice from old to updated,
-// either nil. It may be told the same change any number of times and changes in
-// any order: what is older than what it knows, it ignores.
-func (x *Index) ApplyEndpointSlice(old, updated *discoveryv1.EndpointSlice) {
+// SyncEndpointSlice takes over the EndpointSlice of this name as the store has it.
+func (x *Index) SyncEndpointSlice(namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if old != nil && (updated == nil || old.UID != updated.UID) {
-		x.burySlice(old)
+	var known *slice
+	if ns := x.namespaces[namespace]; ns != nil {
+		known = ns.slices[name]
 	}
-	if updated != nil {
-		x.observeSlice(updated)
+	object := x.store.EndpointSlice(namespace, name)
+	switch {
+	case object == nil && known == nil:
+	case object == nil:
+		ns := x.namespaces[namespace]
+		x.replaceSlice(ns, name, known, nil)
+		x.release(ns)
+	default:
+		x.replaceSlice(x.namespaceOf(namespace), name, known, &slice{
+			service:   object.Labels[discoveryv1.LabelServiceName],
+			endpoints: newEndpoints(object),
+		})
 	}
-}
-
-func (x *Index) observeSlice(object *discoveryv1.EndpointSlice) {
-	known := x.slice(object)
-	if !x.goneSlices.admit(object, known.known()) {
-		return
-	}
-	ns := x.namespaceOf(object.Namespace)
-	x.replaceSlice(ns, object.Name, known, &slice{
-		version:   versionOf(object),
-		service:   object.Labels[discoveryv1.LabelServiceName],
-		endpoints: newEndpoints(object),
-	})
-}
-
-func (x *Index) burySlice(object *discoveryv1.EndpointSlice) {
-	known := x.slice(object)
-	if !x.goneSlices.bury(object, known.known()) {
-		return
-	}
-	ns := x.namespaces[object.Namespace]
-	x.replaceSlice(ns, object.Name, known, nil)
-	x.release(ns)
-}
-
-// slice returns the EndpointSlice of the object's name, or nil.
-func (x *Index) slice(object *discoveryv1.EndpointSlice) *slice {
-	if ns := x.namespaces[object.Namespace]; ns != nil {
-		return ns.slices[object.Name]
-	}
-	return nil
-}
-
-func (s *slice) known() *version {
-	if s == nil {
-		return nil
-	}
-	return &s.version
 }
 
 // replaceSlice puts one EndpointSlice into the place of another, either nil.
@@ -160,25 +137,10 @@ func changesOf(before, after []endpoint) map[endpoint]int {
 	return changes
 }
 
-// SameEndpoints reports whether two versions of an EndpointSlice say the same to the
-// index: they belong to one Service and list the same pods and nodes. Whether an
-// endpoint is ready does not matter to it.
-func SameEndpoints(old, updated *discoveryv1.EndpointSlice) bool {
-	if old.Labels[discoveryv1.LabelServiceName] != updated.Labels[discoveryv1.LabelServiceName] {
-		return false
-	}
-	for _, change := range changesOf(newEndpoints(old), newEndpoints(updated)) {
-		if change != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // list counts an endpoint change times more.
 func (x *Index) list(ns *namespace, g *group, e endpoint, change int) {
-	if e.node != "" {
-		x.listNode(g, e, change)
+	if e.node != "" || e.zone != "" {
+		x.listBare(g, e, change)
 		return
 	}
 	p := ns.pods[e.podName]
@@ -206,14 +168,14 @@ func (x *Index) list(ns *namespace, g *group, e endpoint, change int) {
 	}
 }
 
-// listNode is list for an endpoint without a pod. A dual-stack Service lists each
+// listBare is list for an endpoint without a pod. A dual-stack Service lists each
 // endpoint once for each family of addresses, and nothing tells which belong
-// together: the family with the most endpoints on the node decides.
-func (x *Index) listNode(g *group, e endpoint, change int) {
+// together: the family with the most endpoints on the node, or in the zone, decides.
+func (x *Index) listBare(g *group, e endpoint, change int) {
 	most := func() int {
 		n := 0
 		for _, family := range families {
-			n = max(n, g.bare[endpoint{node: e.node, family: family}])
+			n = max(n, g.bare[endpoint{node: e.node, zone: e.zone, family: family}])
 		}
 		return n
 	}
@@ -222,8 +184,12 @@ func (x *Index) listNode(g *group, e endpoint, change int) {
 	if g.bare[e] == 0 {
 		delete(g.bare, e)
 	}
-	if more := most() - before; more != 0 {
+	switch more := most() - before; {
+	case more == 0:
+	case e.node != "":
 		x.count(g, e.node, more)
+	default:
+		g.countZone(e.zone, more)
 	}
 }
 

@@ -6,6 +6,7 @@ package peers
 import (
 	"fmt"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -56,4 +57,90 @@ func makeSlice(name, service string, family discoveryv1.AddressType, endpoints .
 		AddressType: family,
 		Endpoints:   endpoints,
 	}
+}
+
+// informed is an index and the store that it reads.
+type informed struct {
+	*Index
+	mu      sync.Mutex
+	objects map[string]metav1.Object // by kind, namespace and name
+}
+
+func newInformed() *informed {
+	w := &informed{objects: map[string]metav1.Object{}}
+	w.Index = New(Store{
+		Pod: func(namespace, name string) *corev1.Pod {
+			pod, _ := w.get("pod", namespace, name).(*corev1.Pod)
+			return pod
+		},
+		Node: func(name string) *corev1.Node {
+			node, _ := w.get("node", "", name).(*corev1.Node)
+			return node
+		},
+		Service: func(namespace, name string) *corev1.Service {
+			service, _ := w.get("service", namespace, name).(*corev1.Service)
+			return service
+		},
+		EndpointSlice: func(namespace, name string) *discoveryv1.EndpointSlice {
+			slice, _ := w.get("slice", namespace, name).(*discoveryv1.EndpointSlice)
+			return slice
+		},
+	})
+	return w
+}
+
+func objectKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+func (w *informed) get(kind, namespace, name string) metav1.Object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.objects[objectKey(kind, namespace, name)]
+}
+
+// put stores the object that old became, as an informer does before it tells its
+// handlers; updated is nil for one that is gone.
+func (w *informed) put(kind string, old, updated metav1.Object) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if updated != nil {
+		w.objects[objectKey(kind, updated.GetNamespace(), updated.GetName())] = updated
+	} else {
+		delete(w.objects, objectKey(kind, old.GetNamespace(), old.GetName()))
+	}
+}
+
+// sync lets the index read one name.
+func (w *informed) sync(kind, namespace, name string) {
+	switch kind {
+	case "pod":
+		w.SyncPod(namespace, name)
+	case "node":
+		w.SyncNode(name)
+	case "service":
+		w.SyncService(namespace, name)
+	case "slice":
+		w.SyncEndpointSlice(namespace, name)
+	}
+}
+
+// apply is put and sync: a change, and its event.
+func apply[T any, P interface {
+	*T
+	metav1.Object
+}](w *informed, kind string, old, updated P,
+) {
+	if updated == nil {
+		w.put(kind, old, nil)
+		w.sync(kind, old.GetNamespace(), old.GetName())
+		return
+	}
+	w.put(kind, nil, updated)
+	w.sync(kind, updated.GetNamespace(), updated.GetName())
+}
+
+func (w *informed) ApplyPod(old, updated *corev1.Pod)         { apply(w, "pod", old, updated) }
+func (w *informed) ApplyNode(old, updated *corev1.Node)       { apply(w, "node", old, updated) }
+func (w *informed) ApplyService(old, updated *corev1.Service) { apply(w, "service", old, updated) }
+func (w *informed) ApplyEndpointSlice(old, updated *discoveryv1.EndpointSlice) {
+	apply(w, "slice", old, updated)
 }

@@ -3,6 +3,10 @@
 
 package peers
 
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
 // MaxTopologyKeys is for how many topology keys the peers of one Service are kept
 // up to date: those that Lookup was asked for last. Another one is counted when it
 // is asked for, and takes the place of that which nobody asked for the longest.
@@ -19,12 +23,15 @@ type group struct {
 	listed bool
 	// anchor is where the group stands in namespace.selecting.
 	anchor labelPair
-	// bare counts the endpoints without a pod, by node and address family.
+	// bare counts the endpoints without a pod, by node or zone and address family.
 	bare map[endpoint]int
 
 	// placed are the peers by the node that they name, whether or not it exists.
-	// What follows is about nodes that do, and is empty until counted is set.
-	placed  map[string]int
+	placed map[string]int
+	// zones are the peers that name a zone and no node.
+	zones map[string]int
+	// What follows is about nodes that exist and about zones, and is empty until
+	// counted is set.
 	counted bool
 	total   int
 	nodes   counts
@@ -48,6 +55,7 @@ func (x *Index) watch(ns *namespace, s *service) *group {
 		members: membership{namespace: ns.name, selector: s.selector},
 		bare:    map[endpoint]int{},
 		placed:  map[string]int{},
+		zones:   map[string]int{},
 	}
 	x.groups[g] = struct{}{}
 	switch {
@@ -76,6 +84,9 @@ func (x *Index) watch(ns *namespace, s *service) *group {
 			known[name] = peers
 			g.total += peers
 		}
+	}
+	for _, peers := range g.zones {
+		g.total += peers
 	}
 	g.nodes, g.counted = newCounts(known), true
 	return g
@@ -134,6 +145,23 @@ func (x *Index) count(g *group, name string, more int) {
 		g.spread(n, more)
 		g.view = nil
 	}
+}
+
+// countZone counts more peers in a zone, on no node that is known.
+func (g *group) countZone(zone string, more int) {
+	if g.zones[zone] += more; g.zones[zone] == 0 {
+		delete(g.zones, zone)
+	}
+	if !g.counted {
+		return
+	}
+	g.total += more
+	for i := range g.levels {
+		if l := &g.levels[i]; l.key == corev1.LabelTopologyZone {
+			l.counts = l.counts.add(zone, more)
+		}
+	}
+	g.view = nil
 }
 
 // relabel counts the peers of a node under its new labels; a node that is nil is
@@ -199,6 +227,11 @@ func (g *group) level(x *Index, key string) *level {
 			if value, ok := n.labels[key]; ok {
 				sums[value] += peers
 			}
+		}
+	}
+	if key == corev1.LabelTopologyZone {
+		for zone, peers := range g.zones {
+			sums[zone] += peers
 		}
 	}
 	g.levels = append(g.levels, level{key: key, counts: newCounts(sums)})

@@ -21,11 +21,13 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
-// TestHistories tells the index of long random histories: objects of every kind
-// come, change, go and come back under the same name; promises are made, kept,
-// and taken back; every change is told once or more often, at once, late, or never,
-// in any order. After each piece of news every answer of the index is compared with
-// the model's, and views from earlier with what they said then.
+// TestHistories runs long random histories: objects of every kind come, change, go
+// and come back under the same name; an informer's store follows the API server,
+// some changes behind or all at once after a broken watch, and etcd is restored from
+// a backup; events are passed on at once, late, twice or never, of any name and in
+// any order, by handlers and hints alike; nodes are reserved, given, and taken back.
+// After each step every answer of the index is compared with the model's, and views
+// from earlier with what they said then; and in the end with the API server.
 func TestHistories(t *testing.T) {
 	var seen coverage
 	for seed := range uint64(16) {
@@ -43,7 +45,7 @@ func TestHistories(t *testing.T) {
 	}
 	t.Logf("%+v", seen)
 	// A history in which nothing happens proves nothing.
-	if !t.Failed() && (seen.peers < 50_000 || seen.listed < 10_000 || seen.promised < 200 || seen.kept < 50 || seen.stale < 1000 || seen.reborn < 200 || seen.forgotten < 500) {
+	if !t.Failed() && (seen.peers < 50_000 || seen.listed < 10_000 || seen.zoned < 500 || seen.promised < 200 || seen.kept < 50 || seen.stale < 1000 || seen.reborn < 200 || seen.restored < 16) {
 		t.Errorf("the histories show little: %+v", seen)
 	}
 }
@@ -52,47 +54,48 @@ func TestHistories(t *testing.T) {
 type coverage struct {
 	peers    int // peers in all answers
 	listed   int // of those, behind Services without a selector
+	zoned    int // of those, in a zone and on no node
 	promised int // calls of Reserve
-	kept     int // promises that were kept
-	stale    int // news that were not the latest of their name
+	kept     int // reservations whose pod got a node
+	stale    int // events of an object that the store has another version of
 	reborn   int // objects that came again under the name of another
-	// forgotten counts the hints that called a pod deleted that need not be.
-	forgotten int
+	restored int // restores of etcd
 }
 
 func (c *coverage) add(other coverage) {
 	c.peers += other.peers
 	c.listed += other.listed
+	c.zoned += other.zoned
 	c.promised += other.promised
 	c.kept += other.kept
 	c.stale += other.stale
 	c.reborn += other.reborn
-	c.forgotten += other.forgotten
+	c.restored += other.restored
 }
 
-// change is a change of one object in the API; nil is absent.
+// change is a change of one object in the API; updated is nil for a deletion.
 type change struct {
-	kind         string
-	old, updated metav1.Object
+	kind, namespace, name string
+	updated               metav1.Object
 }
 
 type history struct {
 	t     *testing.T
 	rand  *rand.Rand
-	index *Index
+	index *informed
 	model *model
 	seen  coverage
 
-	// api is what the API server has, by kind, namespace and name.
-	api     map[string]metav1.Object
-	version int
-	uids    int
-	// log has all changes; those from pending on were not told in order yet.
+	// api is what the API server has, by kind, namespace and name; backup what it
+	// had once.
+	api, backup map[string]metav1.Object
+	born        map[string]bool
+	version     int
+	uids        int
+	// log has all changes; those from pending on are not in the informers' stores.
 	log     []change
 	pending int
 	kept    []keptView
-	// assumed are the copies that the scheduler reserved for.
-	assumed []*corev1.Pod
 }
 
 // keptView is a View, and what it said when it was taken.
@@ -116,13 +119,14 @@ var (
 		for i := range MaxTopologyKeys + 4 {
 			keys = append(keys, fmt.Sprintf("level-%d", i))
 		}
-		return keys
+		return append(keys, corev1.LabelTopologyZone)
 	}()
 )
 
 func newHistory(t *testing.T, seed uint64) *history {
 	return &history{
-		t: t, rand: rand.New(rand.NewPCG(seed, 1)), index: New(), model: newModel(), api: map[string]metav1.Object{},
+		t: t, rand: rand.New(rand.NewPCG(seed, 1)), index: newInformed(), model: newModel(),
+		api: map[string]metav1.Object{}, born: map[string]bool{},
 	}
 }
 
@@ -150,21 +154,20 @@ func (h *history) step() {
 	case n < 11:
 		h.unreserve()
 	case n < 16:
-		h.tellNext()
+		h.advance()
 	case n < 19:
 		h.tellAny()
-		h.tellOfTheLiving()
 	default:
-		h.tellBroken()
+		h.breakWatch()
 	}
 }
 
 // mutate lets an object come, change, or go.
 func (h *history) mutate(kind, namespace, name string) {
-	key := modelKey(kind, namespace, name)
+	key := objectKey(kind, namespace, name)
 	old := h.api[key]
 	if old != nil && h.oneOf(6) {
-		h.write(kind, old, nil)
+		h.write(kind, namespace, name, nil)
 		return
 	}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -177,7 +180,7 @@ func (h *history) mutate(kind, namespace, name string) {
 	switch kind {
 	case "pod":
 		before, _ := old.(*corev1.Pod)
-		h.write(kind, old, h.newPod(meta, before))
+		h.write(kind, namespace, name, h.newPod(meta, before))
 	case "node":
 		meta.Labels = map[string]string{}
 		for _, key := range topologyKeys {
@@ -188,11 +191,11 @@ func (h *history) mutate(kind, namespace, name string) {
 		if old != nil && h.oneOf(2) {
 			meta.Labels = old.GetLabels() // a heartbeat
 		}
-		h.write(kind, old, &corev1.Node{ObjectMeta: meta})
+		h.write(kind, namespace, name, &corev1.Node{ObjectMeta: meta})
 	case "service":
-		h.write(kind, old, h.newService(meta))
+		h.write(kind, namespace, name, h.newService(meta))
 	case "slice":
-		h.write(kind, old, h.newSlice(meta))
+		h.write(kind, namespace, name, h.newSlice(meta))
 	}
 }
 
@@ -257,6 +260,9 @@ func (h *history) newSlice(meta metav1.ObjectMeta) *discoveryv1.EndpointSlice {
 		if !h.oneOf(4) {
 			e.NodeName = ptr.To(h.name("n", nodeNames))
 		}
+		if h.oneOf(2) {
+			e.Zone = ptr.To(h.name("v", 3))
+		}
 		if h.oneOf(4) {
 			e.Conditions.Terminating = ptr.To(h.oneOf(2))
 		}
@@ -265,7 +271,7 @@ func (h *history) newSlice(meta metav1.ObjectMeta) *discoveryv1.EndpointSlice {
 			if h.oneOf(2) {
 				ref.Namespace = h.pick(namespaces)
 			}
-			if pod := h.api[modelKey("pod", h.pick(namespaces), ref.Name)]; pod != nil && h.oneOf(2) {
+			if pod := h.api[objectKey("pod", h.pick(namespaces), ref.Name)]; pod != nil && h.oneOf(2) {
 				ref.UID = pod.GetUID()
 			}
 			if h.oneOf(8) {
@@ -278,186 +284,136 @@ func (h *history) newSlice(meta metav1.ObjectMeta) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// write is what the API server does.
-func (h *history) write(kind string, old, updated metav1.Object) {
+// write is what the API server does; updated is nil for a deletion.
+func (h *history) write(kind, namespace, name string, updated metav1.Object) {
 	h.version++
-	object := updated
-	if updated != nil {
-		updated.SetResourceVersion(strconv.Itoa(h.version))
-		h.api[modelKey(kind, updated.GetNamespace(), updated.GetName())] = updated
+	key := objectKey(kind, namespace, name)
+	if updated == nil {
+		delete(h.api, key)
 	} else {
-		// The event of a deletion has a version of its own, if it was not missed.
-		object = old
-		if !h.oneOf(4) {
-			old = h.withVersion(old)
+		updated.SetResourceVersion(strconv.Itoa(h.version))
+		if h.api[key] == nil {
+			if h.born[key] {
+				h.seen.reborn++
+			}
+			h.born[key] = true
 		}
-		delete(h.api, modelKey(kind, object.GetNamespace(), object.GetName()))
+		h.api[key] = updated
 	}
-	if old == nil && len(h.model.told[modelKey(kind, object.GetNamespace(), object.GetName())]) > 0 {
-		h.seen.reborn++
-	}
-	h.log = append(h.log, change{kind, old, updated})
-}
-
-func (h *history) withVersion(object metav1.Object) metav1.Object {
-	switch o := object.(type) {
-	case *corev1.Pod:
-		object = o.DeepCopy()
-	case *corev1.Node:
-		object = o.DeepCopy()
-	case *corev1.Service:
-		object = o.DeepCopy()
-	case *discoveryv1.EndpointSlice:
-		object = o.DeepCopy()
-	}
-	object.SetResourceVersion(strconv.Itoa(h.version))
-	return object
-}
-
-// tellNext tells of the next change, as an informer does.
-func (h *history) tellNext() {
-	if h.pending < len(h.log) {
-		h.tell(h.log[h.pending])
-		h.pending++
+	h.log = append(h.log, change{kind, namespace, name, updated})
+	switch {
+	case h.oneOf(100):
+		h.backup = maps.Clone(h.api)
+	case h.backup != nil && h.oneOf(200):
+		h.restore()
 	}
 }
 
-// tellAny tells of any change, as a queueing hint may: ahead or behind.
+// restore brings the API server back to its backup, and its versions with it: those
+// that come now were there before, and meant something else.
+func (h *history) restore() {
+	h.seen.restored++
+	h.api, h.version = h.backup, h.version/2
+	h.backup = nil
+	h.breakWatch()
+}
+
+// advance lets the informers' stores take over the next change, and mostly passes
+// the event on to the handler.
+func (h *history) advance() {
+	if h.pending == len(h.log) {
+		return
+	}
+	c := h.log[h.pending]
+	h.pending++
+	h.store(c.kind, c.namespace, c.name, c.updated)
+	if !h.oneOf(3) {
+		h.tell(c)
+	}
+}
+
+func (h *history) store(kind, namespace, name string, object metav1.Object) {
+	if object != nil {
+		h.index.put(kind, nil, object)
+		return
+	}
+	h.index.put(kind, &metav1.ObjectMeta{Namespace: namespace, Name: name}, nil)
+}
+
+// tellAny passes on the event of any change that the stores have, as a handler that
+// is behind or a queueing hint may.
 func (h *history) tellAny() {
-	if len(h.log) == 0 {
+	if h.pending == 0 {
 		return
 	}
-	at := h.rand.IntN(len(h.log))
+	at := h.rand.IntN(h.pending)
 	if h.oneOf(2) {
-		at = max(0, len(h.log)-1-h.rand.IntN(10))
-	}
-	if h.oneOf(2) {
-		h.hint(h.log[at])
-		return
+		at = max(0, h.pending-1-h.rand.IntN(10))
 	}
 	h.tell(h.log[at])
 }
 
-// tellOfTheLiving tells a hint that a pod was deleted that may well live, as the
-// scheduler does of one whose binding failed, and of one whose nomination changed.
-func (h *history) tellOfTheLiving() {
-	if len(h.assumed) > 0 {
-		h.hint(change{"pod", h.assumed[h.rand.IntN(len(h.assumed))], nil})
-		h.seen.forgotten++
-	}
-	object := h.api[modelKey("pod", h.pick(namespaces), h.name("p", podNames))]
-	if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName == "" {
-		h.hint(change{"pod", pod, nil})
-		h.seen.forgotten++
+// breakWatch lets the stores list everything anew, whatever they missed.
+func (h *history) breakWatch() {
+	h.pending = len(h.log)
+	for _, c := range h.log {
+		h.store(c.kind, c.namespace, c.name, h.api[objectKey(c.kind, c.namespace, c.name)])
 	}
 }
 
-// hint tells of a change as the scheduler tells a queueing hint. A deletion is to
-// be believed only of a pod that is known to be bound.
-func (h *history) hint(c change) {
-	if c.kind != "pod" {
-		h.tell(c)
-		return
-	}
-	h.countKept(c)
-	old, _ := c.old.(*corev1.Pod)
-	updated, _ := c.updated.(*corev1.Pod)
-	if old != nil && (updated == nil || old.UID != updated.UID) {
-		known, _ := h.model.believe(modelKey("pod", old.Namespace, old.Name)).(*corev1.Pod)
-		if known != nil && known.UID == old.UID && known.Spec.NodeName != "" && number(old) >= number(known) {
-			h.model.tell("pod", old, true)
-		}
-	}
-	if updated != nil {
-		h.model.tell("pod", updated, false)
-	}
-	h.index.ApplyPodEvent(old, updated)
-}
-
-// tellBroken tells of two changes of a name as of one, as an informer does whose
-// watch was broken.
-func (h *history) tellBroken() {
-	if len(h.log) == 0 {
-		return
-	}
-	from := h.log[h.rand.IntN(len(h.log))]
-	if from.updated == nil {
-		return
-	}
-	to := h.api[modelKey(from.kind, from.updated.GetNamespace(), from.updated.GetName())]
-	if to == nil {
-		h.tell(change{from.kind, from.updated, nil}) // and the last state is not known
-		return
-	}
-	h.tell(change{from.kind, from.updated, to})
-}
-
+// settle lets the stores catch up and passes everything on.
 func (h *history) settle() {
-	for h.pending < len(h.log) {
-		h.tellNext()
+	h.breakWatch()
+	for _, c := range h.log {
+		h.tell(c)
 	}
-}
-
-func (h *history) tell(c change) {
-	h.countKept(c)
-	if c.old != nil && (c.updated == nil || c.old.GetUID() != c.updated.GetUID()) {
-		h.model.tell(c.kind, c.old, true)
+	if diff := cmp.Diff(len(h.api), len(h.model.known)); diff != "" {
+		h.t.Fatalf("the model does not know what the API server has: %s", diff)
 	}
-	if c.updated != nil {
-		h.model.tell(c.kind, c.updated, false)
-		believed := h.model.believe(modelKey(c.kind, c.updated.GetNamespace(), c.updated.GetName()))
-		if believed != c.updated {
-			h.seen.stale++
+	for key, object := range h.api {
+		if h.model.known[key] != object {
+			h.t.Fatalf("the model knows another version of %s", key)
 		}
 	}
-	switch c.kind {
-	case "pod":
-		old, _ := c.old.(*corev1.Pod)
-		updated, _ := c.updated.(*corev1.Pod)
-		h.index.ApplyPod(old, updated)
-	case "node":
-		old, _ := c.old.(*corev1.Node)
-		updated, _ := c.updated.(*corev1.Node)
-		h.index.ApplyNode(old, updated)
-	case "service":
-		old, _ := c.old.(*corev1.Service)
-		updated, _ := c.updated.(*corev1.Service)
-		h.index.ApplyService(old, updated)
-	case "slice":
-		old, _ := c.old.(*discoveryv1.EndpointSlice)
-		updated, _ := c.updated.(*discoveryv1.EndpointSlice)
-		h.index.ApplyEndpointSlice(old, updated)
-	}
 }
 
-func (h *history) countKept(c change) {
-	if pod, ok := c.updated.(*corev1.Pod); ok && pod.Spec.NodeName != "" && h.model.promised[pod.UID] != "" {
+// tell passes on an event: the name of what has changed.
+func (h *history) tell(c change) {
+	key := objectKey(c.kind, c.namespace, c.name)
+	now := h.index.get(c.kind, c.namespace, c.name)
+	if now != c.updated {
+		h.seen.stale++
+	}
+	if pod, ok := now.(*corev1.Pod); ok && pod.Spec.NodeName != "" && h.model.promised[pod.UID] != "" {
 		h.seen.kept++
 	}
+	h.model.read(key, now)
+	h.index.sync(c.kind, c.namespace, c.name)
 }
 
-// schedule promises a node to a pod, and may bind it.
+// schedule reserves a node for a pod, and may bind it.
 func (h *history) schedule() {
-	key := modelKey("pod", h.pick(namespaces), h.name("p", podNames))
+	namespace, name := h.pick(namespaces), h.name("p", podNames)
+	key := objectKey("pod", namespace, name)
+	// The scheduler may know another version than the store has by now.
 	pod, _ := h.api[key].(*corev1.Pod)
 	if pod == nil || pod.Spec.NodeName != "" {
 		return
 	}
 	node := h.name("n", nodeNames)
 	h.seen.promised++
-	// The scheduler may know the pod before the index does.
-	h.model.tell("pod", pod, false)
-	if p := h.model.podByUID(pod.UID); p != nil && p.Spec.NodeName == "" {
+	stored := h.index.get("pod", namespace, name)
+	h.model.read(key, stored)
+	if p, ok := stored.(*corev1.Pod); ok && p.UID == pod.UID && p.Spec.NodeName == "" {
 		h.model.promised[pod.UID] = node
 	}
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = node
 	h.index.Reserve(assumed, node)
-	h.assumed = append(h.assumed, assumed)
 	if h.oneOf(2) {
 		onNode := pod.DeepCopy()
 		onNode.Spec.NodeName = node
-		h.write("pod", pod, onNode)
+		h.write("pod", namespace, name, onNode)
 	}
 }
 
@@ -517,7 +473,12 @@ func (h *history) checkService(requester, namespace, name string) {
 		h.t.Fatalf("%s/%s for %s (-model,+index):\n%s", namespace, name, requester, diff)
 	}
 	h.seen.peers += want.Total
-	service := h.model.believe(modelKey("service", namespace, name)).(*corev1.Service)
+	onNodes := 0
+	for _, peers := range want.Nodes {
+		onNodes += peers
+	}
+	h.seen.zoned += want.Total - onNodes
+	service := h.model.believe(objectKey("service", namespace, name)).(*corev1.Service)
 	if len(service.Spec.Selector) == 0 {
 		h.seen.listed += want.Total
 	}

@@ -12,6 +12,8 @@ import (
 // Index knows where the pods behind every Service are. The zero value is not
 // usable: see New. All methods may be called from any goroutine.
 type Index struct {
+	store Store
+
 	mu sync.Mutex
 	// All that follows is guarded by mu.
 
@@ -24,14 +26,14 @@ type Index struct {
 	// groups are the watched ones of all namespaces.
 	groups map[*group]struct{}
 
-	gonePods, goneServices, goneSlices, goneNodes tombstones
 	// clock counts the calls of Lookup; it orders the levels of a group by use.
 	clock uint64
 }
 
-// New returns an empty index.
-func New() *Index {
+// New returns an empty index of what the store has.
+func New(store Store) *Index {
 	return &Index{
+		store:      store,
 		namespaces: map[string]*namespace{},
 		podsByUID:  map[types.UID]*pod{},
 		nodes:      map[string]*node{},
@@ -68,6 +70,18 @@ func (x *Index) Lookup(requesterNamespace, serviceNamespace, name string, topolo
 	}
 	x.clock++
 	return s.group.viewOf(x, topologyKeys), true
+}
+
+// NodeLabel returns a label of a node, and whether the node exists and has it.
+func (x *Index) NodeLabel(node, key string) (string, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := x.nodes[node]
+	if n == nil {
+		return "", false
+	}
+	value, ok := n.labels[key]
+	return value, ok
 }
 
 // HasTopologyKey reports whether any node carries a label with the key. A level

@@ -32,8 +32,8 @@ func changed[T any, P interface {
 }
 
 // newShop has nodes n0 and n1 in zone a, n2 in zone b, and a Service backend.
-func newShop() *Index {
-	x := New()
+func newShop() *informed {
+	x := newInformed()
 	x.ApplyNode(nil, makeNode(0, "a"))
 	x.ApplyNode(nil, makeNode(1, "a"))
 	x.ApplyNode(nil, makeNode(2, "b"))
@@ -48,43 +48,43 @@ func TestPeers(t *testing.T) {
 		name string
 		// history is told twice: once before anybody asks, and once while the Service
 		// is looked up after each step.
-		history []func(x *Index)
+		history []func(x *informed)
 		// want are the peers by node, and wantZones by zone; nil is a Service that is
 		// not there.
 		want, wantZones map[string]int
 	}{
 		{
 			name:      "nobody yet",
-			history:   []func(x *Index){func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "")) }},
+			history:   []func(x *informed){func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "")) }},
 			want:      map[string]int{},
 			wantZones: map[string]int{},
 		},
 		{
 			name: "two pods in a zone and one in another",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
-				func(x *Index) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
 			},
 			want:      map[string]int{"n0": 1, "n1": 1, "n2": 1},
 			wantZones: map[string]int{"a": 2, "b": 1},
 		},
 		{
 			name: "a headless Service",
-			history: []func(x *Index){
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) {
 					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }))
 				},
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
 			},
 			want:      map[string]int{"n0": 1},
 			wantZones: map[string]int{"a": 1},
 		},
 		{
 			name: "an ExternalName that has a selector",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) {
 					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }))
 				},
 			},
@@ -93,50 +93,56 @@ func TestPeers(t *testing.T) {
 		},
 		{
 			name: "a promise that is kept",
-			history: []func(x *Index){
-				func(x *Index) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				// The index has not heard of the pod yet.
+				func(x *informed) { x.put("pod", nil, makePod("p", 1, "")) },
+				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
+				func(x *informed) { x.SyncPod("shop", "p") },
+				func(x *informed) {
 					x.ApplyPod(makePod("p", 1, ""), changed(makePod("p", 1, ""), func(p *corev1.Pod) { p.Spec.NodeName = "n0" }))
 				},
-				func(x *Index) { x.Unreserve("p-uid-1") },
+				func(x *informed) { x.Unreserve("p-uid-1") },
 			},
 			want:      map[string]int{"n0": 1},
 			wantZones: map[string]int{"a": 1},
 		},
 		{
 			name: "a promise that is taken back",
-			history: []func(x *Index){
-				func(x *Index) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-				func(x *Index) { x.Unreserve("p-uid-1") },
-				func(x *Index) { x.Unreserve("p-uid-1") },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "")) },
+				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
+				func(x *informed) { x.Unreserve("p-uid-1") },
+				func(x *informed) { x.Unreserve("p-uid-1") },
 			},
 			want:      map[string]int{},
 			wantZones: map[string]int{},
 		},
 		{
-			name: "a promise to a pod that is deleted",
-			history: []func(x *Index){
-				func(x *Index) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-				func(x *Index) { x.ApplyPod(makePod("p", 1, ""), nil) },
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "")) },
+			name: "a promise to a pod that is deleted, before and after",
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "")) },
+				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
+				func(x *informed) { x.ApplyPod(makePod("p", 1, ""), nil) },
+				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 2, "")) },
+				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
 			},
 			want:      map[string]int{},
 			wantZones: map[string]int{},
 		},
 		{
 			name: "pods that terminate, succeed and fail",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
-				func(x *Index) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
+				func(x *informed) {
 					x.ApplyPod(nil, changed(makePod("p", 1, "n0"), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyPod(nil, changed(makePod("q", 1, "n1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyPod(nil, changed(makePod("r", 1, "n2"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
 				},
 			},
@@ -145,94 +151,117 @@ func TestPeers(t *testing.T) {
 		},
 		{
 			name: "a pod that changes its labels to leave, and one to join",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) {
 					x.ApplyPod(nil, changed(makePod("p", 1, "n0"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "frontend"} }))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyPod(nil, changed(makePod("q", 1, "n1"), func(p *corev1.Pod) { p.ResourceVersion, p.Labels = "1", nil }))
 				},
-				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
 			},
 			want:      map[string]int{"n1": 1},
 			wantZones: map[string]int{"a": 1},
 		},
 		{
 			name: "a pod deleted and created again by its name, and the deletion comes last",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
-				func(x *Index) { x.ApplyPod(makePod("p", 1, "n0"), nil) },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
+				func(x *informed) { x.SyncPod("shop", "p") },
 			},
 			want:      map[string]int{"n2": 1},
 			wantZones: map[string]int{"b": 1},
 		},
 		{
 			name: "a pod replaced while the watch was broken",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyPod(makePod("p", 1, "n0"), makePod("p", 2, "")) },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyPod(makePod("p", 1, "n0"), makePod("p", 2, "")) },
 			},
 			want:      map[string]int{},
 			wantZones: map[string]int{},
 		},
 		{
-			name: "old news of a pod that is gone",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(makePod("p", 1, "n0"), nil) },
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+			name: "an old event of a pod that is gone, told after 10,000 deletions",
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyPod(makePod("p", 1, "n0"), nil) },
+				func(x *informed) {
+					for i := range 10_000 {
+						x.ApplyPod(makePod(fmt.Sprintf("other-%d", i), 1, "n0"), nil)
+					}
+				},
+				func(x *informed) { x.SyncPod("shop", "p") },
 			},
 			want:      map[string]int{},
 			wantZones: map[string]int{},
+		},
+		{
+			name: "etcd is restored, and versions begin anew",
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1000, "n0")) },
+				func(x *informed) { x.ApplyPod(makePod("p", 1000, "n0"), makePod("p", 1, "n2")) },
+				func(x *informed) {
+					newer := makeNode(2, "z")
+					newer.ResourceVersion = "999999"
+					x.ApplyNode(nil, newer)
+				},
+				func(x *informed) { x.ApplyNode(nil, makeNode(2, "b")) },
+			},
+			want:      map[string]int{"n2": 1},
+			wantZones: map[string]int{"b": 1},
 		},
 		{
 			name: "a node relabelled",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) {
 					x.ApplyNode(nil, changed(makeNode(0, "c"), func(*corev1.Node) {}))
 				},
-				func(x *Index) { x.ApplyNode(nil, makeNode(0, "a")) }, // old news
+				func(x *informed) { x.SyncNode("n0") },
 			},
 			want:      map[string]int{"n0": 1},
 			wantZones: map[string]int{"c": 1},
 		},
 		{
 			name: "a node that loses its label",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyNode(nil, changed(makeNode(0, "a"), func(n *corev1.Node) { n.Labels = nil })) },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) {
+					x.ApplyNode(nil, changed(makeNode(0, "a"), func(n *corev1.Node) { n.Labels = nil }))
+				},
 			},
 			want:      map[string]int{"n0": 1},
 			wantZones: map[string]int{},
 		},
 		{
 			name: "a node deleted before its pods",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyNode(makeNode(0, "a"), nil) },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyNode(makeNode(0, "a"), nil) },
 			},
 			want:      map[string]int{},
 			wantZones: map[string]int{},
 		},
 		{
 			name: "a node that comes after its pods",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n7")) },
-				func(x *Index) { x.ApplyNode(nil, makeNode(7, "b")) },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n7")) },
+				func(x *informed) { x.ApplyNode(nil, makeNode(7, "b")) },
 			},
 			want:      map[string]int{"n7": 1},
 			wantZones: map[string]int{"b": 1},
 		},
 		{
 			name: "a selector changed",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) {
 					x.ApplyPod(nil, changed(makePod("q", 1, "n2"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "frontend"} }))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "frontend"} }))
 				},
 			},
@@ -241,57 +270,57 @@ func TestPeers(t *testing.T) {
 		},
 		{
 			name: "a Service deleted",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyService(backend, nil) },
-				func(x *Index) { x.ApplyService(nil, backend) }, // old news
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyService(backend, nil) },
+				func(x *informed) { x.SyncService("shop", "backend") },
 			},
 		},
 		{
 			name: "a Service deleted and created again",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyService(backend, nil) },
-				func(x *Index) { x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.UID = "other" })) },
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyService(backend, nil) },
+				func(x *informed) { x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.UID = "other" })) },
 			},
 			want:      map[string]int{"n0": 1},
 			wantZones: map[string]int{"a": 1},
 		},
 		{
 			name: "endpoints of a Service without a selector, before and after their pods",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyService(nil, selectorless) },
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1"), podEndpoint("q", "")))
 				},
-				func(x *Index) { x.ApplyPod(nil, makePod("q", 1, "n2")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n2")) },
 			},
 			want:      map[string]int{"n0": 1, "n2": 1},
 			wantZones: map[string]int{"a": 1, "b": 1},
 		},
 		{
 			name: "an endpoint of a pod that was replaced since",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyService(nil, selectorless) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1")))
 				},
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
 			},
 			want:      map[string]int{},
 			wantZones: map[string]int{},
 		},
 		{
 			name: "a dual-stack Service lists everything twice",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyService(nil, selectorless) },
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("e4", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("e6", "backend", discoveryv1.AddressTypeIPv6, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")))
 				},
 			},
@@ -300,14 +329,14 @@ func TestPeers(t *testing.T) {
 		},
 		{
 			name: "an endpoint that terminates, one of another namespace, and one that is nowhere",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyService(nil, selectorless) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) {
 					foreign := makePod("p", 1, "n0")
 					foreign.Namespace = "bank"
 					x.ApplyPod(nil, foreign)
 				},
-				func(x *Index) {
+				func(x *informed) {
 					terminating, other := nodeEndpoint("n1"), podEndpoint("p", "p-uid-1")
 					terminating.Conditions.Terminating = ptr.To(true)
 					other.TargetRef.Namespace, other.NodeName = "bank", ptr.To("n0")
@@ -319,22 +348,22 @@ func TestPeers(t *testing.T) {
 		},
 		{
 			name: "an EndpointSlice that goes over to another Service, and one that is deleted",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyService(nil, selectorless) },
-				func(x *Index) {
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("f", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n1")))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("g", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n2")))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					moved := makeSlice("e", "other", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0"))
 					x.ApplyEndpointSlice(nil, changed(moved, func(*discoveryv1.EndpointSlice) {}))
 				},
-				func(x *Index) {
+				func(x *informed) {
 					x.ApplyEndpointSlice(makeSlice("f", "backend", discoveryv1.AddressTypeIPv4), nil)
 				},
 			},
@@ -342,14 +371,45 @@ func TestPeers(t *testing.T) {
 			wantZones: map[string]int{"b": 1},
 		},
 		{
-			name: "a selector appears, and the endpoints count no more",
-			history: []func(x *Index){
-				func(x *Index) { x.ApplyService(nil, selectorless) },
-				func(x *Index) {
+			name: "an EndpointSlice that leaves the watch by a label, and comes back",
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) {
 					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
 				},
-				func(x *Index) { x.ApplyPod(nil, makePod("p", 1, "n2")) },
-				func(x *Index) {
+				func(x *informed) {
+					x.ApplyEndpointSlice(makeSlice("e", "backend", discoveryv1.AddressTypeIPv4), nil)
+				},
+				func(x *informed) {
+					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
+				},
+			},
+			want:      map[string]int{"n0": 1},
+			wantZones: map[string]int{"a": 1},
+		},
+		{
+			name: "endpoints with a zone and no node, of both families",
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) {
+					x.ApplyEndpointSlice(nil, makeSlice("e4", "backend", discoveryv1.AddressTypeIPv4, zoneEndpoint("a"), zoneEndpoint("a"), nodeEndpoint("n2")))
+				},
+				func(x *informed) {
+					x.ApplyEndpointSlice(nil, makeSlice("e6", "backend", discoveryv1.AddressTypeIPv6, zoneEndpoint("a")))
+				},
+			},
+			want:      map[string]int{"n2": 1},
+			wantZones: map[string]int{"a": 2, "b": 1},
+		},
+		{
+			name: "a selector appears, and the endpoints count no more",
+			history: []func(x *informed){
+				func(x *informed) { x.ApplyService(nil, selectorless) },
+				func(x *informed) {
+					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
+				},
+				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n2")) },
+				func(x *informed) {
 					x.ApplyService(nil, changed(selectorless, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "backend"} }))
 				},
 			},
@@ -427,6 +487,10 @@ func TestLookupNeedsConsent(t *testing.T) {
 	}
 }
 
+func zoneEndpoint(zone string) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Zone: ptr.To(zone)}
+}
+
 // TestTopologyKeysAreBounded asks for more keys than are kept, and for keys that
 // nobody has.
 func TestTopologyKeysAreBounded(t *testing.T) {
@@ -480,12 +544,13 @@ func TestTopologyKeysAreBounded(t *testing.T) {
 	}
 }
 
-// TestNothingStays lets everything come and go; what is left are tombstones.
+// TestNothingStays lets everything come and go.
 func TestNothingStays(t *testing.T) {
 	x := newShop()
 	x.ApplyService(nil, makeService("listed", nil))
 	x.ApplyEndpointSlice(nil, makeSlice("e", "listed", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0"), podEndpoint("p", "")))
 	x.ApplyPod(nil, makePod("p", 1, "n0"))
+	x.ApplyPod(nil, makePod("q", 1, ""))
 	x.Reserve(makePod("q", 1, ""), "n1")
 	x.Lookup("shop", "shop", "backend", corev1.LabelHostname)
 	x.Lookup("shop", "shop", "listed", corev1.LabelHostname)
@@ -505,26 +570,9 @@ func TestNothingStays(t *testing.T) {
 	}
 }
 
-func TestTombstonesAreBounded(t *testing.T) {
-	x := New()
-	const n = 2 * maxTombstones
-	for i := range n {
-		x.ApplyPod(makePod(fmt.Sprintf("p%d", i), 1, "n0"), nil)
-	}
-	if len(x.gonePods.last) != maxTombstones || len(x.gonePods.ring) != maxTombstones {
-		t.Errorf("want %d tombstones, got %d and %d", maxTombstones, len(x.gonePods.last), len(x.gonePods.ring))
-	}
-	for _, i := range []int{n - 1, n - maxTombstones} {
-		x.ApplyPod(nil, makePod(fmt.Sprintf("p%d", i), 1, "n0"))
-	}
-	if len(x.podsByUID) != 0 {
-		t.Errorf("a pod of the last %d that were deleted is back", maxTombstones)
-	}
-}
-
 // TestObjectsWithoutVersions: a simulation has neither UIDs for nodes nor versions.
 func TestObjectsWithoutVersions(t *testing.T) {
-	x := New()
+	x := newInformed()
 	bare := func(zone string) *corev1.Node {
 		n := makeNode(0, zone)
 		n.UID, n.ResourceVersion = "", ""

@@ -4,7 +4,6 @@
 package peers
 
 import (
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,35 +14,26 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
-// news is what was told of an object: that it was as object is, or that it is gone
-// and was last seen like that.
-type news struct {
-	object metav1.Object
-	gone   bool
-}
-
-// model is the index as it would be written if it could take all day: it keeps
-// everything that it was told, and computes every answer from that. It shares no
-// code with the index.
+// model is the index as it would be written if it could take all day: it keeps each
+// object as the store had it when the index was last told to read it, and computes
+// every answer from those. It shares no code with the index.
 type model struct {
-	told     map[string][]news // by kind, namespace and name
+	known    map[string]metav1.Object // by kind, namespace and name
 	promised map[types.UID]string
 }
 
 func newModel() *model {
-	return &model{told: map[string][]news{}, promised: map[types.UID]string{}}
+	return &model{known: map[string]metav1.Object{}, promised: map[types.UID]string{}}
 }
 
-func modelKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
-
-func (m *model) tell(kind string, object metav1.Object, gone bool) {
-	key := modelKey(kind, object.GetNamespace(), object.GetName())
-	m.told[key] = append(m.told[key], news{object, gone})
-	m.breakPromises()
-}
-
-// breakPromises forgets the promises to pods that have a node now, or are gone.
-func (m *model) breakPromises() {
+// read takes over an object as the store has it, nil for none.
+func (m *model) read(key string, object metav1.Object) {
+	if object == nil {
+		delete(m.known, key)
+	} else {
+		m.known[key] = object
+	}
+	// A reservation ends when its pod is seen to have a node, or is gone.
 	for uid := range m.promised {
 		p := m.podByUID(uid)
 		if p == nil || p.Spec.NodeName != "" {
@@ -52,39 +42,14 @@ func (m *model) breakPromises() {
 	}
 }
 
-func number(object metav1.Object) int {
-	n, err := strconv.Atoi(object.GetResourceVersion())
-	if err != nil {
-		panic(err)
-	}
-	return n
-}
-
-// believe returns what is to be believed of a name: the latest version that was
-// told, unless its incarnation or a later one is gone.
-func (m *model) believe(key string) metav1.Object {
-	var latest metav1.Object
-	for _, n := range m.told[key] {
-		if !n.gone && (latest == nil || number(n.object) > number(latest)) {
-			latest = n.object
-		}
-	}
-	for _, n := range m.told[key] {
-		if latest != nil && n.gone && (n.object.GetUID() == latest.GetUID() || number(n.object) > number(latest)) {
-			return nil
-		}
-	}
-	return latest
-}
+func (m *model) believe(key string) metav1.Object { return m.known[key] }
 
 // all returns what is to be believed of a kind.
 func (m *model) all(kind string) []metav1.Object {
 	var objects []metav1.Object
-	for key := range m.told {
+	for key, object := range m.known {
 		if strings.HasPrefix(key, kind+"/") {
-			if object := m.believe(key); object != nil {
-				objects = append(objects, object)
-			}
+			objects = append(objects, object)
 		}
 	}
 	return objects
@@ -108,7 +73,7 @@ type answer struct {
 
 // lookup is Index.Lookup; nil where that returns false.
 func (m *model) lookup(requester, namespace, name string, keys []string) *answer {
-	object := m.believe(modelKey("service", namespace, name))
+	object := m.believe(objectKey("service", namespace, name))
 	if object == nil {
 		return nil
 	}
@@ -127,8 +92,15 @@ func (m *model) lookup(requester, namespace, name string, keys []string) *answer
 	for _, key := range keys {
 		a.Levels[key] = map[string]int{}
 	}
-	for node, peers := range m.peersOf(service) {
-		object := m.believe(modelKey("node", "", node))
+	nodes, zones := m.peersOf(service)
+	for zone, peers := range zones {
+		a.Total += peers
+		if level := a.Levels[corev1.LabelTopologyZone]; level != nil && m.anyNodeHas(corev1.LabelTopologyZone) {
+			level[zone] += peers
+		}
+	}
+	for node, peers := range nodes {
+		object := m.believe(objectKey("node", "", node))
 		if object == nil {
 			continue
 		}
@@ -143,9 +115,20 @@ func (m *model) lookup(requester, namespace, name string, keys []string) *answer
 	return a
 }
 
-// peersOf counts the peers behind a Service by the node that they name.
-func (m *model) peersOf(service *corev1.Service) map[string]int {
-	peers := map[string]int{}
+// anyNodeHas reports whether a node carries the label key.
+func (m *model) anyNodeHas(key string) bool {
+	for _, node := range m.all("node") {
+		if _, ok := node.GetLabels()[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// peersOf counts the peers behind a Service by the node that they name, and those
+// that name none by their zone.
+func (m *model) peersOf(service *corev1.Service) (peers, inZones map[string]int) {
+	peers, inZones = map[string]int{}, map[string]int{}
 	for _, object := range m.all("pod") {
 		pod := object.(*corev1.Pod)
 		if !m.isBehind(pod, service) || pod.DeletionTimestamp != nil || pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed" {
@@ -160,29 +143,42 @@ func (m *model) peersOf(service *corev1.Service) map[string]int {
 		}
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName || len(service.Spec.Selector) > 0 {
-		return peers
+		return peers, inZones
 	}
 	byFamily := map[discoveryv1.AddressType]map[string]int{}
 	nodes := map[string]bool{}
 	m.eachEndpoint(service, func(slice *discoveryv1.EndpointSlice, e discoveryv1.Endpoint) {
 		isPod := e.TargetRef != nil && e.TargetRef.Kind == "Pod"
-		if isPod || e.NodeName == nil || e.Conditions.Terminating != nil && *e.Conditions.Terminating {
+		if isPod || e.Conditions.Terminating != nil && *e.Conditions.Terminating {
+			return
+		}
+		at := ""
+		switch {
+		case e.NodeName != nil:
+			at = *e.NodeName
+		case e.Zone != nil:
+			at = "zone/" + *e.Zone
+		default:
 			return
 		}
 		if byFamily[slice.AddressType] == nil {
 			byFamily[slice.AddressType] = map[string]int{}
 		}
-		byFamily[slice.AddressType][*e.NodeName]++
-		nodes[*e.NodeName] = true
+		byFamily[slice.AddressType][at]++
+		nodes[at] = true
 	})
 	for node := range nodes {
 		most := 0
 		for _, of := range byFamily {
 			most = max(most, of[node])
 		}
-		peers[node] += most
+		if zone, ok := strings.CutPrefix(node, "zone/"); ok {
+			inZones[zone] += most
+		} else {
+			peers[node] += most
+		}
 	}
-	return peers
+	return peers, inZones
 }
 
 // isBehind reports whether a Service leads to a pod.

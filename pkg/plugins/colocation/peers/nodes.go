@@ -5,58 +5,30 @@ package peers
 
 import (
 	"maps"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // node is what the index knows of a node. labels is the map of the object that it
 // was read from, which nobody changes.
 type node struct {
-	version version
-	labels  map[string]string
+	labels map[string]string
 }
 
-// ApplyNode takes over a change of a node from old to updated, either nil. It may
-// be told the same change any number of times and changes in any order: what is
-// older than what it knows, it ignores. Peers on a node that goes are counted
-// again when one of its name comes.
-func (x *Index) ApplyNode(old, updated *corev1.Node) {
+// SyncNode takes over the node of this name as the store has it. Peers on a node
+// that goes are counted again when one of its name comes.
+func (x *Index) SyncNode(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if old != nil && (updated == nil || old.UID != updated.UID) {
-		x.buryNode(old)
+	known := x.nodes[name]
+	object := x.store.Node(name)
+	switch {
+	case object == nil && known == nil:
+	case object == nil:
+		x.replaceNode(name, known, nil)
+	case known != nil && maps.Equal(known.labels, object.Labels):
+		known.labels = object.Labels // a heartbeat, as a rule; the old map can go
+	default:
+		x.replaceNode(name, known, &node{labels: object.Labels})
 	}
-	if updated != nil {
-		x.observeNode(updated)
-	}
-}
-
-func (x *Index) observeNode(object *corev1.Node) {
-	known := x.nodes[object.Name]
-	if !x.goneNodes.admit(object, known.known()) {
-		return
-	}
-	news := versionOf(object)
-	if known != nil && maps.Equal(known.labels, object.Labels) {
-		// A heartbeat, as a rule.
-		known.version, known.labels = news, object.Labels
-		return
-	}
-	x.replaceNode(object.Name, known, &node{version: news, labels: object.Labels})
-}
-
-func (x *Index) buryNode(object *corev1.Node) {
-	known := x.nodes[object.Name]
-	if x.goneNodes.bury(object, known.known()) {
-		x.replaceNode(object.Name, known, nil)
-	}
-}
-
-func (n *node) known() *version {
-	if n == nil {
-		return nil
-	}
-	return &n.version
 }
 
 // replaceNode puts one node into the place of another of its name, either nil.

@@ -25,9 +25,9 @@ var benchmarkSizes = []int{5000, 50_000}
 
 // benchmarkIndex has a Service with so many peers, on nodes in turn, and as many
 // pods that nobody asks for.
-func benchmarkIndex(b *testing.B, peers int) *Index {
+func benchmarkIndex(b *testing.B, peers int) *informed {
 	b.Helper()
-	x := New()
+	x := newInformed()
 	for i := range benchmarkNodes {
 		x.ApplyNode(nil, benchmarkNode(i))
 	}
@@ -116,6 +116,9 @@ func BenchmarkLookup(b *testing.B) {
 		b.Run(name+"/state=promised", func(b *testing.B) {
 			pod := benchmarkPod("backend", peers)
 			node := pod.Spec.NodeName
+			pending := *pod
+			pending.Spec.NodeName = ""
+			x.ApplyPod(nil, &pending)
 			b.ReportAllocs()
 			for b.Loop() {
 				x.Reserve(pod, node)

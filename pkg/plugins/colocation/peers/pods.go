@@ -12,11 +12,10 @@ import (
 
 // pod is what the index knows of a pod.
 type pod struct {
-	version version
-	ns      *namespace
-	facts   podFacts
-	// promised is the node of Reserve, until the pod is seen to have one.
-	promised string
+	ns    *namespace
+	facts podFacts
+	// reserved is the node of Reserve, until the pod is seen to have one.
+	reserved string
 }
 
 // podFacts is what matters of a version of a pod. labels is the map of the object
@@ -54,121 +53,80 @@ func (p *pod) place() string {
 	case p.facts.node != "":
 		return p.facts.node
 	}
-	return p.promised
+	return p.reserved
 }
 
-// ApplyPod takes over a change of a pod from old to updated, either nil, as an
-// informer tells of it; for a queueing hint there is ApplyPodEvent. It may be told the same change any number of times and changes in any order: what is older
-// than what it knows, it ignores. The pod needs a UID.
-func (x *Index) ApplyPod(old, updated *corev1.Pod) {
+// SyncPod takes over the pod of this name as the store has it.
+func (x *Index) SyncPod(namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if old != nil && (updated == nil || old.UID != updated.UID) {
-		x.buryPod(old)
-	}
-	if updated != nil {
-		x.observePod(updated, factsOf(updated))
-	}
+	x.syncPod(namespace, name)
 }
 
-// ApplyPodEvent is ApplyPod for what the scheduler's queue tells a queueing hint.
-// There "deleted" is also said of pods that live: one whose binding failed, as it
-// was assumed, and one whose nomination changed. A UID that was buried never comes
-// back, so a deletion is believed only of a pod that is known to have its node from
-// the API server, and in a version not older than the one known: what fails to be
-// bound, or is nominated, is older than any bound version. Of other pods the
-// informer's own handler tells; until it does, at most a promise counts that
-// Unreserve did not take back.
-func (x *Index) ApplyPodEvent(old, updated *corev1.Pod) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if old != nil && (updated == nil || old.UID != updated.UID) {
-		if p := x.pod(old); p != nil && p.facts.uid == old.UID && p.facts.node != "" && versionOf(old).replaces(p.version) {
-			x.buryPod(old)
+// syncPod is SyncPod while mu is held. It returns the pod, or nil.
+func (x *Index) syncPod(namespace, name string) *pod {
+	var p *pod
+	if ns := x.namespaces[namespace]; ns != nil {
+		p = ns.pods[name]
+	}
+	object := x.store.Pod(namespace, name)
+	if p != nil && (object == nil || p.facts.uid != object.UID) {
+		x.removePod(p)
+		p = nil
+	}
+	if object == nil {
+		return nil
+	}
+	if p == nil {
+		p = &pod{ns: x.namespaceOf(namespace), facts: podFacts{name: object.Name, uid: object.UID}}
+		p.ns.pods[name] = p
+		if object.UID != "" {
+			x.podsByUID[object.UID] = p
 		}
 	}
-	if updated != nil {
-		x.observePod(updated, factsOf(updated))
+	before, place := p.facts, p.place()
+	p.facts = factsOf(object)
+	if p.facts.node != "" {
+		p.reserved = ""
 	}
+	x.recount(p.ns, &before, place, &p.facts, p.place())
+	return p
 }
 
-// Reserve lets the pod count on the node that it was promised, until it is seen to
-// have one, or is unreserved or deleted. The node that the object itself may name
-// already is ignored. A second call replaces the first.
+// Reserve lets the pod count on the node that it was given, until it is seen to
+// have one, or is unreserved or deleted. A second call replaces the first. A pod
+// that the store does not have is gone: it counts nowhere.
 func (x *Index) Reserve(object *corev1.Pod, node string) {
-	facts := factsOf(object)
-	// The scheduler reserves for a copy that names the node already; in the API the
-	// pod of this version has none.
-	facts.node = ""
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	// The news that there is such a pod may still be under way.
-	x.observePod(object, facts)
-	if p := x.podsByUID[object.UID]; p != nil && p.facts.node == "" {
+	if p := x.syncPod(object.Namespace, object.Name); p != nil && p.facts.uid == object.UID && p.facts.node == "" {
 		before := p.place()
-		p.promised = node
+		p.reserved = node
 		x.recount(p.ns, &p.facts, before, &p.facts, p.place())
 	}
 }
 
-// Unreserve takes back what Reserve promised. It may be called any number of
-// times, and does nothing to a pod that was seen to have a node.
+// Unreserve takes the reservation of a pod back, if there is one and the pod was
+// not seen to have a node.
 func (x *Index) Unreserve(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.podsByUID[uid]; p != nil {
 		before := p.place()
-		p.promised = ""
+		p.reserved = ""
 		x.recount(p.ns, &p.facts, before, &p.facts, p.place())
 	}
 }
 
-// observePod takes over a version of a pod with the facts about it.
-func (x *Index) observePod(object *corev1.Pod, facts podFacts) {
-	p := x.pod(object)
-	if !x.gonePods.admit(object, p.known()) {
-		return
+// PlaceOf returns the node where a pod counts at this moment, whichever Services
+// it is behind; empty for one that counts nowhere.
+func (x *Index) PlaceOf(uid types.UID) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.podsByUID[uid]; p != nil {
+		return p.place()
 	}
-	if p != nil && p.facts.uid != facts.uid {
-		x.removePod(p)
-		p = nil
-	}
-	if p == nil {
-		p = &pod{ns: x.namespaceOf(object.Namespace), facts: podFacts{name: facts.name, uid: facts.uid}}
-		p.ns.pods[facts.name] = p
-		if facts.uid != "" {
-			x.podsByUID[facts.uid] = p
-		}
-	}
-	before, place := p.facts, p.place()
-	p.version, p.facts = versionOf(object), facts
-	if facts.node != "" {
-		p.promised = ""
-	}
-	x.recount(p.ns, &before, place, &p.facts, p.place())
-}
-
-// pod returns the pod of the object's name, or nil.
-func (x *Index) pod(object *corev1.Pod) *pod {
-	if ns := x.namespaces[object.Namespace]; ns != nil {
-		return ns.pods[object.Name]
-	}
-	return nil
-}
-
-func (p *pod) known() *version {
-	if p == nil {
-		return nil
-	}
-	return &p.version
-}
-
-// buryPod takes note that a pod was deleted.
-func (x *Index) buryPod(object *corev1.Pod) {
-	p := x.pod(object)
-	if x.gonePods.bury(object, p.known()) {
-		x.removePod(p)
-	}
+	return ""
 }
 
 func (x *Index) removePod(p *pod) {

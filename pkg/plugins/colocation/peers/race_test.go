@@ -20,7 +20,7 @@ import (
 // between two states: the sum over its nodes and over a level that every node has
 // is its total.
 func TestConcurrentUse(t *testing.T) {
-	x := New()
+	x := newInformed()
 	for i := range 10 {
 		x.ApplyNode(nil, makeNode(i, "zone-0"))
 	}
@@ -53,6 +53,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	write(2, func(rng *rand.Rand, i int) {
 		promised := makePod(fmt.Sprintf("r%d", i%20), i, "")
+		x.put("pod", nil, promised)
 		x.Reserve(promised, nodeName(rng.IntN(10)))
 		if rng.IntN(2) == 0 {
 			x.Unreserve(promised.UID)

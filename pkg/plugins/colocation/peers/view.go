@@ -11,10 +11,11 @@ import (
 // It never changes, takes no lock, and may be read from any goroutine; reading
 // allocates nothing.
 //
-// A peer is a pod behind the Service that has a node, or is promised one
+// A peer is a pod behind the Service that has a node, or has one reserved
 // (Index.Reserve), and runs or will run: not terminating, not Succeeded, not
 // Failed. Whether it is ready does not matter, because it is about to be. An
-// endpoint without a pod counts as a peer on the node that it names. Peers on
+// endpoint without a pod counts as a peer on the node that it names; one that names
+// a zone only counts in Total and in the level topology.kubernetes.io/zone. Peers on
 // nodes that do not exist (any more) are nowhere, and do not count at all.
 type View struct {
 	members membership
@@ -55,6 +56,25 @@ func (v *View) OnNode(name string) int { return v.nodes.get(name) }
 // Nodes calls yield with every node that has a peer and the number of its peers,
 // in no particular order, until yield returns false.
 func (v *View) Nodes(yield func(node string, peers int) bool) { v.nodes.all(yield) }
+
+// HoldsNew reports whether a value of a topology key that both views were asked for
+// holds a peer in v and none in before; before may be nil, and has none then. It
+// compares nothing if the two are one view.
+func (v *View) HoldsNew(before *View, topologyKey string) bool {
+	if v == before {
+		return false
+	}
+	var had Level
+	if before != nil {
+		had = before.Level(topologyKey)
+	}
+	found := false
+	v.Level(topologyKey).All(func(value string, _ int) bool {
+		found = had.Within(value) == 0
+		return !found
+	})
+	return found
+}
 
 // NodeCount returns the number of nodes that have a peer.
 func (v *View) NodeCount() int { return v.nodes.len() }

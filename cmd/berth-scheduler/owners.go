@@ -1,0 +1,61 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/events"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/pkg/features"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-scheduler/berth/pkg/pending"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/unknownkeys"
+)
+
+// takenWithin is how long a pod whose schedulerName is like one of ours may wait
+// for another scheduler before it is told of the likely typo.
+const takenWithin = 10 * time.Second
+
+// tellOwners has the scheduler tell the owners of pods what they can act on: why a
+// pod waits, which of its keys have no effect, and that its schedulerName may be a
+// typo. Call it before the informers are started. effective is what each profile
+// runs.
+func tellOwners(ctx context.Context, config *schedulerserverconfig.CompletedConfig, sched *kubescheduler.Scheduler, effective map[string]*schedconfig.Plugins) error {
+	options := pending.Options{
+		Profiles:       effective,
+		DeviceProfiles: registry.ProfilesRunning(effective, gpudevice.Name),
+		CompareTaints:  utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators),
+	}
+	if gangs := registry.Gangs(effective); gangs != nil && config.DynInformerFactory != nil {
+		options.Gangs = &pending.Gangs{
+			Plugin:    gangs.Plugin,
+			Label:     registry.PodGroupLabel,
+			PodGroups: config.DynInformerFactory.ForResource(gangs.GroupVersionResource).Lister(),
+		}
+	}
+	sched.FailureHandler = pending.New(config.InformerFactory, options).Wrap(sched.FailureHandler)
+
+	recorders := map[string]events.EventRecorder{}
+	profiles := map[string]*unknownkeys.Profile{}
+	for name, fw := range sched.Profiles {
+		recorders[name] = fw.EventRecorder()
+		profiles[name] = &unknownkeys.Profile{
+			Name:     name,
+			Recorder: fw.EventRecorder(),
+			Runs:     func(plugin string) bool { return registry.RunsIn(effective[name], plugin) },
+		}
+	}
+	if err := pending.WatchSchedulerNames(ctx, config.InformerFactory, recorders, clock.RealClock{}, takenWithin); err != nil {
+		return err
+	}
+	return unknownkeys.Watch(config.InformerFactory, registry.PodKeys(), profiles)
+}

@@ -1,0 +1,106 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+
+	"github.com/berth-scheduler/berth/pkg/lease"
+	"github.com/berth-scheduler/berth/pkg/preflight"
+)
+
+const (
+	soleFlag = "sole-default-scheduler"
+	// reachTimeout is how long the API server may take to say its version.
+	reachTimeout = 5 * time.Second
+)
+
+// watchLease makes the election name who holds the lease, and keeps it from taking
+// a lease that checkSole refuses, also where the API server could not be asked
+// before. It returns nil without leader election.
+func watchLease(s *scheduler, own *settings) *lease.Lock {
+	le := s.config.LeaderElection
+	if le == nil {
+		return nil
+	}
+	upstream, ok := le.Lock.(*resourcelock.LeaseLock)
+	if !ok {
+		// There is no other kind since 1.24.
+		return nil
+	}
+	lock := lease.New(upstream, s.names(), s.mustFollow(own))
+	le.Lock = lock
+	return lock
+}
+
+// mustFollow reports whether the lease must have been held before: where this
+// process serves default-scheduler, and nobody has said that no other one does.
+func (s *scheduler) mustFollow(own *settings) bool {
+	return !own.soleDefaultScheduler && slices.Contains(s.names(), corev1.DefaultSchedulerName)
+}
+
+// checkSole refuses to serve default-scheduler where nobody has ever held the lease
+// of the cluster's own scheduler. That the two share it is what keeps them from
+// placing the same pods, and one that runs with --leader-elect=false never takes it.
+func checkSole(ctx context.Context, s *scheduler, own *settings) error {
+	election := s.config.ComponentConfig.LeaderElection
+	if !election.LeaderElect || !s.mustFollow(own) {
+		return nil
+	}
+	if err := lease.CheckHeld(ctx, s.config.Client, election); errors.Is(err, lease.ErrNeverHeld) {
+		return fmt.Errorf("leaderElection.resourceName: %w, and a scheduler that serves %s with --leader-elect=false would go on placing the same pods: let the cluster's own scheduler run with leader election first, or, if there is none or the lease was deleted, say so with --%s",
+			err, corev1.DefaultSchedulerName, soleFlag)
+	}
+	return nil
+}
+
+// checkLater runs the checks as soon as the API server answers, which it did not
+// because of why. Until then it says so, at once and again; a check that fails ends
+// the process.
+func checkLater(ctx context.Context, client kubernetes.Interface, why error, check func() error) {
+	klog.FromContext(ctx).Error(why, preflight.NoPodUntilReached)
+	if preflight.AwaitReach(ctx, client, reachTimeout, syncPatience) != nil {
+		return
+	}
+	if err := check(); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
+		klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+	}
+}
+
+// showStandby makes /readyz fail while this process waits for a lease that another
+// scheduler holds, and say which. Upstream's Run makes the endpoint's checks itself;
+// what it takes from outside, and asks before every answer, is the authorizer.
+func showStandby(config *schedulerserverconfig.CompletedConfig, lock *lease.Lock) {
+	if lock != nil && config.Authorization.Authorizer != nil {
+		config.Authorization.Authorizer = standbyAuthorizer{config.Authorization.Authorizer, lock.Waits}
+	}
+}
+
+type standbyAuthorizer struct {
+	authorizer.Authorizer
+	waits func() error
+}
+
+// Authorize implements authorizer.Authorizer.
+func (a standbyAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	if !attributes.IsResourceRequest() && attributes.GetPath() == "/readyz" {
+		if err := a.waits(); err != nil {
+			return authorizer.DecisionDeny, err.Error(), nil //nolint:nilerr // the answer is no, and why; asking did not fail
+		}
+	}
+	return a.Authorizer.Authorize(ctx, attributes)
+}

@@ -1,0 +1,196 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lease makes the lock of a leader election say what client-go's keeps to
+// itself: who holds the lease that this process waits for, whether that is a
+// process that will ever schedule this one's pods, and whether anybody ever held
+// it at all.
+//
+// The identity that a process writes into the lease ends with the scheduler names
+// that it serves, so that a process that waits can tell a replica of its own
+// scheduler from a stranger:
+//
+//	HOSTNAME_UUID_NAME[,NAME...]
+//
+// The part before the second underscore is what kube-scheduler writes.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/klog/v2"
+)
+
+// ErrNeverHeld is that no process has ever held a lease: it is not there, or
+// nothing was ever written into it.
+var ErrNeverHeld = errors.New("no scheduler has ever held the lease")
+
+// Lock is the lock of a leader election that tells who holds it. Its methods may
+// be called concurrently.
+type Lock struct {
+	*resourcelock.LeaseLock
+
+	serves     []string
+	mustBeHeld bool
+
+	// mu guards what follows.
+	mu sync.Mutex
+	// holder is the identity that the lease had when it was last read or written,
+	// other than this process's own; empty while it is free or this process holds it.
+	holder string
+	// held is whether somebody, perhaps this process, is known to have held the lease.
+	// That the lease is deleted afterwards, as some do to force a fail-over, does not
+	// change it.
+	held bool
+}
+
+var _ resourcelock.Interface = &Lock{}
+
+// New returns lock for a process that serves the given scheduler names, which it
+// appends to lock's identity. With mustBeHeld the lock cannot be taken as long as
+// nobody has held it before: Get answers with ErrNeverHeld.
+func New(lock *resourcelock.LeaseLock, serves []string, mustBeHeld bool) *Lock {
+	serves = slices.Sorted(slices.Values(serves))
+	lock.LockConfig.Identity += separator + strings.Join(serves, ",")
+	return &Lock{LeaseLock: lock, serves: serves, mustBeHeld: mustBeHeld}
+}
+
+// Get implements resourcelock.Interface. It logs a holder that it had not seen.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.LeaseLock.Get(ctx)
+	if l.mustBeHeld && !l.wasHeld() && (apierrors.IsNotFound(err) || err == nil && neverHeld(record)) {
+		return nil, nil, fmt.Errorf("%w %s", ErrNeverHeld, l.Describe())
+	}
+	if err == nil {
+		l.observe(ctx, record)
+	}
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.LeaseLock.Create(ctx, record)
+	if err == nil {
+		l.observe(ctx, &record)
+	}
+	return err
+}
+
+// Update implements resourcelock.Interface. A process that has taken the lease over
+// only updates it, and no longer reads it.
+func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.LeaseLock.Update(ctx, record)
+	if err == nil {
+		l.observe(ctx, &record)
+	}
+	return err
+}
+
+func (l *Lock) wasHeld() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+func (l *Lock) observe(ctx context.Context, record *resourcelock.LeaderElectionRecord) {
+	holder := record.HolderIdentity
+	if holder == l.Identity() {
+		holder = ""
+	}
+	l.mu.Lock()
+	changed := holder != l.holder
+	l.holder = holder
+	l.held = l.held || !neverHeld(record)
+	l.mu.Unlock()
+	if !changed || holder == "" {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	if err := l.stranger(holder); err != nil {
+		logger.Error(err, "No pod is scheduled until the holder of the lease ends", "lease", l.Describe(), "holder", holder, "since", record.AcquireTime.Time)
+		return
+	}
+	logger.Info("Standing by while another replica holds the lease", "lease", l.Describe(), "holder", holder, "since", record.AcquireTime.Time)
+}
+
+// Holder returns the identity of the process that this one waits for; empty while
+// none is known to hold the lease, or this one does.
+func (l *Lock) Holder() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holder
+}
+
+// Waits returns an error, which names the holder, while this process waits for one
+// that does not serve its pods: a process of another scheduler. A standby that
+// waits for a replica of its own is no error.
+func (l *Lock) Waits() error {
+	if holder := l.Holder(); holder != "" {
+		return l.stranger(holder)
+	}
+	return nil
+}
+
+// stranger returns an error unless holder is a replica of this scheduler: one that
+// serves a name that this one serves too, or another pod of the same Deployment,
+// whose profiles may be about to change. A holder that does not say what it serves
+// is kube-scheduler, or a Berth from before identities said so.
+func (l *Lock) stranger(holder string) error {
+	host, served := parse(holder)
+	ours, _ := parse(l.Identity())
+	switch {
+	case slices.ContainsFunc(served, func(name string) bool { return slices.Contains(l.serves, name) }):
+		return nil
+	case len(served) == 0 && slices.Contains(l.serves, corev1.DefaultSchedulerName):
+		return nil
+	case deployment(host) != "" && deployment(host) == deployment(ours):
+		return nil
+	}
+	return fmt.Errorf("the lease %s is held by %s, which does not serve %s: give this scheduler a lease of its own (leaderElection.resourceName)",
+		l.Describe(), holder, strings.Join(l.serves, ", "))
+}
+
+const separator = "_"
+
+// parse splits an identity into the host's name and the scheduler names, none if
+// it does not say.
+func parse(identity string) (host string, served []string) {
+	parts := strings.SplitN(identity, separator, 3)
+	if len(parts) == 3 {
+		served = strings.Split(parts[2], ",")
+	}
+	return parts[0], served
+}
+
+// deployment returns the name of the Deployment whose pod has the given name, or
+// something else that is the same for two pods of one; empty without one.
+func deployment(pod string) string {
+	for range 2 {
+		pod = pod[:max(0, strings.LastIndexByte(pod, '-'))]
+	}
+	return pod
+}
+
+// neverHeld tells a lease that somebody prepared from one that was given back.
+func neverHeld(record *resourcelock.LeaderElectionRecord) bool {
+	return record.HolderIdentity == "" && record.LeaderTransitions == 0 && record.AcquireTime.IsZero()
+}
+
+// CheckHeld returns ErrNeverHeld if nobody has ever held the lease of le, and
+// another error if the API server did not say.
+func CheckHeld(ctx context.Context, client kubernetes.Interface, le componentbaseconfig.LeaderElectionConfiguration) error {
+	lock := &resourcelock.LeaseLock{Client: client.CoordinationV1()}
+	lock.LeaseMeta.Namespace, lock.LeaseMeta.Name = le.ResourceNamespace, le.ResourceName
+	_, _, err := New(lock, nil, true).Get(ctx)
+	return err
+}

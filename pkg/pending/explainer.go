@@ -1,0 +1,106 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pending
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Options are what an Explainer knows of the scheduler that it runs in.
+type Options struct {
+	// Profiles is what each profile runs in the end (framework.ListPlugins), by
+	// schedulerName.
+	Profiles map[string]*schedconfig.Plugins
+	// DeviceProfiles are the schedulerNames of the profiles that give shares of
+	// devices, in the order in which they are named.
+	DeviceProfiles []string
+	// Gangs is nil unless a profile places gangs.
+	Gangs *Gangs
+	// CompareTaints says whether tolerations may compare values
+	// (TaintTolerationComparisonOperators).
+	CompareTaints bool
+}
+
+// Gangs is how gangs look in the API.
+type Gangs struct {
+	// Plugin is the name of the plugin that places them.
+	Plugin string
+	// Label is the key of the pod label with the name of the pod's PodGroup.
+	Label string
+	// PodGroups lists them. Its objects are *unstructured.Unstructured.
+	PodGroups cache.GenericLister
+}
+
+// Explainer rewrites the messages of failed attempts. It is safe for concurrent
+// use: attempts fail in the scheduling cycle and in binding cycles.
+type Explainer struct {
+	Options
+	nodes corelisters.NodeLister
+	pods  corelisters.PodLister
+	// order is the position of each Filter plugin, by schedulerName: a node that a
+	// later one refused was closer to taking the pod.
+	order map[string]map[string]int
+}
+
+// New returns an Explainer. The factory is the scheduler's own: its informers of
+// nodes and pods run in any case.
+func New(factory informers.SharedInformerFactory, options Options) *Explainer {
+	e := &Explainer{
+		Options: options,
+		nodes:   factory.Core().V1().Nodes().Lister(),
+		pods:    factory.Core().V1().Pods().Lister(),
+		order:   map[string]map[string]int{},
+	}
+	for name, plugins := range options.Profiles {
+		order := map[string]int{}
+		for i, plugin := range plugins.Filter.Enabled {
+			order[plugin.Name] = i
+		}
+		e.order[name] = order
+	}
+	return e
+}
+
+// Wrap returns next with rewritten messages. Of a status that carries a FitError,
+// next gets a copy with another text. Everything else passes as it is: errors, the
+// code, the plugins that rejected the pod, the nominated node.
+func (e *Explainer) Wrap(next scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
+	return func(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		fit, ok := status.AsError().(*framework.FitError) //nolint:errorlint // the scheduler's own handler looks at the error itself too
+		if !ok {
+			next(ctx, fw, podInfo, status, nominating, start)
+			return
+		}
+		explained, action := e.explain(ctx, fw.ProfileName(), podInfo.Pod, fit)
+		next(ctx, recording{fw, action}, podInfo, status.Clone().WithError(explained), nominating, start)
+	}
+}
+
+// explain returns fit with another text, and the action of its event.
+func (e *Explainer) explain(ctx context.Context, profile string, pod *corev1.Pod, fit *framework.FitError) (*framework.FitError, string) {
+	m := e.read(ctx, profile, pod, fit)
+	headline, action := e.headline(m)
+	explained := *fit
+	if m.permit {
+		// The one node was the pod's own until its gang was given up.
+		if nodes, err := e.nodes.List(labels.Everything()); err == nil && len(nodes) > 0 {
+			explained.NumAllNodes = len(nodes)
+		}
+	}
+	// What PreFilter says takes the place of the reasons of the nodes.
+	explained.Diagnosis.PreFilterMsg = join(headline, m.body())
+	explained.Diagnosis.PostFilterMsg = m.tail()
+	return &explained, action
+}

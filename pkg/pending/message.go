@@ -1,0 +1,283 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pending
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	v1helper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	berthnames "github.com/berth-scheduler/berth/pkg/apis/names"
+)
+
+// What upstream's PostFilter plugins answer for a pod that is none of their
+// business. A text that upstream changes is shown again, and the test of the
+// messages on a real scheduler fails.
+var noise = []string{
+	"no new claims to deallocate", // DynamicResources, of a pod without claims
+	"plugin disabled",             // DynamicResources
+	"can not find pod group",      // Coscheduling, of a pod without a gang
+}
+
+// preemptionPrefix begins the answer of DefaultPreemption.
+const preemptionPrefix = "preemption: "
+
+// message is a failed attempt, read.
+type message struct {
+	profile string
+	pod     *corev1.Pod
+	fit     *framework.FitError
+	// refused is what a PreFilter plugin said that refused the pod for all nodes.
+	refused string
+	// reasons are those of the nodes, one for each text.
+	reasons []reason
+	// taints are the nodes that only repel the pod: by the taint that it does not
+	// tolerate, the nodes that it asks for otherwise. Empty if it asks for none.
+	taints map[string]int
+	// preemptible says that evicting pods could help on some node.
+	preemptible bool
+	// permit says that the pod had a node, and its gang did not.
+	permit bool
+}
+
+// reason is a text and how many nodes have it.
+type reason struct {
+	text  string
+	nodes int
+	// order is how far the nodes got.
+	order int
+}
+
+// read reads a failed attempt. It asks the lister for the nodes that repel the pod
+// alone; all else was found out by the attempt.
+func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, fit *framework.FitError) *message {
+	m := &message{profile: profile, pod: pod, fit: fit, refused: fit.Diagnosis.PreFilterMsg, taints: map[string]int{}}
+	asks := asksFor(pod)
+	byText := map[string]*reason{}
+	add := func(text string, order, nodes int) {
+		if r, ok := byText[text]; ok {
+			r.nodes += nodes
+			return
+		}
+		byText[text] = &reason{text: text, nodes: nodes, order: order}
+	}
+	nodeToStatus := fit.Diagnosis.NodeToStatus
+	nodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
+		m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
+		m.permit = m.permit || fit.NumAllNodes == 1 && e.Gangs != nil && status.Plugin() == e.Gangs.Plugin
+		texts := status.Reasons()
+		if status.Plugin() == names.TaintToleration {
+			if taint, wanted := e.repelling(ctx, name, pod, asks); taint != "" {
+				texts = []string{fmt.Sprintf("node(s) had the taint %s, which the pod doesn't tolerate", taint)}
+				if wanted {
+					m.taints[taint]++
+				}
+			}
+		}
+		for _, text := range texts {
+			add(text, e.order[profile][status.Plugin()], 1)
+		}
+	})
+	if absent := fit.NumAllNodes - nodeToStatus.Len(); absent > 0 {
+		status := nodeToStatus.AbsentNodesStatus()
+		m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
+		for _, text := range status.Reasons() {
+			add(text, -1, absent)
+		}
+	}
+	for _, r := range byText {
+		m.reasons = append(m.reasons, *r)
+	}
+	slices.SortFunc(m.reasons, func(a, b reason) int {
+		return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.text, b.text))
+	})
+	return m
+}
+
+// repelling returns the taint of the node that the pod does not tolerate, as
+// kubectl taint takes it, and whether the node is one that the pod asks for.
+func (e *Explainer) repelling(ctx context.Context, name string, pod *corev1.Pod, asks wish) (string, bool) {
+	node, err := e.nodes.Get(name)
+	if err != nil {
+		return "", false
+	}
+	taint, found := v1helper.FindMatchingUntoleratedTaint(klog.FromContext(ctx), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	}, e.CompareTaints)
+	if !found {
+		return "", false // it was taken off since
+	}
+	return taint.ToString(), asks.metBy(node)
+}
+
+// wish is what a pod asks of a node that few nodes have.
+type wish struct {
+	affinity  nodeaffinity.RequiredNodeAffinity
+	resources []corev1.ResourceName
+	any       bool
+}
+
+// asksFor reads the pod's node selector, its required node affinity, and the
+// devices of its containers.
+func asksFor(pod *corev1.Pod) wish {
+	w := wish{affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	seen := map[corev1.ResourceName]struct{}{}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for name, quantity := range containers[i].Resources.Limits {
+				if isExtended(name) && !quantity.IsZero() {
+					seen[name] = struct{}{}
+				}
+			}
+		}
+	}
+	w.resources = slices.Sorted(maps.Keys(seen))
+	affinity := pod.Spec.Affinity
+	w.any = len(w.resources) > 0 || len(pod.Spec.NodeSelector) > 0 ||
+		affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+	return w
+}
+
+// isExtended reports whether a resource is one that a vendor counts: its
+// name has a domain, and not Kubernetes' own.
+func isExtended(name corev1.ResourceName) bool {
+	domain, _, qualified := strings.Cut(string(name), "/")
+	return qualified && !strings.HasSuffix(domain, "kubernetes.io") && !strings.HasPrefix(domain, "requests.")
+}
+
+// metBy reports whether the node is one of those that the pod asks for.
+func (w *wish) metBy(node *corev1.Node) bool {
+	if !w.any {
+		return false
+	}
+	if matches, err := w.affinity.Match(node); err != nil || !matches {
+		return false
+	}
+	for _, name := range w.resources {
+		quantity := node.Status.Allocatable[name]
+		if strings.HasPrefix(string(name), berthnames.Prefix) {
+			// No node advertises them: a label says who has them.
+			if node.Labels[berthnames.GPUSharingLabel] != "true" {
+				return false
+			}
+		} else if quantity.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// headline returns what the pod's owner should read first, or "", and the action
+// of the event. What no headline is needed for has the scheduler's own action.
+func (e *Explainer) headline(m *message) (text, action string) {
+	if text, action := e.gangHeadline(m); text != "" {
+		return text, action
+	}
+	if text := e.uncountedHeadline(m); text != "" {
+		return text, actionScheduling
+	}
+	if len(m.taints) > 0 {
+		// The one that most of the nodes have.
+		taint := slices.MaxFunc(slices.Sorted(maps.Keys(m.taints)), func(a, b string) int { return cmp.Compare(m.taints[a], m.taints[b]) })
+		m.drop(func(text string) bool { return strings.Contains(text, " taint "+taint+",") })
+		return fmt.Sprintf("spec.tolerations: %d node(s) that the pod asks for had the taint %s, which it doesn't tolerate", m.taints[taint], taint), actionScheduling
+	}
+	return "", actionScheduling
+}
+
+// uncountedHeadline is about shares of devices under a profile that gives none: as
+// no node advertises them, every node has too few.
+func (e *Explainer) uncountedHeadline(m *message) string {
+	if slices.Contains(e.DeviceProfiles, m.profile) {
+		return ""
+	}
+	insufficient := "Insufficient " + berthnames.Prefix
+	i := slices.IndexFunc(m.reasons, func(r reason) bool { return strings.HasPrefix(r.text, insufficient) })
+	if i < 0 {
+		return ""
+	}
+	resource := strings.TrimPrefix(m.reasons[i].text, "Insufficient ")
+	m.drop(func(text string) bool { return strings.HasPrefix(text, insufficient) })
+	instead := "ask the cluster's administrator for one that does"
+	if len(e.DeviceProfiles) > 0 {
+		instead = "use " + quoted(e.DeviceProfiles)
+	}
+	return fmt.Sprintf("limit %s: spec.schedulerName %q doesn't run GPUDevice, which counts it: %s", resource, m.profile, instead)
+}
+
+// drop leaves out the reasons that the headline says better.
+func (m *message) drop(said func(string) bool) {
+	m.reasons = slices.DeleteFunc(m.reasons, func(r reason) bool { return said(r.text) })
+}
+
+// body returns what the plugins said of the nodes, the nodes first that got
+// furthest.
+func (m *message) body() string {
+	if m.fit.Diagnosis.PreFilterMsg != "" {
+		return m.refused
+	}
+	texts := make([]string, len(m.reasons))
+	for i, r := range m.reasons {
+		texts[i] = fmt.Sprintf("%d %s", r.nodes, r.text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// tail returns what the PostFilter plugins answered, as far as it can matter to
+// this pod.
+func (m *message) tail() string {
+	answers, preemption := m.answers()
+	answers = slices.DeleteFunc(answers, func(answer string) bool {
+		return answer == "" || slices.Contains(noise, answer) || isGangReason(answer)
+	})
+	if m.preemptible && preemption != "" {
+		answers = append(answers, preemption)
+	}
+	return strings.Join(answers, ", ")
+}
+
+// answers takes apart what the PostFilter plugins answered: the framework joins it
+// with commas, and what DefaultPreemption says has commas itself and ends in a full
+// stop.
+func (m *message) answers() (others []string, preemption string) {
+	before, rest, found := strings.Cut(m.fit.Diagnosis.PostFilterMsg, preemptionPrefix)
+	others = strings.Split(before, ", ")
+	if !found {
+		return others, ""
+	}
+	rest, after, _ := strings.Cut(rest, "., ")
+	if after != "" {
+		rest += "."
+		others = append(others, strings.Split(after, ", ")...)
+	}
+	return others, preemptionPrefix + rest
+}
+
+// join puts a headline before a text. Either may be empty.
+func join(headline, text string) string {
+	if headline == "" || text == "" {
+		return headline + text
+	}
+	return headline + ". " + text
+}
+
+// quoted names schedulers in a sentence.
+func quoted(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(quoted, " or ")
+}

@@ -1,0 +1,191 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// What on a node uses which device, whoever gave it, is answered in this file and
+// nowhere else. Of the pods in a NodeInfo that have a node and have not terminated:
+//
+//   - one that asks for shares and has a record that can be believed uses what its
+//     Allocation says of the node as it is now;
+//   - one that asks for shares without such a record, or that was given UUIDs where the
+//     node lists none any more, uses unknown devices (unassigned);
+//   - one that asks for a resource of a device plugin (a whole device, a MIG device, a
+//     slice of time), or has a ResourceClaim that is or may be for devices of a DRA
+//     driver of the arguments, uses unknown devices (otherUse);
+//   - any other uses none. A quantity of zero asks for nothing.
+//
+// A shared node on which devices are used that are unknown takes no share. A node that
+// is not shared and on which shares are held (sharesHeld) takes no pod of a device
+// plugin and none with such a claim.
+
+// countUse computes what the pods use: those in the NodeInfo, and those that only the
+// ledger knows to be there, perhaps. The pod without is left out.
+func (pl *GPUDevice) countUse(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMarks, without types.UID) {
+	if v.node.Kind == device.NodeShared {
+		pl.takePods(v, nodeInfo, marks, without)
+		return
+	}
+	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, marks, without)
+}
+
+// takePods takes from the state of a shared node what the pods hold.
+func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMarks, without types.UID) {
+	orphans := marks.orphans.Load()
+	otherRequested := pl.requestsOther(nodeInfo)
+	var nominated []*corev1.Pod
+	for _, podInfo := range nodeInfo.GetPods() {
+		pod := podInfo.GetPod()
+		if pod.UID == without || isTerminated(pod) {
+			continue
+		}
+		if pod.Spec.NodeName != "" && (otherRequested && pl.asksForOther(pod) || pl.mayClaimDevices(pod)) {
+			v.otherUse = true
+		}
+		if !asksForShares(pod) {
+			continue
+		}
+		switch h := pl.ledger.holderOn(pod.UID, v.object.Name); {
+		case orphans.has(pod.UID):
+			// Counted below.
+		case h != nil:
+			v.shown++
+			v.take(h.allocation)
+		case pod.Spec.NodeName == "":
+			nominated = append(nominated, pod)
+		default:
+			v.take(pl.ledger.unheld(pod, v.object.Name))
+		}
+	}
+	for _, orphan := range orphans.all() {
+		if orphan.pod.UID != without {
+			v.take(orphan.allocation)
+		}
+	}
+	pl.takeNominated(v, nominated)
+}
+
+// take takes what a pod was given; nil is not known.
+func (v *nodeView) take(allocation *device.Allocation) {
+	if allocation == nil {
+		v.unassigned = true
+		return
+	}
+	holding, err := allocation.On(v.node)
+	v.unassigned = v.unassigned || err != nil
+	v.state.TakeAll(holding)
+}
+
+// takeNominated takes what nominated pods will hold. They have no devices yet, and
+// are given some as Reserve would, so that nobody of lower priority is given the
+// last ones; which ones does not matter to the question whether another pod fits.
+func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
+	for _, pod := range nominated {
+		request, err := device.ParsePod(pod, pl.nodeKeys)
+		if err != nil || request.Form != device.FormShares {
+			continue
+		}
+		packed := device.Policy{Strategy: device.BestFit}
+		assignment, ok := packed.Assign(device.Site{State: &v.state}, device.Demand{Request: request})
+		if !ok {
+			// Its victims are still here.
+			v.crowded = true
+			continue
+		}
+		holding := assignment.Holding(request.Asks)
+		v.state.TakeAll(&holding)
+	}
+}
+
+// holdsShares reports whether a pod on a node that is not shared holds shares of its
+// devices, of which it may be known which or not.
+func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, marks *nodeMarks, without types.UID) bool {
+	for _, orphan := range marks.orphans.Load().all() {
+		if orphan.pod.UID != without {
+			return true
+		}
+	}
+	requested := nodeInfo.GetRequested().GetScalarResources()
+	if requested[milliResource] == 0 && requested[memoryResource] == 0 {
+		return false // as on nearly every such node
+	}
+	for _, podInfo := range nodeInfo.GetPods() {
+		pod := podInfo.GetPod()
+		if pod.UID == without || isTerminated(pod) || pod.Spec.NodeName == "" || !asksForShares(pod) {
+			continue
+		}
+		if pl.ledger.holderOn(pod.UID, node) != nil || pl.ledger.unheld(pod, node) != nothing {
+			return true
+		}
+	}
+	return false
+}
+
+// requestsOther reports whether anything on the node requests a resource of a device
+// plugin. The API server holds the limits of such resources to their requests.
+func (pl *GPUDevice) requestsOther(nodeInfo fwk.NodeInfo) bool {
+	for name, amount := range nodeInfo.GetRequested().GetScalarResources() {
+		if amount != 0 && pl.nodeKeys.HandsOut(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// asksForOther reports whether a container of the pod has a limit of devices, or parts
+// of devices, that a device plugin hands out.
+func (pl *GPUDevice) asksForOther(pod *corev1.Pod) bool {
+	return pl.anyAsksForOther(pod.Spec.Containers) || pl.anyAsksForOther(pod.Spec.InitContainers)
+}
+
+func (pl *GPUDevice) anyAsksForOther(containers []corev1.Container) bool {
+	for i := range containers {
+		for name, q := range containers[i].Resources.Limits {
+			if !q.IsZero() && pl.nodeKeys.HandsOut(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// usesDevices reports whether the pod, where it runs, uses devices in any way.
+func (pl *GPUDevice) usesDevices(pod *corev1.Pod) bool {
+	return asksForShares(pod) || pl.asksForOther(pod) || pl.mayClaimDevices(pod)
+}
+
+// asksForShares reports whether a container of the pod has a limit of ours that is not
+// zero. It is what every pod on every changed node is asked, so it does not parse.
+func asksForShares(pod *corev1.Pod) bool {
+	return anyAsksForShares(pod.Spec.Containers) || anyAsksForShares(pod.Spec.InitContainers)
+}
+
+func anyAsksForShares(containers []corev1.Container) bool {
+	for i := range containers {
+		limits := containers[i].Resources.Limits
+		if len(limits) == 0 {
+			continue
+		}
+		if q, ok := limits[milliResource]; ok && !q.IsZero() {
+			return true
+		}
+		if q, ok := limits[memoryResource]; ok && !q.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// isTerminated reports whether the pod's containers have ended for good. Its
+// devices are free then, whatever becomes of the object.
+func isTerminated(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

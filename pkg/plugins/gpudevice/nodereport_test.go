@@ -1,0 +1,145 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
+)
+
+// What a node says of its devices and cannot be meant is told on the node, once.
+func TestNodeIsWarned(t *testing.T) {
+	byUUID := boundPod("a", 500, "n", "1")
+	byUUID.Annotations["gpu.berth.dev/main"] = "GPU-b"
+	uuids := func(list string) *corev1.Node { return annotated(gpuNode("n", 2), names.GPUUUIDsAnnotation, list) }
+	plugin := runningOn(makePod("a", "nvidia.com/gpu", "1"), "n")
+	tests := []struct {
+		name     string
+		pods     []*corev1.Pod
+		old, new *corev1.Node
+		want     []string // of one event, or nil for none
+	}{
+		{"shared", nil, nil, gpuNode("n", 2), nil},
+		{
+			"True is not true", nil, nil, labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"),
+			[]string{reasonNodeRefused, `metadata.labels[berth.dev/gpu-sharing]: "True" is neither "true" nor "false"`},
+		},
+		{
+			"a cordoned device that there is not", nil, gpuNode("n", 2), annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "9"),
+			[]string{reasonNodeRefused, `metadata.annotations[berth.dev/gpu-cordoned]: "9" is not a list of devices: write indexes from 0 to 1`},
+		},
+		{
+			"refused as before", nil, labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"), labelled(labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"), "a", "b"), nil,
+		},
+		{
+			"shared by an annotation", nil, nil, annotated(makeNode("n", nil), names.GPUSharingLabel, "true"),
+			[]string{reasonNodeIgnored, "annotation berth.dev/gpu-sharing=\"true\" has no effect: it must be a label"},
+		},
+		{
+			"cordoned by a label", nil, nil, labelled(gpuNode("n", 2), names.GPUCordonedAnnotation, "1"),
+			[]string{reasonNodeIgnored, "label berth.dev/gpu-cordoned=\"1\" has no effect: it must be an annotation"},
+		},
+		{
+			"cordoned, not shared", nil, nil, annotated(pluginNode("n", a100, 2), names.GPUCordonedAnnotation, "1"),
+			[]string{reasonNodeIgnored, "annotation berth.dev/gpu-cordoned has no effect without label berth.dev/gpu-sharing=true"},
+		},
+		{
+			"shared while pods use its devices",
+			[]*corev1.Pod{plugin},
+			pluginNode("n", a100, 2), gpuNode("n", 2),
+			[]string{reasonNotDrained, "switched to sharing while pod(s) default/a use its devices", "Drain a node"},
+		},
+		{
+			"shared no more while shares are held",
+			[]*corev1.Pod{byUUID},
+			gpuNode("n", 2), pluginNode("n", a100, 2),
+			[]string{reasonNotDrained, "switched from sharing while pod(s) default/a hold shares", "Drain a node"},
+		},
+		{"shared when it was empty", []*corev1.Pod{terminated(plugin.DeepCopy())}, pluginNode("n", a100, 2), gpuNode("n", 2), nil},
+		{
+			"a list in another order",
+			[]*corev1.Pod{byUUID},
+			uuids("GPU-a,GPU-b"), uuids("GPU-b,GPU-a"),
+			[]string{reasonListChanged, "changed while 1 pod(s) hold devices by UUID"},
+		},
+		{
+			"a list without a device that is held",
+			[]*corev1.Pod{byUUID},
+			uuids("GPU-a,GPU-b"), uuids("GPU-a,GPU-c"),
+			[]string{reasonListChanged, "does not list devices that pods hold: pod(s) default/a (GPU-b)"},
+		},
+		{
+			"no list any more",
+			[]*corev1.Pod{byUUID},
+			uuids("GPU-a,GPU-b"), gpuNode("n", 2),
+			[]string{reasonListChanged, "was removed while pod(s) default/a hold devices by UUID: the node takes no shares"},
+		},
+		{"a list that nobody goes by", nil, uuids("GPU-a,GPU-b"), uuids("GPU-a,GPU-c"), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Pods: tt.pods})
+			drainEvents(profile, "")
+			h := pl.ledger.nodeHandler(klog.Logger{})
+			if tt.old == nil {
+				h.OnAdd(tt.new, false)
+			} else {
+				h.OnUpdate(tt.old, tt.new)
+			}
+			h.OnUpdate(tt.new, tt.new.DeepCopy())
+			events := drainEvents(profile, "")
+			if tt.want == nil {
+				if len(events) > 0 {
+					t.Errorf("unexpected events %q", events)
+				}
+				return
+			}
+			if len(events) != 1 {
+				t.Fatalf("want one event, got %q", events)
+			}
+			for _, text := range tt.want {
+				if !strings.Contains(events[0], text) {
+					t.Errorf("%q is not in %q", text, events[0])
+				}
+			}
+		})
+	}
+}
+
+// Devices that pods have and that their node does not list are counted.
+func TestUnlistedDevicesInMetrics(t *testing.T) {
+	pod := boundPod("a", 2000, "n", "0,1")
+	pod.Annotations["gpu.berth.dev/main"] = "GPU-a,GPU-b"
+	startProfile(t, gpuArgs(), schedtest.Options{
+		Name:  t.Name(),
+		Nodes: []*corev1.Node{annotated(gpuNode("n", 2), names.GPUUUIDsAnnotation, "GPU-b,GPU-c")},
+		Pods:  []*corev1.Pod{pod},
+	})
+	got := served(t, t.Name())
+	if got["unlisted_devices"] != 1 || got["allocated_milli nvidia-a100"] != 1000 {
+		t.Errorf("want 1 unlisted device and 1000 allocated, got %v", got)
+	}
+}
+
+// A pattern that would match with a * more is named.
+func TestWiderPatternIsNamed(t *testing.T) {
+	model := labelled(gpuNode("n", 1), "nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB")
+	profile, _ := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{model}})
+	for pattern, want := range map[string]string{
+		"NVIDIA-A100": `there are "nvidia-a100-sxm4-40gb"; the pattern "nvidia-a100*" would match "nvidia-a100-sxm4-40gb"`,
+		"a100,L4":     `there are "nvidia-a100-sxm4-40gb"; the pattern "*a100*" would match "nvidia-a100-sxm4-40gb"`,
+		"H100":        `there are "nvidia-a100-sxm4-40gb"`,
+	} {
+		_, status := profile.Filter(t.Context(), t, annotated(sharePod("p", 100), names.GPUModelAnnotation, pattern))
+		if got := status.Message(); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: want %q, got %q", pattern, want, got)
+		}
+	}
+}

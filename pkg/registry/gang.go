@@ -1,0 +1,157 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
+
+	"github.com/berth-scheduler/berth/pkg/pending"
+)
+
+// PodGroupLabel is the key of the label with which a pod joins a PodGroup.
+const PodGroupLabel = v1alpha1.PodGroupLabel
+
+// gangs is Coscheduling with reasons that say how many members of the gang had a
+// node. Its verdicts are Coscheduling's.
+type gangs struct {
+	*coscheduling.Coscheduling
+	holders *gangHolders
+}
+
+var (
+	_ fwk.PostFilterPlugin = &gangs{}
+	_ fwk.ReservePlugin    = &gangs{}
+	_ fwk.PostBindPlugin   = &gangs{}
+)
+
+// newGangs builds Coscheduling.
+func newGangs(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	holders := &gangHolders{pods: map[gangName]sets.Set[types.UID]{}}
+	plugin, err := coscheduling.New(ctx, args, gangHandle{handle, holders})
+	if err != nil {
+		return nil, err
+	}
+	cs, ok := plugin.(*coscheduling.Coscheduling)
+	if !ok {
+		return nil, fmt.Errorf("want %s to be a %T, got %T", coscheduling.Name, cs, plugin)
+	}
+	return &gangs{cs, holders}, nil
+}
+
+// PostFilter gives the gang up, if Coscheduling does, and says how many members had
+// a node.
+func (g *gangs) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	found := g.holders.counts()[gangOf(pod)]
+	result, status := g.Coscheduling.PostFilter(ctx, state, pod, nodes)
+	if inGang(pod) && status.Code() == fwk.Unschedulable {
+		status = fwk.NewStatus(status.Code(), pending.GangReason(found, true))
+	}
+	return result, status
+}
+
+// Reserve takes note that the pod has a node.
+func (g *gangs) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	g.holders.add(pod)
+	return g.Coscheduling.Reserve(ctx, state, pod, node)
+}
+
+// Unreserve gives the gang up. The pod had a node until then.
+func (g *gangs) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	g.Coscheduling.Unreserve(ctx, state, pod, node)
+	g.holders.remove(pod)
+}
+
+// PostBind forgets the pod: that it has a node is in the API.
+func (g *gangs) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	g.holders.remove(pod)
+}
+
+// gangName is a gang's namespace and name.
+type gangName struct{ namespace, name string }
+
+func gangOf(pod *corev1.Pod) gangName {
+	return gangName{pod.Namespace, pod.Labels[PodGroupLabel]}
+}
+
+func inGang(pod *corev1.Pod) bool { return pod.Labels[PodGroupLabel] != "" }
+
+// gangHolders are the members of gangs that have a node and are not bound, from
+// Reserve to Unreserve or PostBind.
+type gangHolders struct {
+	mu   sync.Mutex
+	pods map[gangName]sets.Set[types.UID]
+}
+
+func (h *gangHolders) add(pod *corev1.Pod) {
+	if !inGang(pod) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pods[gangOf(pod)] == nil {
+		h.pods[gangOf(pod)] = sets.New[types.UID]()
+	}
+	h.pods[gangOf(pod)].Insert(pod.UID)
+}
+
+func (h *gangHolders) remove(pod *corev1.Pod) {
+	if !inGang(pod) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pods[gangOf(pod)].Delete(pod.UID)
+	if len(h.pods[gangOf(pod)]) == 0 {
+		delete(h.pods, gangOf(pod))
+	}
+}
+
+// counts returns how many members of each gang there are.
+func (h *gangHolders) counts() map[gangName]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	counts := make(map[gangName]int, len(h.pods))
+	for gang, pods := range h.pods {
+		counts[gang] = len(pods)
+	}
+	return counts
+}
+
+// gangHandle gives Coscheduling waiting pods that are rejected with another reason.
+type gangHandle struct {
+	fwk.Handle
+	holders *gangHolders
+}
+
+// IterateOverWaitingPods calls visit for each pod that waits for its gang. All of
+// them are told of the same number: a pod that is rejected loses its node while the
+// others are visited.
+func (h gangHandle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
+	counts := h.holders.counts()
+	h.Handle.IterateOverWaitingPods(func(pod fwk.WaitingPod) {
+		visit(waitingMember{pod, counts[gangOf(pod.GetPod())]})
+	})
+}
+
+// waitingMember is a member of a gang that has a node and waits for the others.
+type waitingMember struct {
+	fwk.WaitingPod
+	// found is how many members have a node, this one included.
+	found int
+}
+
+// Reject rejects the pod, and says how many members had a node.
+func (m waitingMember) Reject(plugin, _ string) bool {
+	return m.WaitingPod.Reject(plugin, pending.GangReason(m.found, false))
+}

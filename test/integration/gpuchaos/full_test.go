@@ -1,0 +1,58 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpuchaos
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// TestKillsOnAFullPool places exactly as many halves as the pool has room for, and kills
+// the scheduler five times on the way. Not a single half may be lost to what a
+// scheduler that died had in mind: all pods are bound, and no device is given twice.
+func TestKillsOnAFullPool(t *testing.T) {
+	const nodes, devices, kills = 32, 8, 5
+	const pods = 2 * nodes * devices
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
+	c.ApplyManifests(t, "manifests/base")
+	watch := startWatch(t, c)
+	for i := range pods {
+		create(t, c, sharePod(fmt.Sprintf("half-%d", i), "500"))
+	}
+	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
+	launch := func() *framework.Scheduler {
+		return c.LaunchScheduler(t, framework.Binary(t, framework.BerthScheduler), gpuProfile, framework.SchedulerOptions{Kubeconfig: kubeconfig})
+	}
+	s := launch()
+	var at []int
+	for kill := range kills {
+		framework.WaitForCondition(t, 2*framework.WaitTimeout, fmt.Sprintf("kill %d", kill), func() (bool, error) {
+			_, bound := watch.counts()
+			return bound > kill*pods/(kills+1), fmt.Errorf("%d pods are bound", bound)
+		})
+		s.Kill()
+		_, bound := watch.counts()
+		at = append(at, bound)
+		s = launch()
+	}
+	r, _ := waitSettled(t, c, pods)
+	history, _, bindings := watch.history.Problems()
+	if problems := slices.Concat(r.Problems, history); len(problems) > 0 {
+		t.Error(problems)
+	}
+	var held int64
+	for _, milli := range r.Allocated {
+		held += milli
+	}
+	if held != nodes*devices*1000 || r.Pending > 0 || bindings != pods {
+		t.Errorf("%d thousandths of %d devices are held by %d pods, %d pods are pending, %d bindings were seen", held, nodes*devices, r.Bound, r.Pending, bindings)
+	}
+	s.WaitReady(t)
+	requireView(t, c, s, names.Scheduler)
+	t.Logf("%d of %d pods are bound on %d devices, %d pending, none given twice; killed when %v were bound", r.Bound, pods, nodes*devices, r.Pending, at)
+}

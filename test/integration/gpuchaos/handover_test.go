@@ -1,0 +1,203 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpuchaos
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+)
+
+// long reports whether the long versions are asked for by make test-long.
+func long() bool { return os.Getenv("BERTH_LONG") == "1" }
+
+// replica starts a berth-scheduler with leader election behind a proxy.
+func replica(t *testing.T, c *framework.Cluster, hook func(*faultproxy.Binding) *faultproxy.Answer) *framework.Scheduler {
+	t.Helper()
+	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), faultproxy.Hooks{Binding: hook})
+	return c.LaunchScheduler(t, framework.Binary(t, framework.BerthScheduler), gpuProfile, framework.SchedulerOptions{
+		Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: quickElection,
+	})
+}
+
+func waitLeads(t *testing.T, s *framework.Scheduler) {
+	t.Helper()
+	framework.WaitForCondition(t, framework.WaitTimeout, "the replica to lead", func() (bool, error) { return leads(s), nil })
+}
+
+// TestHandover ends a leader while its Bindings are on their way, for every device that
+// there is. The next leader gives all devices to other pods, and only then the Bindings
+// arrive. They must be refused, whether the leader was killed or told to end.
+func TestHandover(t *testing.T) {
+	const nodes, devices = 4, 2
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
+	c.ApplyManifests(t, "manifests/base")
+	c.Apply(t, `
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: first}
+value: 1000
+preemptionPolicy: Never
+`)
+	for _, end := range []struct {
+		name   string
+		signal syscall.Signal
+	}{{"killed", syscall.SIGKILL}, {"told-to-end", syscall.SIGTERM}} {
+		t.Run(end.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var onTheirWay []*faultproxy.Binding
+			old := replica(t, c, func(b *faultproxy.Binding) *faultproxy.Answer {
+				mu.Lock()
+				defer mu.Unlock()
+				onTheirWay = append(onTheirWay, b)
+				return nil
+			})
+			waitLeads(t, old)
+			next := replica(t, c, passOn)
+			next.WaitReady(t)
+			for i := range nodes * devices {
+				create(t, c, sharePod(fmt.Sprintf("%s-late-%d", end.name, i), "1000"))
+			}
+			framework.WaitForCondition(t, framework.WaitTimeout, "a Binding for each device", func() (bool, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				pods := map[string]bool{}
+				for _, b := range onTheirWay {
+					pods[b.Pod] = true
+				}
+				return len(pods) == nodes*devices, fmt.Errorf("there are %d", len(pods))
+			})
+			for i := range nodes * devices {
+				pod := sharePod(fmt.Sprintf("%s-next-%d", end.name, i), "1000")
+				pod.Spec.PriorityClassName = "first"
+				create(t, c, pod)
+			}
+			old.Signal(end.signal)
+			waitLeads(t, next)
+			for i := range nodes * devices {
+				c.WaitForPodScheduled(t, namespace, fmt.Sprintf("%s-next-%d", end.name, i))
+			}
+			mu.Lock()
+			answers := map[int]int{}
+			for _, b := range onTheirWay {
+				if answer := passOn(b); answer != nil {
+					answers[answer.Code]++
+				}
+			}
+			total := len(onTheirWay)
+			mu.Unlock()
+			if answers[http.StatusConflict] != total {
+				t.Errorf("%d Bindings of the former leader were answered %v, want all refused with %d", total, answers, http.StatusConflict)
+			}
+			r, _ := waitSettled(t, c, nodes*devices)
+			if len(r.Problems) > 0 {
+				t.Error(r.Problems)
+			}
+			// Nobody lost anything: those that waited get the devices when they are free.
+			for i := range nodes * devices {
+				forceDelete(t, c, fmt.Sprintf("%s-next-%d", end.name, i))
+			}
+			for i := range nodes * devices {
+				c.WaitForPodScheduled(t, namespace, fmt.Sprintf("%s-late-%d", end.name, i))
+			}
+			if r, _ = waitSettled(t, c, nodes*devices); len(r.Problems) > 0 {
+				t.Error(r.Problems)
+			}
+			requireView(t, c, next, names.Scheduler)
+			for i := range nodes * devices {
+				forceDelete(t, c, fmt.Sprintf("%s-late-%d", end.name, i))
+			}
+			next.Kill()
+		})
+	}
+}
+
+// TestHandovers lets two replicas take turns, killed or told to end, while pods with
+// shares come and go and each Binding is delayed by a random time: up to three seconds,
+// and with BERTH_LONG=1 up to a minute.
+func TestHandovers(t *testing.T) {
+	const seed = 7
+	delay, turns, of := 3*time.Second, 3, size{nodes: 10, devices: 2, pods: 150, alive: 60, unseen: 20}
+	if long() {
+		delay, turns, of = time.Minute, 12, size{nodes: 20, devices: 4, pods: 3000, alive: 240, unseen: 120}
+	}
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(of.nodes, of.devices)})
+	c.ApplyManifests(t, "manifests/base")
+	watch := startWatch(t, c)
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 0))
+	random := func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.IntN(n)
+	}
+	answers := map[int]int{}
+	var onTheirWay sync.WaitGroup
+	delayed := func(b *faultproxy.Binding) *faultproxy.Answer {
+		onTheirWay.Add(1)
+		defer onTheirWay.Done()
+		<-time.After(time.Duration(random(int(delay)))) // the fault, not a wait for something
+		answer := passOn(b)
+		if answer != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			answers[answer.Code]++
+		}
+		return answer
+	}
+	running := []*framework.Scheduler{replica(t, c, delayed), replica(t, c, delayed)}
+	ch := &churn{c: c, watch: watch, pods: of.pods, alive: of.alive, unseen: of.unseen, seed: seed}
+	ch.limit.Store(math.MaxInt64)
+	arrived := make(chan error, 1)
+	go func() { arrived <- ch.run(t.Context()) }()
+	for turn := range turns {
+		framework.WaitForCondition(t, 10*framework.WaitTimeout, fmt.Sprintf("turn %d of %d", turn, turns), func() (bool, error) {
+			return ch.arrivals() >= (turn+1)*of.pods/(turns+1) && slices.ContainsFunc(running, leads), nil
+		})
+		running = slices.DeleteFunc(running, func(s *framework.Scheduler) bool {
+			if !leads(s) {
+				return false
+			}
+			s.Signal([]syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[turn%2])
+			return true
+		})
+		running = append(running, replica(t, c, delayed))
+	}
+	framework.WaitForCondition(t, 30*framework.WaitTimeout, "all pods to arrive", func() (bool, error) {
+		select {
+		case err := <-arrived:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return true, nil
+		default:
+			return false, nil
+		}
+	})
+	onTheirWay.Wait()
+	r, pods := waitSettled(t, c, -1)
+	history, versions, bindings := watch.history.Problems()
+	if problems := slices.Concat(r.Problems, checker.CheckLost(ch.kept, pods), history); len(problems) > 0 {
+		t.Error(problems)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	t.Logf("%d hand-overs with Bindings delayed up to %v; %d versions with %d bindings seen, Bindings answered %v; at the end %d bound, %d pending, %d devices given away twice",
+		turns, delay, versions, bindings, answers, r.Bound, r.Pending, len(r.Problems.Of(checker.Overcommitted)))
+	if conflicts := warned(t, c, "GPUDeviceConflict"); len(conflicts) > 0 {
+		t.Errorf("conflicts were reported: %v", conflicts)
+	}
+}
