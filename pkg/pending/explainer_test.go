@@ -192,6 +192,11 @@ func TestMessages(t *testing.T) {
 			want:  "0/5 nodes are available: PodGroup default/trian, which the pod's label " + gangLabel + " names, does not exist: correct the label or create it.",
 		},
 		{
+			name: "a gang that does not exist, on nodes that are full", profile: "gpu", pod: member("trian"), wantAction: actionFindGang,
+			nodes: diagnosis{"a": resolvable("NodeResourcesFit", "Insufficient cpu")}, postFilter: noVictims,
+			want: "0/1 nodes are available: PodGroup default/trian, which the pod's label " + gangLabel + " names, does not exist: correct the label or create it. 1 Insufficient cpu.",
+		},
+		{
 			name: "a gang that is not complete", profile: "gpu", pod: member("train"), others: []*corev1.Pod{member("train")}, wantAction: actionGatherGang,
 			nodes: diagnosis{"a": unresolvable(gangPlugin, "pre-filter"), "b": unresolvable(gangPlugin, "pre-filter")}, preFilter: "pre-filter pod p cannot find enough sibling pods", postFilter: notHelpful + ", " + GangReason(0, true),
 			want: "0/2 nodes are available: gang default/train: 1 of its 3 members exist, and it starts when all do.",

@@ -75,6 +75,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 		if byGang {
 			m.reasons = nil // "PodGroup not found"
 		}
+		m.preemptible = false // no room makes up for it
 		return fmt.Sprintf("PodGroup %s, which the pod's label %s names, does not exist: correct the label or create it", gang, e.Gangs.Label), actionFindGang
 	case err != nil:
 		return "", ""
@@ -85,6 +86,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 	switch {
 	case byGang && int64(members) < needed:
 		m.refused = "" // it says the same, of the pod
+		m.preemptible = false
 		return fmt.Sprintf("gang %s: %d of its %d members exist, and it starts when all do", gang, members, needed), actionGatherGang
 	case gaveUp && this:
 		return fmt.Sprintf("gang %s: %d of its %d members %s", gang, found+bound, needed, gangReasonThis), actionPlaceMember

@@ -210,6 +210,7 @@ func (e *Explainer) uncountedHeadline(m *message) string {
 	}
 	resource := strings.TrimPrefix(m.reasons[i].text, "Insufficient ")
 	m.drop(func(text string) bool { return strings.HasPrefix(text, insufficient) })
+	m.preemptible = false // under this profile the pod runs nowhere
 	instead := "ask the cluster's administrator for one that does"
 	if len(e.DeviceProfiles) > 0 {
 		instead = "use " + quoted(e.DeviceProfiles)
