@@ -16,16 +16,17 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane/spawn"
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
-// stopGrace is how long a component may take to stop before it is killed. None
-// of them has work to finish by then: what is acknowledged is in etcd.
-const stopGrace = 15 * time.Second
-
-// orphanGrace is the same for an API server whose etcd is gone: it would wait for
-// it in vain.
-const orphanGrace = time.Second
+const (
+	// stopTimeout is how long a component may take to stop before it is killed. None
+	// of them has work to finish by then: what is acknowledged is in etcd.
+	stopTimeout = 15 * time.Second
+	// stopTimeoutWithoutEtcd is the same for an API server whose etcd is gone: it would
+	// wait for it in vain.
+	stopTimeoutWithoutEtcd = time.Second
+)
 
 // ErrStopped is what Start returns when the caller cancelled its context before
 // the control plane was usable. Everything is stopped then, and a temporary folder
@@ -36,17 +37,15 @@ var ErrStopped = errors.New("stopped before the control plane was ready")
 type Cluster struct {
 	options Options
 	folder  *folder
-	spawner *spawn.Spawner
 	port    int
 	config  *rest.Config
 	client  kubernetes.Interface
-	// failed has room for every component, and at most one death of each waits in
-	// it (see launch), so that a death never blocks.
+	// failed has room for the first failure of each component; later ones are not told.
 	failed chan error
 
 	// mu serialises start, stop, kill and restart of components. It guards the fields below.
 	mu        sync.Mutex
-	processes map[Component]*process
+	processes map[Component]*process.Process
 	stopped   bool
 }
 
@@ -76,13 +75,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := checkSpace(f); err != nil {
 		return nil, errors.Join(err, f.remove(), f.close())
 	}
-	c := &Cluster{
-		options:   options,
-		folder:    f,
-		spawner:   spawn.New(),
-		failed:    make(chan error, len(Components())),
-		processes: map[Component]*process{},
-	}
+	c := newCluster(options, f)
 	if err := c.start(ctx); err != nil {
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 			// Nothing failed, so nobody needs the logs. What cannot be stopped or
@@ -99,6 +92,15 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, errors.Join(err, c.shutdown(remove))
 	}
 	return c, nil
+}
+
+func newCluster(options Options, f *folder) *Cluster {
+	return &Cluster{
+		options:   options,
+		folder:    f,
+		failed:    make(chan error, len(Components())),
+		processes: map[Component]*process.Process{},
+	}
 }
 
 func (c *Cluster) start(ctx context.Context) error {
@@ -180,7 +182,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err != nil {
 		previous = "" // the first start in this folder
 	}
-	if c.port, err = choosePort(ctx, c.options.Port, previous, portPatience); err != nil {
+	if c.port, err = choosePort(ctx, c.options.Port, previous, portTimeout); err != nil {
 		return err
 	}
 	ca, err := ensurePKI(c.folder, now)
@@ -199,38 +201,36 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// launch starts one component and watches over it.
+// launch starts one component.
 func (c *Cluster) launch(component Component) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {
 		return fmt.Errorf("starting %s: the control plane is stopped", component)
 	}
-	if p := c.processes[component]; p != nil && p.running() {
+	if p := c.processes[component]; p != nil && p.Running() {
 		return fmt.Errorf("starting %s: it runs already", component)
 	}
-	// Whoever starts it again knows that it died, or does not care.
-	c.dropFailure(component)
 	// What the last run left would pass for the readiness of this one.
 	for _, stale := range c.readinessFiles(component) {
 		if err := os.RemoveAll(stale); err != nil {
 			return unwritable(c.folder.root, err)
 		}
 	}
-	p, err := launch(c.spawner, c.options.Executable, component, c.arguments(component),
-		c.folder.path("etcd"), c.folder.log(component), c.ended)
+	p, err := process.Start(process.Options{
+		Name: string(component), LogFile: c.folder.log(component), Dir: c.folder.path("etcd"),
+		OnFailure: func(err error) {
+			select {
+			case c.failed <- withCause(err):
+			default:
+			}
+		},
+	}, c.options.Executable, append([]string{"component", string(component), "--"}, c.arguments(component)...)...)
 	if err != nil {
 		return err
 	}
 	c.processes[component] = p
 	return nil
-}
-
-// ended is told of every process that is gone.
-func (c *Cluster) ended(p *process) {
-	if !p.asked.Load() {
-		c.failed <- p.failure()
-	}
 }
 
 // Stop stops every component in the reverse order of its start. A temporary
@@ -252,20 +252,19 @@ func (c *Cluster) shutdown(remove func() error) error {
 	var errs []error
 	for _, component := range slices.Backward(Components()) {
 		if p := c.processes[component]; p != nil {
-			errs = append(errs, p.stop(c.grace(component)))
+			errs = append(errs, p.Stop(c.stopTimeout(component)))
 		}
 	}
-	c.spawner.Close()
 	// Before the lock goes: nobody may start in a folder that is being removed.
 	return errors.Join(append(errs, c.removeKubeconfig(), remove(), c.folder.close())...)
 }
 
-// grace says how long a component may take to stop. The caller holds mu.
-func (c *Cluster) grace(component Component) time.Duration {
-	if etcd := c.processes[Etcd]; component == APIServer && (etcd == nil || !etcd.running()) {
-		return orphanGrace
+// stopTimeout says how long a component may take to stop. The caller holds mu.
+func (c *Cluster) stopTimeout(component Component) time.Duration {
+	if etcd := c.processes[Etcd]; component == APIServer && (etcd == nil || !etcd.Running()) {
+		return stopTimeoutWithoutEtcd
 	}
-	return stopGrace
+	return stopTimeout
 }
 
 // removeKubeconfig removes the kubeconfig of a control plane that is gone for
@@ -277,9 +276,9 @@ func (c *Cluster) removeKubeconfig() error {
 	return removeOwned(c.options.Kubeconfig, c.folder.root)
 }
 
-// Failed delivers a *ComponentError for every component that ends without Stop,
-// KillComponent or RestartComponent having asked it to. A death that nobody has
-// read is dropped when RestartComponent starts the component again.
+// Failed delivers an error, a *process.Error, for a component that ends without Stop,
+// KillComponent or RestartComponent having asked it to. Nobody has to read it: when as
+// many errors wait as there are components, further ones are dropped.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
 // Server is the API server's URL.
@@ -296,7 +295,7 @@ func (c *Cluster) LogFile(component Component) string { return c.folder.log(comp
 
 // LogTail returns the last lines of a component's log.
 func (c *Cluster) LogTail(component Component, lines int) string {
-	return tail(c.folder.log(component), lines)
+	return process.Tail(c.folder.log(component), lines)
 }
 
 // Config returns a copy of the administrator's client configuration.

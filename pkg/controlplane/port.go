@@ -4,6 +4,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,10 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
 // Automatic ports come from below the range in which kernels choose the local
@@ -23,48 +28,39 @@ const (
 	portTries = 200
 )
 
-// portPatience is how long to wait for the port of the last run: after a SIGKILL
+// portTimeout is how long to wait for the port of the last run: after a SIGKILL
 // of berth-local the kernel may take a moment to close what its children held.
-const portPatience = 3 * time.Second
+const portTimeout = 3 * time.Second
 
 // choosePort returns the port for the API server. A wanted port that is taken is
 // an error that names the flag; the port of previous, the server of the last run,
-// is taken again when it gets free within patience; else any free port is.
-func choosePort(ctx context.Context, wanted int, previous string, patience time.Duration) (int, error) {
+// is taken again when it gets free within timeout; else any free port is.
+func choosePort(ctx context.Context, wanted int, previous string, timeout time.Duration) (int, error) {
 	last := portOf(previous)
 	if wanted != 0 {
 		if wanted != last {
-			patience = 0
+			timeout = 0
 		}
-		if err := awaitPort(ctx, wanted, patience); err != nil {
+		if err := waitForPort(ctx, wanted, timeout); err != nil {
 			return 0, fmt.Errorf("--port %d: 127.0.0.1:%d cannot be used: %w: choose another port, or leave --port out to get a free one", wanted, wanted, err)
 		}
 		return wanted, nil
 	}
-	if last != 0 && awaitPort(ctx, last, patience) == nil {
+	if last != 0 && waitForPort(ctx, last, timeout) == nil {
 		return last, nil
 	}
 	return FreePort()
 }
 
-// awaitPort waits until nothing listens on a port; after patience it says why the
+// waitForPort waits until nothing listens on a port; after timeout it says why the
 // port cannot be used.
-func awaitPort(ctx context.Context, port int, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		err := probePort(port)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-ticker.C:
-		}
-	}
+func waitForPort(ctx context.Context, port int, timeout time.Duration) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, process.PollInterval, timeout, true, func(context.Context) (bool, error) {
+		last = probePort(port)
+		return last == nil, nil
+	})
+	return cmp.Or(last, err)
 }
 
 // FreePort returns a port of 127.0.0.1 that nothing listened on a moment ago.

@@ -13,15 +13,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
 const (
-	// pollInterval is how often a condition of the start is looked at.
-	pollInterval = 50 * time.Millisecond
-	// attemptTimeout bounds one look.
+	// attemptTimeout bounds one check of a condition.
 	attemptTimeout = 10 * time.Second
-	// perNodeInterval is added to it for each node that is waited for: a list of
-	// thousands of nodes is work that would keep the same nodes from getting ready.
+	// perNodeInterval is added to the poll interval for each node that is waited for: a
+	// list of thousands of nodes is work that would keep the same nodes from getting ready.
 	perNodeInterval = time.Millisecond / 2
 )
 
@@ -39,7 +40,7 @@ func (c *Cluster) readinessFiles(component Component) []string {
 
 // waitReady waits until a component does its work, or dies, or ctx ends.
 func (c *Cluster) waitReady(ctx context.Context, component Component) error {
-	return c.wait(ctx, string(component), pollInterval, func(ctx context.Context) error {
+	return c.wait(ctx, string(component), process.PollInterval, func(ctx context.Context) error {
 		switch component {
 		case APIServer:
 			// Ready includes the RBAC bootstrap: it is a post-start hook.
@@ -71,7 +72,7 @@ func (c *Cluster) waitNodes(ctx context.Context) error {
 	if waiting.Len() == 0 {
 		return nil
 	}
-	interval := pollInterval + time.Duration(waiting.Len())*perNodeInterval
+	interval := process.PollInterval + time.Duration(waiting.Len())*perNodeInterval
 	return c.wait(ctx, "nodes", interval, func(ctx context.Context) error {
 		// From the watch cache: with thousands of nodes etcd need not be asked again and again.
 		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -107,37 +108,27 @@ func NodeUsable(node *corev1.Node) bool {
 	return false
 }
 
-// wait polls until check returns nil. The death of any component that was not
-// asked to end, ends it too: nothing becomes ready without the rest.
+// wait polls until check returns nil. A component that ends without being asked to
+// ends the wait too: nothing becomes ready without the rest.
 func (c *Cluster) wait(ctx context.Context, what string, interval time.Duration, check func(context.Context) error) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
 	var last error
-	for {
-		// A request that hangs must not hide the death of its server.
+	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
+		// A request that hangs must not hide the end of its server.
 		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+		defer cancel()
 		err := check(attempt)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			last = err
 		}
-		if failure := c.takeFailure(); failure != nil {
-			return failure
+		if err == nil {
+			return true, nil
 		}
-		select {
-		case <-ctx.Done():
-			return c.gaveUp(ctx, what, last)
-		case <-ticker.C:
-		}
-	}
-}
-
-// gaveUp words the end of a wait: how long, for what, and what was missing.
-func (c *Cluster) gaveUp(ctx context.Context, what string, last error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return false, c.failure()
+	})
+	switch {
+	case err == nil || !wait.Interrupted(err):
+		return err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s not ready after %v (--start-timeout): %w; logs are in %s", what, c.options.StartTimeout, last, c.folder.path("logs"))
 	}
 	return fmt.Errorf("stopped while waiting for %s: %w", what, ctx.Err())

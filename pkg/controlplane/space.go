@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
 const (
@@ -40,13 +42,17 @@ func checkSpace(f *folder) error {
 		f.root, syscall.ENOSPC, free/mebibyte, need/mebibyte)
 }
 
-// noSpace words the cause of a component's end if its log says that there was no
-// space left. etcd says so before a stack that is longer than what is quoted.
-func noSpace(logFile string) string {
-	text, err := end(logFile)
-	if err != nil || !strings.Contains(text, syscall.ENOSPC.Error()) {
-		return ""
+// withCause puts before the failure of a component that its log tells of a full disk.
+// etcd says so before a stack that is longer than what is quoted.
+func withCause(failure error) error {
+	failed, ok := errors.AsType[*process.Error](failure)
+	if !ok {
+		return failure
 	}
-	dir := filepath.Dir(filepath.Dir(logFile))
-	return fmt.Sprintf("%v in %s: free some space, or name a folder elsewhere", syscall.ENOSPC, dir)
+	text, err := process.End(failed.LogFile)
+	if err != nil || !strings.Contains(text, syscall.ENOSPC.Error()) {
+		return failure
+	}
+	dir := filepath.Dir(filepath.Dir(failed.LogFile))
+	return fmt.Errorf("%w in %s: free some space, or name a folder elsewhere: %w", syscall.ENOSPC, dir, failure)
 }

@@ -16,8 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/yaml"
-
-	"github.com/berth-scheduler/berth/pkg/controlplane/spawn"
 )
 
 // page is a page of a scheduler's metrics, with what a Sample does not count.
@@ -82,10 +80,10 @@ func TestPeakMemory(t *testing.T) {
 func TestComplaints(t *testing.T) {
 	log := "I1 started\nE1 pods is Forbidden: User x\nE2 cannot list resource\nE3 forbidden\nE4 forbidden\n"
 	want := []string{"E1 pods is Forbidden: User x", "E2 cannot list resource", "E3 forbidden"}
-	if diff := cmp.Diff(want, complaintsIn([]byte(log))); diff != "" {
+	if diff := cmp.Diff(want, rbacErrorsIn([]byte(log))); diff != "" {
 		t.Errorf("(-want,+got):\n%s", diff)
 	}
-	if got := complaintsIn([]byte("I1 started\n")); len(got) > 0 {
+	if got := rbacErrorsIn([]byte("I1 started\n")); len(got) > 0 {
 		t.Errorf("complaints of a quiet log: %q", got)
 	}
 }
@@ -198,19 +196,17 @@ func TestConfiguration(t *testing.T) {
 // TestProcess: a scheduler that ends by itself is a failure with the end of its log,
 // and one that is stopped is none.
 func TestProcess(t *testing.T) {
-	spawner := spawn.New()
-	t.Cleanup(spawner.Close)
 	log := filepath.Join(t.TempDir(), "log")
 	dies := write(t, "dies", "#!/bin/sh\necho why\nexit 3\n", 0o700)
-	p, err := startProcess(spawner, dies, nil, log)
+	p, err := startProcess(dies, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-p.Failed(); !strings.Contains(err.Error(), "dies ended (exit status 3); the end of its log:\nwhy") {
+	if err := <-p.Failed(); !strings.Contains(err.Error(), "dies ended unexpectedly (exit status 3); the end of its log "+log+":\nwhy") {
 		t.Errorf("error %v", err)
 	}
 	stays := write(t, "stays", "#!/bin/sh\necho pods is forbidden\nexec sleep 1000\n", 0o700)
-	if p, err = startProcess(spawner, stays, nil, log); err != nil {
+	if p, err = startProcess(stays, nil, log); err != nil {
 		t.Fatal(err)
 	}
 	for content := []byte(nil); len(content) == 0; {

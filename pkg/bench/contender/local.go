@@ -15,22 +15,19 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
-	"github.com/berth-scheduler/berth/pkg/controlplane/spawn"
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
 const (
 	// startPatience is how long a scheduler may take until it is ready and holds its
 	// lease.
 	startPatience = 90 * time.Second
-	// pollPause is how often that is asked.
-	pollPause = 50 * time.Millisecond
 	// metricsPatience is how long a scheduler may take to tell its metrics, on a machine
 	// with all CPUs busy.
 	metricsPatience = 30 * time.Second
@@ -54,8 +51,8 @@ type Local struct {
 	limit   Limit
 	config  *rest.Config
 	client  kubernetes.Interface
-	spawner *spawn.Spawner
 	http    *http.Client
+	running []*process.Process
 }
 
 // NewLocal prepares the control plane for schedulers: it creates the namespace,
@@ -77,12 +74,15 @@ func NewLocal(ctx context.Context, cluster *controlplane.Cluster, dir string, li
 	}
 	client.Timeout = metricsPatience
 	l.http = client
-	l.spawner = spawn.New()
 	return l, nil
 }
 
 // Close kills what still runs.
-func (l *Local) Close() { l.spawner.Close() }
+func (l *Local) Close() {
+	for _, p := range l.running {
+		p.Kill()
+	}
+}
 
 // Start starts a scheduler as a new process, or BareBinder, and returns when it is
 // ready and holds its lease. An earlier one that holds the same lease must have been
@@ -111,42 +111,23 @@ func (l *Local) Start(ctx context.Context, spec *Spec, place Place) (Running, er
 	if elected && err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("deleting lease %s/%s: %w", namespace, lease, err)
 	}
-	p, err := startProcess(l.spawner, spec.Binary, args, filepath.Join(l.dir, spec.Name+".log"))
+	p, err := startProcess(spec.Binary, args, filepath.Join(l.dir, spec.Name+".log"))
 	if err != nil {
 		return nil, err
 	}
+	l.running = append(l.running, p.Process)
 	base := fmt.Sprintf("https://127.0.0.1:%d", port)
-	p.http, p.metrics, p.ready = l.http, base+"/metrics", base+"/readyz"
-	if err := l.waitReady(ctx, p, spec); err != nil {
+	p.http, p.metrics = l.http, base+"/metrics"
+	ready := process.Ready(l.http, base+"/readyz")
+	err = p.WaitFor(ctx, startPatience, "is not ready", func(ctx context.Context) (bool, error) {
+		ok, err := ready(ctx)
+		return ok && (!elected || l.held(ctx, namespace, lease)), err
+	})
+	if err != nil {
 		_, stopErr := p.Stop()
 		return nil, errors.Join(err, stopErr)
 	}
 	return p, nil
-}
-
-// waitReady returns when a scheduler is ready and leads.
-func (l *Local) waitReady(ctx context.Context, p *process, spec *Spec) error {
-	namespace, lease, elected := spec.lease()
-	err := wait.PollUntilContextTimeout(ctx, pollPause, startPatience, true, func(ctx context.Context) (bool, error) {
-		select {
-		case err := <-p.failed:
-			return false, err
-		default:
-		}
-		if !p.healthy(ctx) {
-			return false, nil
-		}
-		return !elected || l.held(ctx, namespace, lease), nil
-	})
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case wait.Interrupted(err):
-		return p.failure(fmt.Sprintf("is not ready after %v", startPatience))
-	}
-	return err
 }
 
 // Lease returns where a scheduler is elected, if it is.

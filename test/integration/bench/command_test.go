@@ -331,7 +331,7 @@ func TestSchedulerDies(t *testing.T) {
 	if code := command.Wait(t, patience); code != exitFailed {
 		t.Errorf("exit code %d, want %d:\n%s", code, exitFailed, command.Output())
 	}
-	want(t, command.Output(), "round 2 of 3, random-scheduler: random-scheduler ended (signal: killed); the end of its log:")
+	want(t, command.Output(), "round 2 of 3, random-scheduler: random-scheduler ended unexpectedly (signal: killed); the end of its log ")
 	checkGone(t, temporary)
 	if r := readReport(t, out); len(r.Schedulers) != 2 || len(r.Schedulers[0].Rounds) != 1 {
 		t.Errorf("the report has %+v, want one round of each", r.Schedulers)

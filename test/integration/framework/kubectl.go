@@ -4,13 +4,13 @@
 package framework
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
 // Kubectl runs kubectl as the administrator and returns its standard output. A
@@ -44,14 +44,7 @@ func (c *Cluster) KubectlAs(tb testing.TB, kubeconfig, stdin string, args ...str
 	// No cache of the person's, and none between clusters that shared a port.
 	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+filepath.Join(c.LogDir, "kubectl-cache"))
 	cmd.Stdin = strings.NewReader(stdin)
-	output, err := cmd.Output()
-	if err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return string(output), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
-		}
-		return string(output), fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
-	}
-	return string(output), nil
+	return process.Output(cmd)
 }
 
 // Apply applies YAML text as the administrator.

@@ -4,34 +4,22 @@
 package framework
 
 import (
-	"bytes"
-	"io"
-	"os/exec"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane/spawn"
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
 // stopTimeout is how long a process may take to stop before the test fails.
 const stopTimeout = 30 * time.Second
 
-// spawner lives as long as the test process, so that what a test started dies
-// with it, also when a time-out ends it without any cleanup.
-var spawner = sync.OnceValue(spawn.New)
-
 // Process is a process that a test started. Its methods may be called from any
 // goroutine, but those that take a testing.TB only from the test's own.
-type Process struct {
-	name   string
-	cmd    *exec.Cmd
-	output *buffer
-	done   chan struct{}
-}
+type Process struct{ *process.Process }
 
 // StartProcess starts a binary: a name as in Binary, or a path. When the test ends
 // it is killed if it still runs, and its output is printed if the test failed.
@@ -40,55 +28,38 @@ func StartProcess(tb testing.TB, bin string, args ...string) *Process {
 	if !strings.ContainsRune(bin, filepath.Separator) {
 		bin = Binary(tb, bin)
 	}
-	p := &Process{name: filepath.Base(bin), output: &buffer{}, done: make(chan struct{})}
-	p.cmd = exec.Command(bin, args...)
-	p.cmd.Dir = Root()
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	// A grandchild that keeps the pipe open must not keep Wait from returning.
-	p.cmd.WaitDelay = time.Second
-	if err := spawner().Start(p.cmd); err != nil {
-		tb.Fatalf("starting %s: %v", p.name, err)
+	p, err := process.Start(process.Options{Dir: Root(), LogFile: filepath.Join(tb.TempDir(), "output")}, bin, args...)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	go func() {
-		_ = p.cmd.Wait() // ExitCode tells
-		close(p.done)
-	}()
 	tb.Cleanup(func() {
 		p.Kill()
 		if tb.Failed() {
-			tb.Logf("the end of the output of %s %s:\n%s", p.name, strings.Join(args, " "), lastLines(p.Output(), failureTail))
+			tb.Logf("the end of the output of %s %s:\n%s", p.Name, strings.Join(args, " "), process.Tail(p.LogFile, failureTail))
 		}
 	})
-	return p
+	return &Process{p}
 }
-
-// PID returns the process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Output returns what the process has written so far, standard output and
 // standard error as they came.
-func (p *Process) Output() string { return p.output.String() }
-
-// Done is closed when the process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
-// Kill kills the process with SIGKILL and returns when it is gone. On one that
-// has ended it does nothing.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
+func (p *Process) Output() string {
+	content, err := os.ReadFile(p.LogFile)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
 }
-
-// Signal sends a signal; a process that has ended does not get it.
-func (p *Process) Signal(signal syscall.Signal) { _ = p.cmd.Process.Signal(signal) }
 
 // Stop sends SIGTERM, waits until the process has ended and returns its exit code,
 // -1 when it died of the signal. One that does not end fails the test. A
 // kube-scheduler without leader election ends with 1 when it is asked to.
 func (p *Process) Stop(tb testing.TB) int {
 	tb.Helper()
-	p.Signal(syscall.SIGTERM)
-	return p.Wait(tb, stopTimeout)
+	if err := p.Process.Stop(stopTimeout); err != nil {
+		tb.Fatal(err)
+	}
+	return p.ExitCode()
 }
 
 // Wait waits until the process ends and returns its exit code, -1 when it died of
@@ -96,10 +67,10 @@ func (p *Process) Stop(tb testing.TB) int {
 func (p *Process) Wait(tb testing.TB, timeout time.Duration) int {
 	tb.Helper()
 	select {
-	case <-p.done:
-		return p.cmd.ProcessState.ExitCode()
+	case <-p.Done():
+		return p.ExitCode()
 	case <-time.After(timeout):
-		tb.Fatalf("%s has not ended after %v", p.name, timeout)
+		tb.Fatalf("%s has not ended after %v", p.Name, timeout)
 		return 0
 	}
 }
@@ -108,52 +79,12 @@ func (p *Process) Wait(tb testing.TB, timeout time.Duration) int {
 // or timeout is over, the test fails.
 func (p *Process) WaitForOutput(tb testing.TB, timeout time.Duration, text string) {
 	tb.Helper()
-	deadline := time.After(timeout)
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		ended := false
-		select {
-		case <-p.done:
-			ended = true
-		default:
+	WaitForCondition(tb, timeout, p.Name+" to write "+strconv.Quote(text), func() (bool, error) {
+		running := p.Running()
+		written := strings.Contains(p.Output(), text)
+		if !written && !running {
+			tb.Fatalf("%s ended with code %d and never wrote %q", p.Name, p.ExitCode(), text)
 		}
-		if strings.Contains(p.Output(), text) {
-			return
-		}
-		if ended {
-			tb.Fatalf("%s ended with code %d and never wrote %q", p.name, p.cmd.ProcessState.ExitCode(), text)
-		}
-		select {
-		case <-p.done:
-		case <-ticker.C:
-		case <-deadline:
-			tb.Fatalf("%s has not written %q after %v", p.name, text, timeout)
-		}
-	}
-}
-
-// buffer collects output that is read while it grows.
-type buffer struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer
-}
-
-var _ io.Writer = &buffer{}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes.String()
-}
-
-func lastLines(text string, n int) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+		return written, nil
+	})
 }

@@ -141,10 +141,10 @@ func section(config map[string]any, name string) map[string]any {
 // With leader election that does not mean that it leads.
 func (s *Scheduler) WaitReady(tb testing.TB) {
 	tb.Helper()
-	WaitForCondition(tb, WaitTimeout, s.name+" to be ready", func() (bool, error) {
+	WaitForCondition(tb, WaitTimeout, s.Name+" to be ready", func() (bool, error) {
 		select {
 		case <-s.Done():
-			tb.Fatalf("%s ended with code %d before it was ready", s.name, s.Wait(tb, time.Second))
+			tb.Fatalf("%s ended with code %d before it was ready", s.Name, s.Wait(tb, time.Second))
 		default:
 		}
 		err := s.Ready(tb)
@@ -163,7 +163,7 @@ func (s *Scheduler) Ready(tb testing.TB) error {
 func (s *Scheduler) Metrics(tb testing.TB) string {
 	tb.Helper()
 	var body string
-	WaitForCondition(tb, WaitTimeout, s.name+" to know who asks for its metrics", func() (bool, error) {
+	WaitForCondition(tb, WaitTimeout, s.Name+" to know who asks for its metrics", func() (bool, error) {
 		var err error
 		body, err = s.get(tb, "/metrics")
 		if _, unknown := errors.AsType[notKnownError](err); err != nil && !unknown {

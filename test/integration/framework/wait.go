@@ -14,16 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/process"
 )
 
-const (
-	pollInterval = 50 * time.Millisecond
-	// WaitTimeout is enough for anything that a healthy cluster does; it is
-	// generous because the machine may be busy. Only failing tests reach it.
-	WaitTimeout = time.Minute
-)
+// WaitTimeout is enough for anything that a healthy cluster does; it is generous
+// because the machine may be busy. Only failing tests reach it.
+const WaitTimeout = time.Minute
 
 // failures are the waits that were in vain, by the name of the top-level test. They
 // are told again after the logs of the components, because who looks at a failure
@@ -40,22 +39,15 @@ func rootName(tb testing.TB) string {
 // yet" and shown if time runs out, because a server may be restarting.
 func WaitForCondition(tb testing.TB, timeout time.Duration, description string, condition func() (bool, error)) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), timeout)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		ok, err := condition()
-		if ok {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			failure := fmt.Sprintf("after %v still waiting for %s (last error: %v)", timeout, description, err)
-			failures.Store(rootName(tb), failure)
-			tb.Fatal(failure)
-		case <-ticker.C:
-		}
+	var last error
+	err := wait.PollUntilContextTimeout(tb.Context(), process.PollInterval, timeout, true, func(context.Context) (ok bool, err error) {
+		ok, last = condition()
+		return ok, nil
+	})
+	if err != nil {
+		failure := fmt.Sprintf("after %v still waiting for %s (last error: %v)", timeout, description, last)
+		failures.Store(rootName(tb), failure)
+		tb.Fatal(failure)
 	}
 }
 
