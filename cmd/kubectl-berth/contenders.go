@@ -20,6 +20,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
+	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
 )
 
 // contender is a profile that is simulated.
@@ -114,7 +115,7 @@ func (c *contender) used() []string {
 // learns reports whether a profile that is used learns its expected workload.
 func (c *contender) learns() bool {
 	for _, args := range c.gpuDeviceArgs(c.config) {
-		if args.ScoringStrategy.Type.ExpectsWorkload() && len(args.ExpectedWorkload) == 0 {
+		if yardsticks.ExpectsWorkload(args.ScoringStrategy.Type) && len(args.ExpectedWorkload) == 0 {
 			return true
 		}
 	}

@@ -128,8 +128,7 @@ func TestAllocationOfAnAssignment(t *testing.T) {
 	for _, uuids := range [][]string{nil, {"GPU-a", "GPU-b", "GPU-c"}} {
 		node := &Node{Kind: NodeShared, Devices: 3, MemoryMiB: 1000, UUIDs: uuids}
 		state := node.State()
-		policy := Policy{Strategy: BestFit}
-		assignment, ok := policy.Assign(Site{State: &state}, Demand{Request: request})
+		assignment, ok := Assign(BestFit{}, Site{State: &state}, Demand{Request: request})
 		if !ok {
 			t.Fatal("it does not fit")
 		}

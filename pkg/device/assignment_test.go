@@ -5,14 +5,13 @@ package device
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // allStrategies are the strategies to test with.
-var allStrategies = []Strategy{FragmentationGradient, FragmentationGradientPublished, BestFit, MostAllocated, LeastAllocated, DotProduct, Random}
+var allStrategies = strategies()
 
 // testSite is a site with everything that some strategy reads.
 func testSite(n *Node, s *State, w *Workload) Site {
@@ -64,8 +63,7 @@ func TestAssign(t *testing.T) {
 		fits := n.Check(&before, r) == Fits
 		for _, strategy := range allStrategies {
 			state := before
-			policy := &Policy{Strategy: strategy, Rand: rand.New(rand.NewPCG(seed, 1))}
-			a, ok := policy.Assign(testSite(n, &state, g.workload(n)), Demand{Request: r, CPUMilli: 1000})
+			a, ok := Assign(strategy, testSite(n, &state, g.workload(n)), Demand{Request: r, CPUMilli: 1000})
 			if ok != fits {
 				t.Fatalf("seed %d, %v: assigned %t, fits %t", seed, strategy, ok, fits)
 			}
@@ -194,11 +192,11 @@ func greedyFits(s *State, r *Request) bool {
 	for i := range r.Asks {
 		share, _ := r.Asks[i].On(s.capacity.MemoryMiB)
 		for range r.Asks[i].Devices {
-			candidates := left.fitting(share)
+			candidates := left.Fitting(share)
 			if candidates == 0 {
 				return false
 			}
-			left.Take(chooseTightest(&left, candidates), share)
+			left.Take(BestFit{}.Pick(Site{}, Demand{}, left, candidates, share), share)
 		}
 	}
 	return true
@@ -212,8 +210,7 @@ func TestSearchIsBounded(t *testing.T) {
 		t.Error("want no room")
 	}
 	for _, strategy := range allStrategies {
-		policy := &Policy{Strategy: strategy}
-		if _, ok := policy.Assign(Site{State: &s}, Demand{Request: r}); ok {
+		if _, ok := Assign(strategy, Site{State: &s}, Demand{Request: r}); ok {
 			t.Errorf("%v: assigned", strategy)
 		}
 	}
@@ -355,9 +352,8 @@ func TestAssignLifeCycle(t *testing.T) {
 			for d, free := range tt.free {
 				s.Take(d, Share{Milli: MilliPerDevice - free, MemoryMiB: 16 * (MilliPerDevice - free)})
 			}
-			policy := &Policy{Strategy: BestFit}
 			r := &Request{Form: FormShares, Asks: tt.asks}
-			a, ok := policy.Assign(Site{State: &s}, Demand{Request: r})
+			a, ok := Assign(BestFit{}, Site{State: &s}, Demand{Request: r})
 			if !ok {
 				if tt.want != nil {
 					t.Error("no room")

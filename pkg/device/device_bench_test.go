@@ -114,14 +114,13 @@ func BenchmarkScore(b *testing.B) {
 		State: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
 		Expected: benchExpected(b, n),
 	}
-	for _, strategy := range []Strategy{FragmentationGradient, FragmentationGradientPublished, BestFit, MostAllocated, LeastAllocated, DotProduct} {
+	for _, strategy := range strategies() {
 		for _, pod := range benchPods(b) {
 			b.Run("strategy="+strategy.String()+"/shapes=20/devices=8/pod="+pod.name, func(b *testing.B) {
-				policy := &Policy{Strategy: strategy}
 				demand := Demand{Request: pod.request, CPUMilli: 8000}
 				b.ReportAllocs()
 				for b.Loop() {
-					if score := policy.Score(site, demand); score <= 0 || score > MaxGradientScore {
+					if score := strategy.Score(site, demand); score <= 0 || score > MaxGradientScore {
 						b.Fatalf("score %d", score)
 					}
 				}
@@ -138,11 +137,10 @@ func BenchmarkAssign(b *testing.B) {
 	}
 	for _, pod := range benchPods(b) {
 		b.Run("strategy=FragmentationGradient/devices=8/pod="+pod.name, func(b *testing.B) {
-			policy := &Policy{Strategy: FragmentationGradient}
 			demand := Demand{Request: pod.request, CPUMilli: 8000}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := policy.Assign(site, demand); !ok {
+				if _, ok := Assign(FragmentationGradient{}, site, demand); !ok {
 					b.Fatal("no room")
 				}
 			}
@@ -174,12 +172,11 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			if got := testing.AllocsPerRun(100, func() { n.Check(&s, pod.request) }); got != 0 {
 				t.Errorf("Check allocates %v times", got)
 			}
-			for strategy := FragmentationGradient; strategy <= Random; strategy++ {
-				policy := &Policy{Strategy: strategy, Rand: rand.New(rand.NewPCG(1, 1))}
-				if got := testing.AllocsPerRun(100, func() { policy.Score(site, demand) }); got != 0 {
+			for _, strategy := range strategies() {
+				if got := testing.AllocsPerRun(100, func() { strategy.Score(site, demand) }); got != 0 {
 					t.Errorf("%v: Score allocates %v times", strategy, got)
 				}
-				if got := testing.AllocsPerRun(100, func() { policy.Assign(site, demand) }); got != 0 {
+				if got := testing.AllocsPerRun(100, func() { Assign(strategy, site, demand) }); got != 0 {
 					t.Errorf("%v: Assign allocates %v times", strategy, got)
 				}
 			}

@@ -10,8 +10,8 @@
 //
 //	pod  -- ParsePod  --> Request --+
 //	                                +--> Node.Check          fits, or a Rejection
-//	node -- ParseNode --> Node -----+--> Policy.Score        how good
-//	           |                    +--> Policy.Assign  --> Assignment
+//	node -- ParseNode --> Node -----+--> Strategy.Score      how good
+//	           |                    +--> Assign         --> Assignment
 //	       Node.State                                         |        |
 //	           |                                     .Annotations   .Holding
 //	           v                                              |        |
@@ -48,14 +48,12 @@
 //
 // # Strategies
 //
-// Seven strategies score nodes and choose devices within one, each in a file of its
-// own (scorer_*.go) as pure functions. Two of them need a Workload, the pods that
-// are expected, as it looks to nodes of one kind (Workload.On): given, or learnt by
-// a Histogram.
-//
-// FragmentationGradientPublished is the policy of the fragmentation paper (FGD,
-// ATC'23), as the yardstick. What fragmentation is, case by case, is said at
-// Expected.Fragmentation.
+// A Strategy scores nodes and picks devices within one. The four here have a file each
+// (scorer_*.go); what they are compared with, the policy of the fragmentation paper
+// (FGD, ATC'23) for example, is in package yardsticks of the simulator.
+// FragmentationGradient needs a Workload, the pods that are expected, as it looks to
+// nodes of one kind (Workload.On): given, or learnt by a Histogram. What fragmentation
+// is, case by case, is said at Expected.Fragmentation.
 //
 // # FragmentationGradient
 //
@@ -100,8 +98,7 @@
 //
 // Scores are computed in integers, so a difference of two states is exact, and the
 // same on every architecture. Floats are used where a workload is compiled, once in
-// a few hundred pods (Priced, On), for the sigmoid of the published policy
-// (Expected.points), and by DotProduct.
+// a few hundred pods (Priced, On).
 //
 // # Errors
 //

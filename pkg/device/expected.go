@@ -20,7 +20,6 @@ type Expected struct {
 	indifferent int64
 
 	// What follows is FragmentationGradient's view of the same; see worth.
-	tuning  tuning
 	classes []worthClass
 	// packing is nil if the workload is not priced.
 	packing *packingValues

@@ -4,7 +4,7 @@
 package device
 
 // Fits reports whether the devices have room for the request now. It is true
-// exactly when Policy.Assign succeeds on the same state, with any strategy. It
+// exactly when Assign succeeds on the same state, with any strategy. It
 // allocates nothing.
 //
 // A pod with one ask, which is nearly every pod, costs one look at each device.
@@ -20,7 +20,7 @@ func (s *State) Fits(r *Request) bool {
 		return ok && s.countFitting(share) >= a.Devices
 	}
 	p, ok := newPlacer(s, r.Asks)
-	return ok && p.place(0, &chooser{strategy: BestFit})
+	return ok && p.place(0, &picker{strategy: BestFit{}})
 }
 
 // Check is Node.Admits and Fits in one: everything that a filter asks.
@@ -45,8 +45,8 @@ func (s *State) countFitting(share Share) int {
 	return n
 }
 
-// fitting returns the devices that have room for the share.
-func (s *State) fitting(share Share) Set {
+// Fitting returns the devices that have room for the share.
+func (s *State) Fitting(share Share) Set {
 	var fit Set
 	for i := range s.devices {
 		if s.free[i].covers(share) {

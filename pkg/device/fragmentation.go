@@ -135,10 +135,13 @@ func (c *expectedClass) room(s *State) (devices int, tooFull int64) {
 	return devices, tooFull
 }
 
-// amount returns the fragmented idle compute of a node times the weight of the
-// workload. It is an exact integer, so the difference of two amounts is exact,
-// and zero where nothing changed.
-func (e *Expected) amount(s *State, cpuMilli int64) int64 {
+// Weight returns the weight of all classes.
+func (e *Expected) Weight() int64 { return e.weight }
+
+// FragmentedWeighted returns the fragmented idle compute of a node times the weight of
+// the workload. It is an exact integer, so the difference of two amounts is exact, and
+// zero where nothing changed.
+func (e *Expected) FragmentedWeighted(s *State, cpuMilli int64) int64 {
 	idle := s.IdleMilli()
 	sum := e.indifferent * idle
 	for i := range e.placeable {

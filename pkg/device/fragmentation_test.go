@@ -168,7 +168,7 @@ func TestFragmentationCases(t *testing.T) {
 			if f.Total() != total {
 				t.Errorf("total %v, want %v", f.Total(), total)
 			}
-			if got := float64(e.amount(&tt.state, tt.cpu)); got != total {
+			if got := float64(e.FragmentedWeighted(&tt.state, tt.cpu)); got != total {
 				t.Errorf("the amount that gradients are made of is %v, want %v", got, total)
 			}
 		})
@@ -212,40 +212,9 @@ func TestFragmentationAddsUp(t *testing.T) {
 		if idle := float64(s.IdleMilli()); math.Abs(sum-idle) > 1e-6 {
 			t.Fatalf("seed %d: causes sum to %v of %v idle", seed, sum, idle)
 		}
-		if amount := float64(e.amount(&s, cpu)) / float64(e.weight); math.Abs(f.Total()-amount) > 1e-6 {
+		if amount := float64(e.FragmentedWeighted(&s, cpu)) / float64(e.weight); math.Abs(f.Total()-amount) > 1e-6 {
 			t.Fatalf("seed %d: total %v, amount %v", seed, f.Total(), amount)
 		}
-	}
-}
-
-// TestGradients: the way that looks at each class once for all devices gives
-// exactly what two measurements give.
-func TestGradients(t *testing.T) {
-	candidatesSeen := 0
-	for seed := range uint64(5000) {
-		g := newGenerator(seed)
-		n := g.node(MaxDevices)
-		s := g.state(n)
-		e := g.workload(n).On("g2", n.MemoryMiB)
-		ask := g.ask(n)
-		share, _ := ask.On(n.MemoryMiB)
-		candidates := s.fitting(share)
-		cpu := g.Int64N(40) * 1000
-		cpuAfter := cpu - g.Int64N(8)*1000
-		var got [MaxDevices]int64
-		e.gradients(&s, candidates, share, cpu, cpuAfter, &got)
-		for d := range candidates.All() {
-			candidatesSeen++
-			after := s
-			after.Take(d, share)
-			want := e.amount(&s, cpu) - e.amount(&after, cpuAfter)
-			if got[d] != want {
-				t.Fatalf("seed %d, device %d: %d, want %d\nstate %+v\nshare %+v", seed, d, got[d], want, s, share)
-			}
-		}
-	}
-	if candidatesSeen < 5000 {
-		t.Errorf("only %d candidates: the test hardly tests", candidatesSeen)
 	}
 }
 
@@ -273,26 +242,6 @@ func TestMemoryInProportionChangesNothing(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("seed %d (-compute alone,+with memory):\n%s", seed, diff)
 		}
-	}
-}
-
-func TestGradient(t *testing.T) {
-	e := workloadOf(t, Shape{Devices: 1, Milli: 500}).On("", 16000)
-	before, after := stateOf(1000, 500), stateOf(1000, 0)
-	if got := e.Gradient(&before, &after, 0, 0); got != 0 {
-		t.Errorf("taking what fits exactly: %v, want 0", got)
-	}
-	after = stateOf(600, 500)
-	if got := e.Gradient(&before, &after, 0, 0); got != 0 {
-		t.Errorf("taking 400 of 1000 leaves room: %v, want 0", got)
-	}
-	after = stateOf(1000, 100)
-	if got := e.Gradient(&before, &after, 0, 0); got != -100 {
-		t.Errorf("leaving 100 of no use: %v, want -100", got)
-	}
-	var empty *Expected
-	if got := empty.Gradient(&before, &after, 0, 0); got != 0 {
-		t.Errorf("nothing expected: %v, want 0", got)
 	}
 }
 

@@ -1,12 +1,15 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package device
+package device_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
 )
 
 // TestOpenbReplay replays the paper's experiment on this package alone: the pods
@@ -17,7 +20,7 @@ import (
 // Those of FragmentationGradient are in the plugin's DESIGN.md.
 //
 // The paper breaks ties by the names of nodes, which are a random order; here they
-// are drawn, as kube-scheduler does, and FragmentationGradientPublished has
+// are drawn, as kube-scheduler does, and yardsticks.Published has
 // best-fit among them: that alone makes a difference of a point on gpuspec33, and
 // less elsewhere.
 func TestOpenbReplay(t *testing.T) {
@@ -30,18 +33,18 @@ func TestOpenbReplay(t *testing.T) {
 		want      float64
 		tolerance float64
 	}{
-		{list: "default", variant: openbVariant{strategy: FragmentationGradientPublished}, want: 95.2, tolerance: 0.3},
-		{list: "default", variant: openbVariant{strategy: BestFit}, want: 92.9, tolerance: 0.2},
-		{list: "default", variant: openbVariant{strategy: Random}, want: 86.3, tolerance: 0.5},
-		{list: "default", variant: openbVariant{strategy: FragmentationGradient}, want: 96.1, tolerance: 0.3},
-		{list: "cpu250", variant: openbVariant{strategy: FragmentationGradientPublished}, want: 93.2, tolerance: 0.8},
-		{list: "cpu250", variant: openbVariant{strategy: FragmentationGradient, learnt: true}, want: 94.8, tolerance: 0.5},
-		{list: "gpushare100", variant: openbVariant{strategy: FragmentationGradientPublished}, want: 86.6, tolerance: 0.5},
-		{list: "gpushare100", variant: openbVariant{strategy: FragmentationGradient}, want: 88.1, tolerance: 0.3},
-		{list: "gpuspec33", variant: openbVariant{strategy: FragmentationGradientPublished}, want: 87.8, tolerance: 1.5},
-		{list: "gpuspec33", variant: openbVariant{strategy: FragmentationGradient, learnt: true}, want: 94.8, tolerance: 0.5},
-		{list: "multigpu50", variant: openbVariant{strategy: FragmentationGradientPublished}, want: 97.1, tolerance: 0.3},
-		{list: "multigpu50", variant: openbVariant{strategy: FragmentationGradient}, want: 97.4, tolerance: 0.3},
+		{list: "default", variant: openbVariant{strategy: yardsticks.Published{}}, want: 95.2, tolerance: 0.3},
+		{list: "default", variant: openbVariant{strategy: device.BestFit{}}, want: 92.9, tolerance: 0.2},
+		{list: "default", variant: openbVariant{strategy: yardsticks.Random{}}, want: 86.3, tolerance: 0.5},
+		{list: "default", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 96.1, tolerance: 0.3},
+		{list: "cpu250", variant: openbVariant{strategy: yardsticks.Published{}}, want: 93.2, tolerance: 0.8},
+		{list: "cpu250", variant: openbVariant{strategy: device.FragmentationGradient{}, learnt: true}, want: 94.8, tolerance: 0.5},
+		{list: "gpushare100", variant: openbVariant{strategy: yardsticks.Published{}}, want: 86.6, tolerance: 0.5},
+		{list: "gpushare100", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 88.1, tolerance: 0.3},
+		{list: "gpuspec33", variant: openbVariant{strategy: yardsticks.Published{}}, want: 87.8, tolerance: 1.5},
+		{list: "gpuspec33", variant: openbVariant{strategy: device.FragmentationGradient{}, learnt: true}, want: 94.8, tolerance: 0.5},
+		{list: "multigpu50", variant: openbVariant{strategy: yardsticks.Published{}}, want: 97.1, tolerance: 0.3},
+		{list: "multigpu50", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 97.4, tolerance: 0.3},
 	}
 	traces := map[string]*openb{}
 	for _, tt := range tests {
@@ -71,9 +74,9 @@ func TestOpenbReplay(t *testing.T) {
 
 // openbVariant is how a trace is replayed.
 type openbVariant struct {
-	strategy Strategy
+	strategy device.Strategy
 	// tuning are other constants than the strategy's.
-	tuning *tuning
+	tuning *device.Tuning
 	// learnt is whether the expected workload is learnt while the pods come;
 	// otherwise it is known in advance, as in the paper.
 	learnt bool
@@ -97,6 +100,9 @@ type openbFailures [3]int
 
 // replay runs until so many percent of the cluster have been asked for.
 func (tr *openb) replay(variant openbVariant, seed int64, until float64) openbResult {
+	if variant.tuning != nil {
+		defer device.SetConstants(device.SetConstants(*variant.tuning))
+	}
 	run := newOpenbRun(tr, variant, rand.New(rand.NewPCG(uint64(seed), 0)))
 	if !variant.learnt {
 		run.expect(tr.workload)
@@ -151,13 +157,13 @@ func (f *openbFailures) count(pod *openbPod) {
 // class of pods until the node changes.
 type openbRun struct {
 	trace     *openb
-	policy    Policy
-	tuning    tuning
+	strategy  device.Strategy
+	rand      *rand.Rand
 	learnt    bool
-	histogram Histogram
-	supply    []Supply
-	expected  map[string]*Expected
-	states    []State
+	histogram device.Histogram
+	supply    []device.Supply
+	expected  map[string]*device.Expected
+	states    []device.State
 	cpu       []int64
 	memory    []int64
 	scores    [][]int64 // by node and class
@@ -171,11 +177,10 @@ const (
 
 func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 	run := &openbRun{
-		trace: tr, policy: Policy{Strategy: variant.strategy, Rand: r},
-		tuning: tuned(), learnt: variant.learnt, supply: tr.supply(),
+		trace: tr, strategy: variant.strategy, rand: r, learnt: variant.learnt, supply: tr.supply(),
 	}
-	if variant.tuning != nil {
-		run.tuning = *variant.tuning
+	if variant.strategy == (yardsticks.Random{}) {
+		run.strategy = yardsticks.Random{Rand: r}
 	}
 	classes := tr.classes
 	if variant.then != nil {
@@ -183,7 +188,7 @@ func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 	}
 	for i := range tr.nodes {
 		n := &tr.nodes[i]
-		run.states = append(run.states, NewState(n.devices, openbDeviceMemory, 0))
+		run.states = append(run.states, device.NewState(n.devices, openbDeviceMemory, 0))
 		run.cpu = append(run.cpu, n.cpu)
 		run.memory = append(run.memory, n.memory)
 		run.scores = append(run.scores, make([]int64, classes))
@@ -193,10 +198,10 @@ func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 }
 
 // expect makes the workload the expected one.
-func (run *openbRun) expect(w *Workload) {
-	run.expected = map[string]*Expected{}
-	if run.policy.Strategy == FragmentationGradient {
-		w = w.pricedBy(run.tuning, run.supply)
+func (run *openbRun) expect(w *device.Workload) {
+	run.expected = map[string]*device.Expected{}
+	if run.strategy == (device.FragmentationGradient{}) {
+		w = w.Priced(run.supply)
 	}
 	for i := range run.trace.nodes {
 		model := run.trace.nodes[i].model
@@ -217,7 +222,7 @@ func (run *openbRun) forget(node int) {
 // place places the pod on the best node, one of those if there are several, and
 // reports whether there is one.
 func (run *openbRun) place(pod *openbPod, class int) bool {
-	if run.learnt && pod.milli > 0 && run.histogram.Add(ShapeOf(pod.demand)) {
+	if run.learnt && pod.milli > 0 && run.histogram.Add(device.ShapeOf(pod.demand)) {
 		run.expect(run.histogram.Workload())
 	}
 	best, bestScore, ties := -1, int64(noRoom), 0
@@ -235,7 +240,7 @@ func (run *openbRun) place(pod *openbPod, class int) bool {
 		case score > bestScore:
 			best, bestScore, ties = n, score, 1
 		default:
-			if ties++; run.policy.Rand.IntN(ties) == 0 {
+			if ties++; run.rand.IntN(ties) == 0 {
 				best = n
 			}
 		}
@@ -243,7 +248,7 @@ func (run *openbRun) place(pod *openbPod, class int) bool {
 	if best < 0 {
 		return false
 	}
-	assignment, ok := run.policy.Assign(run.site(best), pod.demand)
+	assignment, ok := device.Assign(run.strategy, run.site(best), pod.demand)
 	if !ok {
 		panic("a node that fits refused")
 	}
@@ -264,11 +269,11 @@ func (run *openbRun) score(node int, pod *openbPod) int64 {
 		!run.states[node].Fits(pod.demand.Request) {
 		return noRoom
 	}
-	return run.policy.Score(run.site(node), pod.demand)
+	return run.strategy.Score(run.site(node), pod.demand)
 }
 
-func (run *openbRun) site(node int) Site {
-	return Site{
+func (run *openbRun) site(node int) device.Site {
+	return device.Site{
 		State:    &run.states[node],
 		CPUMilli: run.cpu[node],
 		Scale:    openbScale,

@@ -1,13 +1,16 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package device
+package device_test
 
 import (
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
 )
 
 // TestOpenbStudy prints the tables of the plugin's DESIGN.md: how the strategy
@@ -82,9 +85,9 @@ func (f openbFailures) mean(runs int) string {
 // learning.
 func studyResults(t *testing.T) {
 	variants := []openbVariant{
-		{strategy: FragmentationGradientPublished},
-		{strategy: FragmentationGradient},
-		{strategy: FragmentationGradient, learnt: true},
+		{strategy: yardsticks.Published{}},
+		{strategy: device.FragmentationGradient{}},
+		{strategy: device.FragmentationGradient{}, learnt: true},
 	}
 	fmt.Println("| list | published | FGD here | known | learnt | failed at 100 %, FGD | known | learnt | failed at 130 %, FGD | known | learnt |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
@@ -104,24 +107,24 @@ func studyResults(t *testing.T) {
 
 // studyAblation leaves out one part at a time.
 func studyAblation(t *testing.T) {
-	without := func(change func(*tuning)) openbVariant {
-		constants := tuned()
+	without := func(change func(*device.Tuning)) openbVariant {
+		constants := device.Constants()
 		change(&constants)
-		return openbVariant{strategy: FragmentationGradient, tuning: &constants}
+		return openbVariant{strategy: device.FragmentationGradient{}, tuning: &constants}
 	}
 	rows := []struct {
 		name    string
 		variant openbVariant
 	}{
-		{"best-fit", openbVariant{strategy: BestFit}},
-		{"FGD as published", openbVariant{strategy: FragmentationGradientPublished}},
-		{"all", without(func(*tuning) {})},
-		{"gaps are alike (packing 0)", without(func(c *tuning) { c.packing = 0 })},
-		{"CPU is trusted for all (trust 1000)", without(func(c *tuning) { c.trustNum, c.trustDen = 1000, 1 })},
-		{"no price of scarce models (scarcity 0)", without(func(c *tuning) { c.scarcity = 0 })},
-		{"classes count alike whatever they accept", without(func(c *tuning) { c.bySupply = false })},
-		{"neither of the two", without(func(c *tuning) { c.scarcity, c.bySupply = 0, false })},
-		{"no best-fit (leftover 0)", without(func(c *tuning) { c.leftover = 0 })},
+		{"best-fit", openbVariant{strategy: device.BestFit{}}},
+		{"FGD as published", openbVariant{strategy: yardsticks.Published{}}},
+		{"all", without(func(*device.Tuning) {})},
+		{"gaps are alike (packing 0)", without(func(c *device.Tuning) { c.Packing = 0 })},
+		{"CPU is trusted for all (trust 1000)", without(func(c *device.Tuning) { c.TrustNum, c.TrustDen = 1000, 1 })},
+		{"no price of scarce models (scarcity 0)", without(func(c *device.Tuning) { c.Scarcity = 0 })},
+		{"classes count alike whatever they accept", without(func(c *device.Tuning) { c.BySupply = false })},
+		{"neither of the two", without(func(c *device.Tuning) { c.Scarcity, c.BySupply = 0, false })},
+		{"no best-fit (leftover 0)", without(func(c *device.Tuning) { c.Leftover = 0 })},
 	}
 	lists := []string{"default", "gpushare100", "gpuspec10", "gpuspec33", "multigpu20", "multigpu50", "cpu250"}
 	fmt.Println("| | " + strings.Join(lists, " | ") + " |")
@@ -147,9 +150,9 @@ func studySwitch(t *testing.T) {
 		var row strings.Builder
 		fmt.Fprintf(&row, "| %s | %s |", lists[0], lists[1])
 		for _, variant := range []openbVariant{
-			{strategy: FragmentationGradientPublished, then: to},
-			{strategy: FragmentationGradient, then: to},
-			{strategy: FragmentationGradient, learnt: true, then: to},
+			{strategy: yardsticks.Published{}, then: to},
+			{strategy: device.FragmentationGradient{}, then: to},
+			{strategy: device.FragmentationGradient{}, learnt: true, then: to},
 		} {
 			fmt.Fprintf(&row, " %.2f |", from.replayAll(variant, paperSeeds, 100.5).allocated)
 		}
@@ -173,9 +176,9 @@ func studyLeftover(t *testing.T) {
 		}
 		headers = append(headers, header)
 		for i, leftover := range leftovers {
-			c := tuned()
-			c.leftover = worthUnit * leftover / 50
-			r := tr.replayAll(openbVariant{strategy: FragmentationGradient, tuning: &c, then: then}, choiceSeeds, 100.5)
+			c := device.Constants()
+			c.Leftover = device.WorthUnit * leftover / 50
+			r := tr.replayAll(openbVariant{strategy: device.FragmentationGradient{}, tuning: &c, then: then}, choiceSeeds, 100.5)
 			table[i] += fmt.Sprintf(" %.2f |", r.allocated)
 		}
 	}
@@ -191,14 +194,14 @@ func studyLeftover(t *testing.T) {
 func studyConstants(t *testing.T) {
 	type choice struct {
 		name   string
-		tuning tuning
+		tuning device.Tuning
 	}
 	var choices []choice
 	for _, packing := range []int64{3, 10, 30} {
 		for _, trust := range [][2]int64{{3, 2}, {5, 3}, {2, 1}} {
 			for _, scarcity := range []int64{1, 2, 4} {
-				c := tuned()
-				c.packing, c.trustNum, c.trustDen, c.scarcity = packing, trust[0], trust[1], worthUnit*scarcity/2
+				c := device.Constants()
+				c.Packing, c.TrustNum, c.TrustDen, c.Scarcity = packing, trust[0], trust[1], device.WorthUnit*scarcity/2
 				choices = append(choices, choice{fmt.Sprintf("packing %d, trust %d/%d, scarcity %d/2", packing, trust[0], trust[1], scarcity), c})
 			}
 		}
@@ -207,7 +210,7 @@ func studyConstants(t *testing.T) {
 	for _, list := range openbLists {
 		tr := loadOpenb(t, "openb_pod_list_"+list.name+".csv")
 		for i := range choices {
-			variant := openbVariant{strategy: FragmentationGradient, tuning: &choices[i].tuning}
+			variant := openbVariant{strategy: device.FragmentationGradient{}, tuning: &choices[i].tuning}
 			gains[i] = append(gains[i], tr.replayAll(variant, choiceSeeds, 100.5).allocated-list.published)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package device
+package device_test
 
 import (
 	"encoding/csv"
@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/device"
 )
 
 // The openb trace of Alibaba (2023) lies beside the repository, not in it.
@@ -24,7 +26,7 @@ const openbFolder = "../../../shared/data/openb"
 const openbDeviceMemory = 15109
 
 // openbScale is the paper's: the largest CPU and the most devices of a node.
-var openbScale = Scale{CPUMilli: 128000, GPUMilli: 8 * MilliPerDevice}
+var openbScale = device.Scale{CPUMilli: 128000, GPUMilli: 8 * device.MilliPerDevice}
 
 // openbNode is a node of the trace.
 type openbNode struct {
@@ -35,7 +37,7 @@ type openbNode struct {
 
 // openbPod is a pod of the trace. Pods of one class are alike.
 type openbPod struct {
-	demand Demand
+	demand device.Demand
 	memory int64
 	milli  int64 // of all its devices
 	class  int
@@ -46,19 +48,19 @@ type openb struct {
 	nodes    []openbNode
 	pods     []openbPod // by name
 	classes  int
-	workload *Workload // the typical pods of the paper
-	milli    int64     // of all devices
+	workload *device.Workload // the typical pods of the paper
+	milli    int64            // of all devices
 }
 
 // supply returns what the cluster has, by model.
-func (tr *openb) supply() []Supply {
+func (tr *openb) supply() []device.Supply {
 	devices := map[string]int64{}
 	for _, n := range tr.nodes {
 		devices[n.model] += int64(n.devices)
 	}
-	var supply []Supply
+	var supply []device.Supply
 	for _, model := range slices.Sorted(maps.Keys(devices)) {
-		supply = append(supply, Supply{Model: model, MemoryMiB: openbDeviceMemory, Devices: devices[model]})
+		supply = append(supply, device.Supply{Model: model, MemoryMiB: openbDeviceMemory, Devices: devices[model]})
 	}
 	return supply
 }
@@ -79,7 +81,7 @@ func loadOpenb(tb testing.TB, podList string) *openb {
 			model:   strings.ToLower(row["model"]),
 		}
 		tr.nodes = append(tr.nodes, n)
-		tr.milli += int64(n.devices) * MilliPerDevice
+		tr.milli += int64(n.devices) * device.MilliPerDevice
 	}
 	tr.loadPods(tb, podList)
 	return tr
@@ -94,7 +96,7 @@ func (tr *openb) loadPods(tb testing.TB, podList string) {
 	}
 	classOf := map[key]int{}
 	weights := map[key]int{}
-	var classes []Class
+	var classes []device.Class
 	rows := readCSV(tb, podList)
 	slices.SortFunc(rows, func(a, b map[string]string) int { return strings.Compare(a["name"], b["name"]) })
 	for _, row := range rows {
@@ -106,16 +108,16 @@ func (tr *openb) loadPods(tb testing.TB, podList string) {
 			models:  row["gpu_spec"],
 		}
 		pod := openbPod{
-			demand: Demand{CPUMilli: k.cpu, Request: &Request{}},
+			demand: device.Demand{CPUMilli: k.cpu, Request: &device.Request{}},
 			memory: k.memory,
 			milli:  k.devices * k.milli,
 		}
 		if k.devices > 0 {
-			pod.demand.Request.Form = FormShares
-			pod.demand.Request.Asks = []Ask{{Container: "main", Devices: int(k.devices), Milli: k.milli}}
+			pod.demand.Request.Form = device.FormShares
+			pod.demand.Request.Asks = []device.Ask{{Container: "main", Devices: int(k.devices), Milli: k.milli}}
 		}
 		if k.models != "" {
-			models, err := ParseModels(strings.ReplaceAll(k.models, "|", ","))
+			models, err := device.ParseModels(strings.ReplaceAll(k.models, "|", ","))
 			if err != nil {
 				tb.Fatalf("gpu_spec %q: %v", k.models, err)
 			}
@@ -132,11 +134,11 @@ func (tr *openb) loadPods(tb testing.TB, podList string) {
 			classes[i].Weight++
 		} else {
 			weights[k] = len(classes)
-			classes = append(classes, Class{Shape: ShapeOf(pod.demand), Weight: 1})
+			classes = append(classes, device.Class{Shape: device.ShapeOf(pod.demand), Weight: 1})
 		}
 	}
 	tr.classes = len(classOf)
-	workload, err := NewWorkload(classes)
+	workload, err := device.NewWorkload(classes)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,7 +12,7 @@ const searchBudget = 2048
 //
 // What runs to the end (sidecars and main containers) shares the devices at one
 // time, so that is placed first, by a depth-first search: sidecars in their
-// order, then main containers, the largest first. The chooser says which device
+// order, then main containers, the largest first. The picker says which device
 // is tried first; the others follow in the order of their indexes, so the search
 // finds a placement whenever there is one. Whole devices take the lowest free
 // indexes: any two untouched devices of a node are alike.
@@ -76,7 +76,7 @@ func (p *placer) insertMain(ask int) {
 }
 
 // place places the asks from position k of the order on.
-func (p *placer) place(k int, c *chooser) bool {
+func (p *placer) place(k int, c *picker) bool {
 	if k == p.sidecars && !p.initsFit() {
 		return false
 	}
@@ -88,14 +88,14 @@ func (p *placer) place(k int, c *chooser) bool {
 	}
 	ask := int(p.order[k])
 	share := p.result.Shares[ask]
-	candidates := p.left.fitting(share)
+	candidates := p.left.Fitting(share)
 	if candidates.Len() < p.asks[ask].Devices {
 		return false
 	}
 	if share.Milli == MilliPerDevice {
 		return p.try(k, c, candidates.lowest(p.asks[ask].Devices))
 	}
-	first := c.choose(&p.left, candidates, share)
+	first := c.pick(&p.left, candidates, share)
 	if p.try(k, c, SetOf(first)) {
 		return true
 	}
@@ -113,7 +113,7 @@ func (p *placer) place(k int, c *chooser) bool {
 }
 
 // try gives the devices to position k of the order and places the rest.
-func (p *placer) try(k int, c *chooser, devices Set) bool {
+func (p *placer) try(k int, c *picker, devices Set) bool {
 	ask := p.order[k]
 	share := p.result.Shares[ask]
 	p.result.Devices[ask] = devices
@@ -164,7 +164,7 @@ func (p *placer) initsFit() bool {
 
 // placeInits gives devices to the ordinary init containers, once the rest is
 // placed.
-func (p *placer) placeInits(c *chooser) {
+func (p *placer) placeInits(c *picker) {
 	held := p.result.Holding(p.asks) // no init container has devices yet
 	beside := p.free
 	for i := range p.asks {
@@ -186,11 +186,11 @@ func (p *placer) placeInits(c *chooser) {
 }
 
 // devicesForInit chooses the devices of one init container: those where the pod
-// already holds the most of what is needed, the chooser deciding between equals.
+// already holds the most of what is needed, the picker deciding between equals.
 // initsFit has seen that there are enough.
-func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *chooser) Set {
+func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *picker) Set {
 	share := p.result.Shares[ask]
-	candidates := beside.fitting(share)
+	candidates := beside.Fitting(share)
 	var chosen Set
 	for range p.asks[ask].Devices {
 		var least Share
@@ -209,7 +209,7 @@ func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *choose
 		if least != (Share{}) && share.Milli < MilliPerDevice {
 			left := p.free
 			left.TakeAll(held)
-			d = c.choose(&left, equal, least)
+			d = c.pick(&left, equal, least)
 		}
 		chosen = chosen.With(d)
 	}

@@ -20,7 +20,6 @@ type Supply struct {
 
 // pricing is what a workload is worth on one cluster: see Workload.Priced.
 type pricing struct {
-	tuning tuning
 	supply []Supply
 	// devices is the sum of supply, and supplied the part that each class of the
 	// workload accepts.
@@ -54,11 +53,7 @@ func (w *Workload) Sampled(podWeight int64) *Workload {
 // The cost is that of a small linear programme, a millisecond or so: it is meant
 // for once in a few hundred pods.
 func (w *Workload) Priced(supply []Supply) *Workload {
-	return w.pricedBy(tuned(), supply)
-}
-
-func (w *Workload) pricedBy(t tuning, supply []Supply) *Workload {
-	p := &pricing{tuning: t, supply: slices.Clone(supply), supplied: make([]float64, len(w.classes))}
+	p := &pricing{supply: slices.Clone(supply), supplied: make([]float64, len(w.classes))}
 	supply = p.supply
 	for i := range supply {
 		supply[i].MemoryMiB = scoredMemory(supply[i].MemoryMiB)
@@ -134,11 +129,6 @@ func (w *Workload) sizes(memoryMiB int64) []packedSize {
 
 // price fills in what the workload is worth on nodes of one kind.
 func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
-	t := tuned()
-	if w.pricing != nil {
-		t = w.pricing.tuning
-	}
-	e.tuning = t
 	total := 0.0
 	for i := range w.classes {
 		if w.classes[i].Devices > 0 {
@@ -155,7 +145,7 @@ func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
 			continue
 		}
 		weight := worthWeights * float64(c.Weight) / total
-		if p := w.pricing; p != nil && t.bySupply && p.supplied[i] > 0 {
+		if p := w.pricing; p != nil && constants.BySupply && p.supplied[i] > 0 {
 			weight *= math.Sqrt(p.devices / p.supplied[i])
 		}
 		e.addWorth(worthClass{cpu: c.CPUMilli, share: share, devices: c.Devices, weight: int64(weight + 0.5)})
@@ -178,8 +168,8 @@ func (e *Expected) addWorth(c worthClass) {
 			return
 		}
 	}
-	c.served = e.tuning.trustNum * int64(c.devices) * c.share.Milli
-	c.per = e.tuning.trustDen * min(c.cpu, maxWorthCPU)
+	c.served = constants.TrustNum * int64(c.devices) * c.share.Milli
+	c.per = constants.TrustDen * min(c.cpu, maxWorthCPU)
 	e.classes = append(e.classes, c)
 }
 
@@ -208,5 +198,5 @@ func (w *Workload) scarcity(model string, memoryMiB int64) int64 {
 		}
 	}
 	ratio := asked * p.devices / (p.demand + p.unseen*float64(len(p.supply)))
-	return int64(min(ratio*float64(p.tuning.scarcity), float64(p.tuning.maxScarcity)))
+	return int64(min(ratio*float64(constants.Scarcity), float64(constants.MaxScarcity)))
 }

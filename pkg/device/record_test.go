@@ -186,8 +186,7 @@ func TestAnnotationsRoundTrip(t *testing.T) {
 		n := g.node(MaxDevices)
 		s := n.State()
 		r := g.request(n, MaxAsks)
-		policy := &Policy{Strategy: LeastAllocated}
-		a, ok := policy.Assign(Site{State: &s}, Demand{Request: r})
+		a, ok := Assign(LeastAllocated{}, Site{State: &s}, Demand{Request: r})
 		if !ok {
 			continue
 		}

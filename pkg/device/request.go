@@ -104,10 +104,10 @@ func (r *Request) Constrained() bool {
 	return !r.Models.Any() || r.MinMemoryMiB > 0
 }
 
-// atPeak returns the sum over all devices of what the pod needs at the busiest
+// AtPeak returns the sum over all devices of what the pod needs at the busiest
 // point of its life, on a node whose devices have memoryMiB each. An ask that is
 // larger than a device counts as nothing: no such node is ever scored.
-func (r *Request) atPeak(memoryMiB int64) Share {
+func (r *Request) AtPeak(memoryMiB int64) Share {
 	var running, peak Share
 	for i := range r.Asks {
 		a := &r.Asks[i]

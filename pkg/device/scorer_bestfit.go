@@ -3,7 +3,13 @@
 
 package device
 
-// scoreBestFit is high where little is left over:
+// BestFit prefers the placement that leaves least free.
+type BestFit struct{}
+
+// String returns the name.
+func (BestFit) String() string { return "BestFit" }
+
+// Score is high where little is left over:
 //
 //	100 * (1 - 1/2 * (CPU left / largest CPU) - 1/2 * (GPU left / largest GPU))
 //
@@ -11,22 +17,17 @@ package device
 // that of the best-fit baseline of the fragmentation paper (FGD, ATC'23). It is
 // computed in integers, so it does not depend on rounding; with up to 2^40
 // milli-CPU no product overflows.
-func scoreBestFit(site Site, demand Demand) int64 {
-	cpuScale, gpuScale := site.Scale.orOne()
+func (BestFit) Score(site Site, demand Demand) int64 {
+	cpuScale, gpuScale := site.Scale.OrOne()
 	cpuLeft := min(max(0, site.CPUMilli-demand.CPUMilli), cpuScale)
-	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.atPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
+	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.AtPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
 	leftover := cpuLeft*gpuScale + gpuLeft*cpuScale
 	return MaxScore * (2*cpuScale*gpuScale - leftover) / (2 * cpuScale * gpuScale)
 }
 
-// orOne returns the scale with nothing to divide by zero.
-func (s Scale) orOne() (cpu, gpu int64) {
-	return max(1, s.CPUMilli), max(1, s.GPUMilli)
-}
-
-// chooseTightest chooses the device with the least left: of compute, then of
-// memory, then the lowest index.
-func chooseTightest(left *State, candidates Set) int {
+// Pick picks the device with the least left: of compute, then of memory, then the
+// lowest index.
+func (BestFit) Pick(_ Site, _ Demand, left State, candidates Set, _ Share) int {
 	best := -1
 	for d := range candidates.All() {
 		if best < 0 || less(left.free[d], left.free[best]) {

@@ -7,7 +7,14 @@ package device
 // that costs nothing.
 const MaxGradientScore = 1<<28 - 1
 
-// scoreFragmentation is MaxGradientScore less what the placement costs, where the
+// FragmentationGradient prefers the placement that takes least from what the free
+// devices are worth to the expected workload.
+type FragmentationGradient struct{}
+
+// String returns the name.
+func (FragmentationGradient) String() string { return "FragmentationGradient" }
+
+// Score is MaxGradientScore less what the placement costs, where the
 // cost, in 1/2^18 of a device, is the sum of
 //
 //  1. the worth that the node loses to the expected classes (Expected.worth),
@@ -19,7 +26,7 @@ const MaxGradientScore = 1<<28 - 1
 //
 // A single share takes the device where the cost is least; any other pod is
 // placed as Assign would.
-func scoreFragmentation(site Site, demand Demand) int64 {
+func (FragmentationGradient) Score(site Site, demand Demand) int64 {
 	e, s := site.Expected, site.State
 	cost := leftoverCost(site, demand)
 	if e != nil {
@@ -29,7 +36,7 @@ func scoreFragmentation(site Site, demand Demand) int64 {
 		}
 		cost += loss
 		if r := demand.Request; e.scarcity > 0 && !r.Constrained() {
-			cost += e.scarcity * r.atPeak(s.capacity.MemoryMiB).Milli / MilliPerDevice
+			cost += e.scarcity * r.AtPeak(s.capacity.MemoryMiB).Milli / MilliPerDevice
 		}
 	}
 	return MaxGradientScore - min(max(0, cost), MaxGradientScore)
@@ -45,7 +52,7 @@ func placementLoss(site Site, demand Demand) (int64, bool) {
 	case len(asks) == 0:
 	case len(asks) == 1:
 		share, ok := asks[0].On(s.capacity.MemoryMiB)
-		candidates := s.fitting(share)
+		candidates := s.Fitting(share)
 		if !ok || candidates.Len() < asks[0].Devices {
 			return 0, false
 		}
@@ -57,8 +64,7 @@ func placementLoss(site Site, demand Demand) (int64, bool) {
 			after.Take(d, share)
 		}
 	default:
-		policy := Policy{Strategy: FragmentationGradient}
-		assignment, ok := policy.Assign(site, demand)
+		assignment, ok := Assign(FragmentationGradient{}, site, demand)
 		if !ok {
 			return 0, false
 		}
@@ -105,23 +111,18 @@ func anyAlike(s *State, devices Set, d int) bool {
 // relation to the largest node, because much CPU beside few devices is of use to
 // those that need it.
 func leftoverCost(site Site, demand Demand) int64 {
-	leftover := tuned().leftover
-	if site.Expected != nil {
-		leftover = site.Expected.tuning.leftover
-	}
-	cpuScale, _ := site.Scale.orOne()
+	cpuScale, _ := site.Scale.OrOne()
 	gpuScale := max(1, int64(site.State.devices)*MilliPerDevice)
 	cpuLeft := min(max(0, site.CPUMilli-demand.CPUMilli), cpuScale)
-	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.atPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
-	return leftover*cpuLeft/(2*cpuScale) + leftover*gpuLeft/(2*gpuScale)
+	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.AtPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
+	return constants.Leftover*cpuLeft/(2*cpuScale) + constants.Leftover*gpuLeft/(2*gpuScale)
 }
 
-// chooseFragmentation chooses the device with the least loss.
-func chooseFragmentation(site Site, demand Demand, left *State, candidates Set, share Share) int {
-	e := site.Expected
-	if e == nil {
-		return chooseTightest(left, candidates)
+// Pick picks the device with the least loss.
+func (FragmentationGradient) Pick(site Site, demand Demand, left State, candidates Set, share Share) int {
+	if site.Expected == nil {
+		return BestFit{}.Pick(site, demand, left, candidates, share)
 	}
-	device, _ := e.leastLoss(left, candidates, share, site.CPUMilli, site.CPUMilli-demand.CPUMilli)
+	device, _ := site.Expected.leastLoss(&left, candidates, share, site.CPUMilli, site.CPUMilli-demand.CPUMilli)
 	return device
 }

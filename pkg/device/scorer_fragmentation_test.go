@@ -86,13 +86,12 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 				t.Fatal(err)
 			}
 			w = w.Priced(supply)
-			policy := &Policy{Strategy: FragmentationGradient}
 			score := func(n node) int64 {
 				site := Site{State: &n.free, CPUMilli: n.cpu, Scale: testScale}
 				if tt.classes != nil {
 					site.Expected = w.On(n.model, 16000)
 				}
-				return policy.Score(site, tt.demand)
+				return FragmentationGradient{}.Score(site, tt.demand)
 			}
 			if better, worse := score(tt.better), score(tt.worse); better <= worse {
 				t.Errorf("the better node scores %d, the worse one %d", better, worse)
@@ -105,9 +104,8 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 // one is no better than a large one, or the models that come in small nodes would
 // be gone when somebody insists on one.
 func TestFragmentationGradientAndTheSizeOfNodes(t *testing.T) {
-	policy := &Policy{Strategy: FragmentationGradient}
 	score := func(s State) int64 {
-		return policy.Score(Site{State: &s, CPUMilli: 50000, Scale: testScale}, Demand{CPUMilli: 1000, Request: &Request{}})
+		return FragmentationGradient{}.Score(Site{State: &s, CPUMilli: 50000, Scale: testScale}, Demand{CPUMilli: 1000, Request: &Request{}})
 	}
 	small, large, used := score(stateOf(1000)), score(stateOf(1000, 1000, 1000, 1000)), score(stateOf(1000, 1000, 1000, 500))
 	if small != large || used <= large {
@@ -119,7 +117,6 @@ func TestFragmentationGradientAndTheSizeOfNodes(t *testing.T) {
 // that Assign gives, whatever the pod, so that a node is not praised for one
 // placement and used for another.
 func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
-	policy := &Policy{Strategy: FragmentationGradient}
 	seen := 0
 	for seed := range uint64(5000) {
 		g := newGenerator(seed)
@@ -128,7 +125,7 @@ func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
 		r := g.request(n, 1+g.IntN(3))
 		demand := Demand{Request: r, CPUMilli: g.Int64N(8) * 1000}
 		site := Site{State: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
-		assignment, ok := policy.Assign(site, demand)
+		assignment, ok := Assign(FragmentationGradient{}, site, demand)
 		if !ok {
 			continue
 		}
@@ -138,8 +135,8 @@ func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
 		after.TakeAll(&holding)
 		e := site.Expected
 		cost := e.loss(&s, &after, site.CPUMilli, site.CPUMilli-demand.CPUMilli) + leftoverCost(site, demand) +
-			e.scarcity*r.atPeak(n.MemoryMiB).Milli/MilliPerDevice
-		if got, want := policy.Score(site, demand), max(0, MaxGradientScore-cost); got != want {
+			e.scarcity*r.AtPeak(n.MemoryMiB).Milli/MilliPerDevice
+		if got, want := (FragmentationGradient{}).Score(site, demand), max(0, MaxGradientScore-cost); got != want {
 			t.Fatalf("seed %d: score %d, the assignment costs %d: want %d", seed, got, cost, want)
 		}
 	}
@@ -150,7 +147,6 @@ func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
 
 // TestFragmentationGradientChoosesTheLeastLoss: no other device would cost less.
 func TestFragmentationGradientChoosesTheLeastLoss(t *testing.T) {
-	policy := &Policy{Strategy: FragmentationGradient}
 	for seed := range uint64(3000) {
 		g := newGenerator(seed)
 		n := g.node(8)
@@ -158,7 +154,7 @@ func TestFragmentationGradientChoosesTheLeastLoss(t *testing.T) {
 		r := &Request{Form: FormShares, Asks: []Ask{g.ask(n)}}
 		share, _ := r.Asks[0].On(n.MemoryMiB)
 		site := Site{State: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
-		assignment, ok := policy.Assign(site, Demand{Request: r})
+		assignment, ok := Assign(FragmentationGradient{}, site, Demand{Request: r})
 		if !ok || share.Milli == MilliPerDevice {
 			continue
 		}
@@ -168,7 +164,7 @@ func TestFragmentationGradientChoosesTheLeastLoss(t *testing.T) {
 			return site.Expected.loss(&s, &after, site.CPUMilli, site.CPUMilli)
 		}
 		chosen := loss(assignment.Devices[0].Lowest())
-		for d := range s.fitting(share).All() {
+		for d := range s.Fitting(share).All() {
 			if other := loss(d); other < chosen {
 				t.Fatalf("seed %d: device %d costs %d, the chosen one %d", seed, d, other, chosen)
 			}

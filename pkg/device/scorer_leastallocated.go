@@ -3,19 +3,25 @@
 
 package device
 
-// scoreLeastAllocated is the free part of the node's devices in percent once the
-// pod is placed: what scoreMostAllocated leaves of 100. A node without usable
+// LeastAllocated prefers the node of whose devices least is in use.
+type LeastAllocated struct{}
+
+// String returns the name.
+func (LeastAllocated) String() string { return "LeastAllocated" }
+
+// Score is the free part of the node's devices in percent once the
+// pod is placed: what MostAllocated leaves of 100. A node without usable
 // devices scores 0.
-func scoreLeastAllocated(site Site, demand Demand) int64 {
+func (LeastAllocated) Score(site Site, demand Demand) int64 {
 	if site.State.usableDevices() == 0 {
 		return 0
 	}
-	return MaxScore - scoreMostAllocated(site, demand)
+	return MaxScore - MostAllocated{}.Score(site, demand)
 }
 
-// chooseLeastAllocated chooses the device of which least is in use, compute and
+// Pick picks the device of which least is in use, compute and
 // memory weighing the same, and the lowest index among equals.
-func chooseLeastAllocated(left *State, candidates Set) int {
+func (LeastAllocated) Pick(_ Site, _ Demand, left State, candidates Set, _ Share) int {
 	best, bestFree := -1, int64(0)
 	for d := range candidates.All() {
 		if free := left.freeOf(d); best < 0 || free > bestFree {

@@ -3,9 +3,15 @@
 
 package device
 
-// scoreMostAllocated is the used part of the node's devices in percent once the
+// MostAllocated prefers the node of whose devices most is in use.
+type MostAllocated struct{}
+
+// String returns the name.
+func (MostAllocated) String() string { return "MostAllocated" }
+
+// Score is the used part of the node's devices in percent once the
 // pod is placed: the mean of compute and memory, each rounded down.
-func scoreMostAllocated(site Site, demand Demand) int64 {
+func (MostAllocated) Score(site Site, demand Demand) int64 {
 	s := site.State
 	capacity := Share{
 		Milli:     s.capacity.Milli * int64(s.usableDevices()),
@@ -14,7 +20,7 @@ func scoreMostAllocated(site Site, demand Demand) int64 {
 	if capacity.Milli == 0 || capacity.MemoryMiB == 0 {
 		return 0
 	}
-	left := s.idleShare().minus(demand.Request.atPeak(s.capacity.MemoryMiB)).max(Share{})
+	left := s.idleShare().minus(demand.Request.AtPeak(s.capacity.MemoryMiB)).max(Share{})
 	used := capacity.minus(left)
 	return (MaxScore*used.Milli/capacity.Milli + MaxScore*used.MemoryMiB/capacity.MemoryMiB) / 2
 }
@@ -30,9 +36,9 @@ func (s *State) idleShare() Share {
 	return sum
 }
 
-// chooseMostAllocated chooses the device of which most is in use, compute and
+// Pick picks the device of which most is in use, compute and
 // memory weighing the same, and the lowest index among equals.
-func chooseMostAllocated(left *State, candidates Set) int {
+func (MostAllocated) Pick(_ Site, _ Demand, left State, candidates Set, _ Share) int {
 	best, bestFree := -1, int64(0)
 	for d := range candidates.All() {
 		if free := left.freeOf(d); best < 0 || free < bestFree {

@@ -3,10 +3,7 @@
 
 package device
 
-import (
-	"math/rand/v2"
-	"testing"
-)
+import "testing"
 
 var testScale = Scale{CPUMilli: 100000, GPUMilli: 8000}
 
@@ -29,28 +26,23 @@ func TestScores(t *testing.T) {
 		want     int64
 	}{
 		// 100 * (1 - (50000-10000)/200000 - (1500-500)/16000) = 73.75
-		{name: "best fit", strategy: BestFit, state: stateOf(1000, 500), cpu: 50000, demand: shareOf(500), want: 73},
-		{name: "best fit that leaves nothing", strategy: BestFit, state: stateOf(500), cpu: 10000, demand: shareOf(500), want: 100},
-		{name: "best fit on the largest node, empty", strategy: BestFit, state: stateOf(1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000), cpu: 100000, demand: none, want: 0},
-		{name: "best fit of two whole devices", strategy: BestFit, state: stateOf(1000, 1000), cpu: 0, demand: whole, want: 100},
-		{name: "best fit on a node above the scale", strategy: BestFit, state: stateOf(1000), cpu: 1 << 40, demand: none, want: 43},
+		{name: "best fit", strategy: BestFit{}, state: stateOf(1000, 500), cpu: 50000, demand: shareOf(500), want: 73},
+		{name: "best fit that leaves nothing", strategy: BestFit{}, state: stateOf(500), cpu: 10000, demand: shareOf(500), want: 100},
+		{name: "best fit on the largest node, empty", strategy: BestFit{}, state: stateOf(1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000), cpu: 100000, demand: none, want: 0},
+		{name: "best fit of two whole devices", strategy: BestFit{}, state: stateOf(1000, 1000), cpu: 0, demand: whole, want: 100},
+		{name: "best fit on a node above the scale", strategy: BestFit{}, state: stateOf(1000), cpu: 1 << 40, demand: none, want: 43},
 		// used 500+500 of 2000 after
-		{name: "most allocated", strategy: MostAllocated, state: stateOf(1000, 500), demand: shareOf(500), want: 50},
-		{name: "most allocated, a cordoned device aside", strategy: MostAllocated, state: cordoned, demand: shareOf(250), want: 75},
-		{name: "most allocated that leaves nothing", strategy: MostAllocated, state: stateOf(1000, 1000), demand: whole, want: 100},
-		{name: "most allocated without devices", strategy: MostAllocated, state: State{}, demand: none, want: 0},
-		{name: "least allocated", strategy: LeastAllocated, state: stateOf(1000, 500), demand: shareOf(500), want: 50},
-		{name: "least allocated on an empty node", strategy: LeastAllocated, state: stateOf(1000, 1000), demand: none, want: 100},
-		{name: "least allocated without devices", strategy: LeastAllocated, state: State{}, demand: none, want: 0},
-		// 100 * (1 - (0.5*0.1 + 0.25*0.125)/2) = 95.9375
-		{name: "dot product", strategy: DotProduct, state: stateOf(1000, 1000), cpu: 50000, demand: Demand{CPUMilli: 10000, Request: shareOf(1000).Request}, want: 95},
-		{name: "dot product of nothing", strategy: DotProduct, state: stateOf(1000), cpu: 50000, demand: none, want: 100},
-		{name: "random", strategy: Random, state: stateOf(1000), demand: shareOf(500), want: 0},
+		{name: "most allocated", strategy: MostAllocated{}, state: stateOf(1000, 500), demand: shareOf(500), want: 50},
+		{name: "most allocated, a cordoned device aside", strategy: MostAllocated{}, state: cordoned, demand: shareOf(250), want: 75},
+		{name: "most allocated that leaves nothing", strategy: MostAllocated{}, state: stateOf(1000, 1000), demand: whole, want: 100},
+		{name: "most allocated without devices", strategy: MostAllocated{}, state: State{}, demand: none, want: 0},
+		{name: "least allocated", strategy: LeastAllocated{}, state: stateOf(1000, 500), demand: shareOf(500), want: 50},
+		{name: "least allocated on an empty node", strategy: LeastAllocated{}, state: stateOf(1000, 1000), demand: none, want: 100},
+		{name: "least allocated without devices", strategy: LeastAllocated{}, state: State{}, demand: none, want: 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			policy := &Policy{Strategy: tt.strategy}
-			got := policy.Score(Site{State: &tt.state, CPUMilli: tt.cpu, Scale: testScale}, tt.demand)
+			got := tt.strategy.Score(Site{State: &tt.state, CPUMilli: tt.cpu, Scale: testScale}, tt.demand)
 			if got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
@@ -72,15 +64,10 @@ func TestScoresStayInRange(t *testing.T) {
 		site.CPUMilli = g.oneOf(-1000, 0, 1, 50000, 1<<40)
 		site.Scale = Scale{CPUMilli: g.oneOf(-1, 0, 1, 100000, 1<<40), GPUMilli: g.oneOf(-1, 0, 8000, 16000)}
 		for _, strategy := range allStrategies {
-			policy := &Policy{Strategy: strategy}
-			got := policy.Score(site, Demand{Request: r, CPUMilli: g.oneOf(0, 1000, 1<<40)})
+			got := strategy.Score(site, Demand{Request: r, CPUMilli: g.oneOf(0, 1000, 1<<40)})
 			limit := int64(MaxScore)
-			switch strategy {
-			case FragmentationGradient:
+			if strategy == (FragmentationGradient{}) {
 				limit = MaxGradientScore
-			case FragmentationGradientPublished:
-				limit = MaxPackedScore
-			default:
 			}
 			if got < 0 || got > limit {
 				t.Fatalf("seed %d: %v scores %d", seed, strategy, got)
@@ -97,23 +84,17 @@ func TestChooseDevice(t *testing.T) {
 		milli    int64
 		want     int
 	}{
-		{strategy: FragmentationGradient, free: []int64{1000, 700, 350}, milli: 300, want: 2},
-		{strategy: FragmentationGradient, free: []int64{600, 1000}, milli: 500, want: 1},
-		{strategy: FragmentationGradient, free: []int64{1000, 1000}, milli: 500, want: 0},
-		{strategy: FragmentationGradientPublished, free: []int64{1000, 700, 350}, milli: 300, want: 2},
-		{strategy: FragmentationGradientPublished, free: []int64{600, 1000}, milli: 500, want: 1},
-		{strategy: FragmentationGradientPublished, free: []int64{1000, 1000}, milli: 500, want: 0},
-		{strategy: BestFit, free: []int64{1000, 500, 400, 500}, milli: 450, want: 1},
-		{strategy: DotProduct, free: []int64{1000, 500, 400, 500}, milli: 450, want: 1},
-		{strategy: MostAllocated, free: []int64{1000, 500, 700, 500}, milli: 450, want: 1},
-		{strategy: LeastAllocated, free: []int64{400, 500, 700, 700}, milli: 350, want: 2},
-		{strategy: Random, free: []int64{100, 500}, milli: 350, want: 1},
+		{strategy: FragmentationGradient{}, free: []int64{1000, 700, 350}, milli: 300, want: 2},
+		{strategy: FragmentationGradient{}, free: []int64{600, 1000}, milli: 500, want: 1},
+		{strategy: FragmentationGradient{}, free: []int64{1000, 1000}, milli: 500, want: 0},
+		{strategy: BestFit{}, free: []int64{1000, 500, 400, 500}, milli: 450, want: 1},
+		{strategy: MostAllocated{}, free: []int64{1000, 500, 700, 500}, milli: 450, want: 1},
+		{strategy: LeastAllocated{}, free: []int64{400, 500, 700, 700}, milli: 350, want: 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.strategy.String(), func(t *testing.T) {
 			s := stateOf(tt.free...)
-			policy := &Policy{Strategy: tt.strategy}
-			a, ok := policy.Assign(Site{State: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shareOf(tt.milli))
+			a, ok := Assign(tt.strategy, Site{State: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shareOf(tt.milli))
 			if !ok || a.Devices[0] != SetOf(tt.want) {
 				t.Errorf("got %b %t, want device %d", a.Devices[0], ok, tt.want)
 			}
@@ -125,43 +106,10 @@ func TestChooseDevice(t *testing.T) {
 func TestMemoryChoosesBetweenDevices(t *testing.T) {
 	s := stateOf(800, 800, 800)
 	s.Take(1, Share{MemoryMiB: 4000})
-	for strategy, want := range map[Strategy]int{BestFit: 1, MostAllocated: 1, LeastAllocated: 0} {
-		policy := &Policy{Strategy: strategy}
-		if a, _ := policy.Assign(Site{State: &s}, shareOf(200)); a.Devices[0] != SetOf(want) {
+	for strategy, want := range map[Strategy]int{BestFit{}: 1, MostAllocated{}: 1, LeastAllocated{}: 0} {
+		if a, _ := Assign(strategy, Site{State: &s}, shareOf(200)); a.Devices[0] != SetOf(want) {
 			t.Errorf("%v: got %b, want device %d", strategy, a.Devices[0], want)
 		}
-	}
-}
-
-// TestRandomIsUniform and depends on nothing but its source.
-func TestRandomIsUniform(t *testing.T) {
-	draws := func(seed uint64) (nodes [5]int, devices [4]int) {
-		policy := &Policy{Strategy: Random, Rand: rand.New(rand.NewPCG(seed, 0))}
-		s := stateOf(1000, 100, 1000, 1000)
-		for range 6000 {
-			nodes[policy.DrawNode(len(nodes))]++
-			a, _ := policy.Assign(Site{State: &s}, shareOf(500))
-			devices[a.Devices[0].Lowest()]++
-		}
-		return nodes, devices
-	}
-	nodes, devices := draws(1)
-	for i, n := range nodes {
-		if n < 1000 || n > 1400 {
-			t.Errorf("node %d was drawn %d times of 6000, want about 1200", i, n)
-		}
-	}
-	for i, n := range devices {
-		if want := i != 1; (n > 1700 && n < 2300) != want || !want && n != 0 {
-			t.Errorf("device %d was drawn %d times of 6000", i, n)
-		}
-	}
-	again, devicesAgain := draws(1)
-	if nodes != again || devices != devicesAgain {
-		t.Error("the same seed draws differently")
-	}
-	if got := (&Policy{Strategy: Random}).DrawNode(0); got != -1 {
-		t.Errorf("of no nodes %d was drawn", got)
 	}
 }
 
@@ -173,8 +121,5 @@ func TestStrategyNames(t *testing.T) {
 	}
 	if _, err := ParseStrategy("bestfit"); err == nil {
 		t.Error("an unknown name was accepted")
-	}
-	if got := Strategy(200).String(); got != "Strategy(200)" {
-		t.Errorf("got %q", got)
 	}
 }

@@ -9,7 +9,7 @@ package device
 //
 // Take and Release are arithmetic and refuse nothing, because a bound pod holds
 // what its record says whatever the node looks like by now. Only placing
-// something new checks for room; see Fits and Policy.Assign.
+// something new checks for room; see Fits and Assign.
 type State struct {
 	// free may be negative: then pods hold more than the device has, and nothing
 	// new fits there. Entries from devices on are kept for pods on a node that

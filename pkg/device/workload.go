@@ -138,7 +138,7 @@ func ShapeOf(d Demand) Shape {
 	a := &r.Asks[largest]
 	shape.Devices, shape.Milli, shape.MemoryMiB = min(a.Devices, MaxDevices), a.Milli, a.MemoryMiB
 	if whole {
-		shape.Devices = int(min(r.atPeak(1).Milli/MilliPerDevice, MaxDevices))
+		shape.Devices = int(min(r.AtPeak(1).Milli/MilliPerDevice, MaxDevices))
 	}
 	return shape
 }

@@ -20,36 +20,34 @@ const perDevice = worthWeights * MilliPerDevice / worthUnit
 // 2^40 milli-CPU is a billion CPUs.
 const maxWorthCPU = 1 << 40
 
-// tuning are the constants of FragmentationGradient. How they were chosen is
-// told in the plugin's DESIGN.md.
-type tuning struct {
-	// packing is what a device's worth to packing counts, beside 1 for its use to
-	// the expected classes.
-	packing int64
-	// trust is for how much of the devices the CPU of a node is good, as a ratio to
-	// the case that only pods of one class come.
-	trustNum, trustDen int64
-	// leftover is what a node with everything free counts above a full one, in
-	// worthUnit.
-	leftover int64
-	// scarcity is the price of a device for which as much constrained demand is
-	// expected as there is of its kind, in worthUnit, and maxScarcity the most that
-	// it can be.
-	scarcity, maxScarcity int64
-	// bySupply is whether a class counts the more the less of the cluster it
-	// accepts.
-	bySupply bool
+// constants are those of FragmentationGradient. How they were chosen is told in the
+// plugin's DESIGN.md; TestOpenbStudy alone changes them.
+var constants = tuning{
+	Packing:  10,
+	TrustNum: 5, TrustDen: 3,
+	Leftover: worthUnit * 3 / 50,
+	Scarcity: worthUnit, MaxScarcity: 2 * worthUnit,
+	BySupply: true,
 }
 
-// tuned is what the strategy uses.
-func tuned() tuning {
-	return tuning{
-		packing:  10,
-		trustNum: 5, trustDen: 3,
-		leftover: worthUnit * 3 / 50,
-		scarcity: worthUnit, maxScarcity: 2 * worthUnit,
-		bySupply: true,
-	}
+// tuning is a choice of constants.
+type tuning struct {
+	// Packing is what a device's worth to packing counts, beside 1 for its use to
+	// the expected classes.
+	Packing int64
+	// trust is for how much of the devices the CPU of a node is good, as a ratio to
+	// the case that only pods of one class come.
+	TrustNum, TrustDen int64
+	// Leftover is what a node with everything free counts above a full one, in
+	// worthUnit.
+	Leftover int64
+	// Scarcity is the price of a device for which as much constrained demand is
+	// expected as there is of its kind, in worthUnit, and MaxScarcity the most that
+	// it can be.
+	Scarcity, MaxScarcity int64
+	// BySupply is whether a class counts the more the less of the cluster it
+	// accepts.
+	BySupply bool
 }
 
 // worthClass is one class of the expected workload with its share resolved.
@@ -114,7 +112,9 @@ func (e *Expected) worth(s *State, cpuMilli int64) int64 {
 // if the share were taken from that device, in worthUnit. Every candidate must
 // have room.
 //
-// As in gradients, a class is looked at once for all candidates.
+// One class is looked at once for all candidates: taking from one device changes
+// whether that device has room, and what is free there, and nothing else. That
+// makes the cost classes * (devices + candidates) instead of their product.
 func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore, cpuAfter int64, out *[MaxDevices]int64) {
 	for rest := candidates; rest != 0; rest &= rest - 1 {
 		out[rest.Lowest()] = 0
@@ -168,7 +168,7 @@ func (e *Expected) packingLoss(s *State, d int, left Share) int64 {
 	if e.packing == nil || s.cordoned.Has(d) {
 		return 0
 	}
-	return e.tuning.packing * (e.packing[gap(s.free[d], s.capacity.MemoryMiB)] - e.packing[gap(left, s.capacity.MemoryMiB)])
+	return constants.Packing * (e.packing[gap(s.free[d], s.capacity.MemoryMiB)] - e.packing[gap(left, s.capacity.MemoryMiB)])
 }
 
 // gap returns what is free of a device as one number, in thousandths: what runs

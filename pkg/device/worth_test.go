@@ -60,7 +60,7 @@ func TestShareLosses(t *testing.T) {
 		e := pricedExample(g, n)
 		ask := g.ask(n)
 		share, _ := ask.On(n.MemoryMiB)
-		candidates := s.fitting(share)
+		candidates := s.Fitting(share)
 		cpu := g.Int64N(40) * 1000
 		cpuAfter := cpu - g.Int64N(8)*1000
 		var got [MaxDevices]int64

@@ -26,9 +26,9 @@ type GPUDeviceArgs struct {
 	// ScoringStrategy says by what nodes are scored, and by what a share is given
 	// one device of its node.
 	ScoringStrategy GPUDeviceScoringStrategy
-	// ExpectedWorkload is what the strategies FragmentationGradient and
-	// FragmentationGradientPublished keep devices free for. Empty: it is learnt
-	// from the pods that ask for devices. It must be empty with any other strategy.
+	// ExpectedWorkload is what the strategy FragmentationGradient keeps devices free
+	// for. Empty: it is learnt from the pods that ask for devices. It must be empty
+	// with any other strategy.
 	ExpectedWorkload []GPUDeviceWorkloadClass
 	// NonGPUPods says what becomes of pods that ask for no device.
 	// Default: Avoid.
@@ -59,9 +59,6 @@ type GPUDeviceNodeLabels struct {
 type GPUDeviceScoringStrategy struct {
 	// Type is the strategy. Default: FragmentationGradient.
 	Type GPUDeviceStrategy
-	// Seed makes Random draw another sequence; the same seed draws the same one.
-	// It must be 0 with any other strategy. Default: 0.
-	Seed int64
 }
 
 // GPUDeviceWorkloadClass is a kind of pod that is expected, and how often, in
@@ -93,25 +90,17 @@ const (
 	// what the free devices are worth to the expected workload: gaps that others
 	// fit into, devices of models that others insist on, and CPU beside them.
 	GPUDeviceFragmentationGradient GPUDeviceStrategy = "FragmentationGradient"
-	// GPUDeviceFragmentationGradientPublished is the policy of the fragmentation
-	// paper (FGD, USENIX ATC'23), with best-fit among equals: what
-	// FragmentationGradient is compared with.
-	GPUDeviceFragmentationGradientPublished GPUDeviceStrategy = "FragmentationGradientPublished"
 	// GPUDeviceBestFit prefers the placement that leaves least CPU and devices free.
 	GPUDeviceBestFit GPUDeviceStrategy = "BestFit"
 	// GPUDeviceMostAllocated prefers nodes of whose devices most is in use.
 	GPUDeviceMostAllocated GPUDeviceStrategy = "MostAllocated"
 	// GPUDeviceLeastAllocated prefers nodes of whose devices least is in use.
 	GPUDeviceLeastAllocated GPUDeviceStrategy = "LeastAllocated"
-	// GPUDeviceDotProduct prefers nodes whose free amounts are unlike the request.
-	GPUDeviceDotProduct GPUDeviceStrategy = "DotProduct"
-	// GPUDeviceRandom draws a node and a device: the yardstick for the others.
-	GPUDeviceRandom GPUDeviceStrategy = "Random"
 )
 
 // ExpectsWorkload reports whether the strategy reads an expected workload.
 func (s GPUDeviceStrategy) ExpectsWorkload() bool {
-	return s == GPUDeviceFragmentationGradient || s == GPUDeviceFragmentationGradientPublished
+	return s == GPUDeviceFragmentationGradient
 }
 
 // NonGPUPodPolicy says what becomes of pods that ask for no device.

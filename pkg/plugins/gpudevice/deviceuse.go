@@ -93,8 +93,7 @@ func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
 		if err != nil || request.Form != device.FormShares {
 			continue
 		}
-		packed := device.Policy{Strategy: device.BestFit}
-		assignment, ok := packed.Assign(device.Site{State: &v.state}, device.Demand{Request: request})
+		assignment, ok := device.Assign(device.BestFit{}, device.Site{State: &v.state}, device.Demand{Request: request})
 		if !ok {
 			// Its victims are still here.
 			v.crowded = true

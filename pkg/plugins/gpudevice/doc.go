@@ -68,7 +68,7 @@
 // still bind one, until it finds out. Like another scheduler it is found out and reported.
 //
 // Score asks package device for the score of each node and remembers it with the
-// view, by what it depends on beside the node. The fragmentation gradients need to
+// view, by what it depends on beside the node. FragmentationGradient needs to
 // know what to expect: the arguments say it, or a learner watches what pods ask
 // for. What of it is scarce depends on the cluster's devices, which are counted
 // now and then (scaleOf).

@@ -48,7 +48,7 @@ func TestHistories(t *testing.T) {
 		steps = 10_000
 	}
 	strategies := []config.GPUDeviceStrategy{
-		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceLeastAllocated, config.GPUDeviceRandom,
+		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceLeastAllocated, config.GPUDeviceMostAllocated,
 	}
 	refused := 0
 	for seed := range uint64(12) {

@@ -6,7 +6,6 @@ package gpudevice
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,10 +36,9 @@ type GPUDevice struct {
 	draDrivers []string
 	nonGPUPods config.NonGPUPodPolicy
 
-	// policy decides. With Random it is used by the scheduling goroutine alone:
-	// PreScore, Reserve.
-	policy device.Policy
-	// workload is what the fragmentation gradients expect.
+	// strategy decides.
+	strategy device.Strategy
+	// workload is what FragmentationGradient expects.
 	workload workload
 
 	// ledger is shared with every profile of this scheduler instance.
@@ -90,14 +88,21 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	if err := validation.ValidateGPUDeviceArgs(path, gpuArgs); err != nil {
 		return nil, err
 	}
-	if handle.SharedInformerFactory() == nil {
-		return nil, fmt.Errorf("%s needs a framework with an informer factory", Name)
-	}
 	strategy, err := device.ParseStrategy(string(gpuArgs.ScoringStrategy.Type))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path.Child("scoringStrategy", "type"), err)
 	}
-	expected, err := newExpectedWorkload(path.Child("expectedWorkload"), gpuArgs.ExpectedWorkload)
+	return NewWithStrategy(ctx, gpuArgs, handle, strategy)
+}
+
+// NewWithStrategy is New for valid args, with another strategy than they name. Whether
+// it reads an expected workload, and whether its scores are an order, is as for the one
+// that they name.
+func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk.Handle, strategy device.Strategy) (*GPUDevice, error) {
+	if handle.SharedInformerFactory() == nil {
+		return nil, fmt.Errorf("%s needs a framework with an informer factory", Name)
+	}
+	expected, err := newExpectedWorkload(field.NewPath(Name+"Args", "expectedWorkload"), args.ExpectedWorkload)
 	if err != nil {
 		return nil, err
 	}
@@ -106,22 +111,19 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	pl := &GPUDevice{
 		handle:     handle,
 		clock:      clock.RealClock{},
-		nodeKeys:   nodeKeys(gpuArgs),
+		nodeKeys:   nodeKeys(args),
 		draDrivers: draDrivers,
-		nonGPUPods: gpuArgs.NonGPUPods,
-		policy:     device.Policy{Strategy: strategy},
+		nonGPUPods: args.NonGPUPods,
+		strategy:   strategy,
 		nodes:      newNodeCache(),
 		counters:   newCounters(handle.ProfileName()),
 	}
 	pl.offers.drivers = pl.draDrivers
-	pl.workload.priced = strategy == device.FragmentationGradient
+	pl.workload.read = args.ScoringStrategy.Type.ExpectsWorkload()
 	switch {
-	case strategy == device.Random:
-		// The sequence is reproducible; which numbers they are does not matter.
-		pl.policy.Rand = rand.New(rand.NewPCG(uint64(gpuArgs.ScoringStrategy.Seed), 0)) //nolint:gosec // not a secret, and any bits will do
-	case expectsWorkload(strategy) && expected != nil:
+	case expected != nil:
 		pl.workload.publish(expected)
-	case expectsWorkload(strategy):
+	case pl.workload.read:
 		pl.workload.learner = newLearner()
 	}
 	if pl.ledger, err = ledgerOf(ctx, handle); err != nil {

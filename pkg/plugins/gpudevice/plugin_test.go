@@ -70,10 +70,10 @@ func TestNewRefuses(t *testing.T) {
 func TestStrategies(t *testing.T) {
 	for _, strategy := range []config.GPUDeviceStrategy{
 		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated,
-		config.GPUDeviceLeastAllocated, config.GPUDeviceDotProduct, config.GPUDeviceRandom,
+		config.GPUDeviceLeastAllocated,
 	} {
-		if _, pl := newProfile(t, gpuArgs(withStrategy(strategy)), schedtest.Options{}); pl.policy.Strategy.String() != string(strategy) {
-			t.Errorf("%s became %s", strategy, pl.policy.Strategy)
+		if _, pl := newProfile(t, gpuArgs(withStrategy(strategy)), schedtest.Options{}); pl.strategy.String() != string(strategy) {
+			t.Errorf("%s became %s", strategy, pl.strategy)
 		}
 	}
 }

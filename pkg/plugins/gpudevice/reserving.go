@@ -39,7 +39,7 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 		return overtaken(state, nodeName, rejected.reason(v.node))
 	}
 	site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: s.scale, Expected: pl.workload.current.Load().on(v.node)}
-	assignment, ok := pl.policy.Assign(site, s.demand)
+	assignment, ok := device.Assign(pl.strategy, site, s.demand)
 	if !ok {
 		return overtaken(state, nodeName, v.lacking(request).reason(v.node))
 	}

@@ -50,27 +50,10 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 		s.scale = pl.scaleOf(nodes)
 	}
 	s.expected = pl.workload.current.Load()
-	s.ranked = none || expectsWorkload(pl.policy.Strategy)
-	if pl.policy.Strategy == device.Random {
-		s.drawn = pl.draw(nodes)
-	}
+	s.ranked = none || pl.workload.read
 	s.key = pl.scoreKeys.of(&s)
 	state.Write(preScoreStateKey, &s)
 	return nil
-}
-
-// draw draws one of the nodes by name: in which order they passed Filter is a
-// matter of chance, and the same seed is to draw the same ones.
-func (pl *GPUDevice) draw(nodes []fwk.NodeInfo) string {
-	if len(nodes) == 0 {
-		return ""
-	}
-	names := make([]string, 0, len(nodes))
-	for _, nodeInfo := range nodes {
-		names = append(names, nodeInfo.Node().Name)
-	}
-	slices.Sort(names)
-	return names[pl.policy.DrawNode(len(names))]
 }
 
 // Score rates a node by the strategy. For a pod that asks for no device, every
@@ -84,18 +67,12 @@ func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Po
 	if s.demand.Request.Form == device.FormNone && !v.hasDevices() {
 		return deviceFree, nil
 	}
-	if pl.policy.Strategy == device.Random {
-		if v.object.Name == s.drawn {
-			return device.MaxScore, nil
-		}
-		return 0, nil
-	}
 	if !v.scorable {
 		return 0, nil
 	}
 	return v.memoScore(s.key, func() int64 {
 		site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: s.scale, Expected: s.expected.on(v.node)}
-		return pl.policy.Score(site, s.demand)
+		return pl.strategy.Score(site, s.demand)
 	}), nil
 }
 

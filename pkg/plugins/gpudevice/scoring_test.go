@@ -6,7 +6,6 @@ package gpudevice
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,7 +39,6 @@ func TestScores(t *testing.T) {
 		{config.GPUDeviceBestFit, sharePod("p", 300), map[string]int64{"tight": 50, "half": 20, "empty": 7}},
 		{config.GPUDeviceMostAllocated, sharePod("p", 300), map[string]int64{"tight": 100, "half": 40, "empty": 15}},
 		{config.GPUDeviceLeastAllocated, sharePod("p", 300), map[string]int64{"tight": 0, "half": 60, "empty": 85}},
-		{config.GPUDeviceDotProduct, sharePod("p", 300), map[string]int64{"tight": 98, "half": 94, "empty": 92}},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.strategy), func(t *testing.T) {
@@ -56,37 +54,6 @@ func TestScores(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Random gives one node all and the others nothing, and each its turn; the same
-// seed draws the same nodes.
-func TestRandomScores(t *testing.T) {
-	draw := func(seed int64) string {
-		args := gpuArgs(withStrategy(config.GPUDeviceRandom))
-		args.ScoringStrategy.Seed = seed
-		profile, _ := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{gpuNode("a", 1), gpuNode("b", 1), gpuNode("c", 1)}})
-		var drawn []string
-		for range 30 {
-			sum := int64(0)
-			for node, score := range profile.Scores(t.Context(), t, sharePod("p", 100)) {
-				sum += score
-				if score == fwk.MaxScore {
-					drawn = append(drawn, node)
-				}
-			}
-			if sum != fwk.MaxScore {
-				t.Fatalf("the scores sum to %d", sum)
-			}
-		}
-		return strings.Join(drawn, "")
-	}
-	first := draw(7)
-	if again := draw(7); again != first {
-		t.Errorf("the same seed drew %s and %s", first, again)
-	}
-	if other := draw(8); other == first {
-		t.Errorf("another seed drew the same: %s", other)
 	}
 }
 
@@ -241,7 +208,7 @@ func TestScoresAreNotRememberedForOthers(t *testing.T) {
 
 // A remembered score must not outlive what it depends on.
 func TestScoresAreNotRememberedTooLong(t *testing.T) {
-	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceBestFit, config.GPUDeviceFragmentationGradient, config.GPUDeviceFragmentationGradientPublished} {
+	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceBestFit, config.GPUDeviceFragmentationGradient} {
 		t.Run(string(strategy), func(t *testing.T) {
 			testScoresAreNotRememberedTooLong(t, gpuArgs(withStrategy(strategy)))
 		})
@@ -267,7 +234,7 @@ func testScoresAreNotRememberedTooLong(t *testing.T, args *config.GPUDeviceArgs)
 			State: &v.state, CPUMilli: v.cpuFree, Scale: device.Scale{CPUMilli: 64000, GPUMilli: 4000},
 			Expected: pl.workload.current.Load().on(v.node),
 		}
-		if want := pl.policy.Score(site, demandOf(t, pl, pod)); got != want {
+		if want := pl.strategy.Score(site, demandOf(t, pl, pod)); got != want {
 			t.Errorf("%s: want %d, got %d", pod.Name, want, got)
 		}
 		return got
@@ -328,7 +295,7 @@ func TestRememberedScoresAreRight(t *testing.T) {
 		nodes = append(nodes, node)
 	}
 	nodes = append(nodes, pluginNode("plugin", "RARE", 4), makeNode("plain", nil))
-	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceFragmentationGradient, config.GPUDeviceFragmentationGradientPublished, config.GPUDeviceBestFit} {
+	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit} {
 		t.Run(string(strategy), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, 0)) //nolint:gosec // reproducible on purpose
 			profile, pl := startProfile(t, gpuArgs(withStrategy(strategy)), schedtest.Options{Nodes: nodes})
@@ -363,7 +330,7 @@ func TestRememberedScoresAreRight(t *testing.T) {
 					}
 					v := pl.view(info, false)
 					site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: prepared.scale, Expected: pl.workload.current.Load().on(v.node)}
-					if want := pl.policy.Score(site, prepared.demand); got != want {
+					if want := pl.strategy.Score(site, prepared.demand); got != want {
 						t.Fatalf("%s on %s: %d, but computed again %d", pod.Name, info.Node().Name, got, want)
 					}
 					different[got] = true

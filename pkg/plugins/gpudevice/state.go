@@ -67,8 +67,6 @@ type preScoreState struct {
 	key uint64
 	// ranked is whether the scores are an order and no amounts.
 	ranked bool
-	// drawn is the node that Random drew; empty with any other strategy.
-	drawn string
 }
 
 // Clone returns the state itself: it is never written after PreScore.

@@ -16,11 +16,11 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// workload is what the fragmentation gradients expect: given in the arguments, or
-// learnt. With any other strategy it is empty.
+// workload is what FragmentationGradient expects: given in the arguments, or learnt.
+// With any other strategy it is empty.
 type workload struct {
-	// priced is whether the strategy needs to know what is scarce.
-	priced bool
+	// read is whether the strategy reads it.
+	read bool
 	// expected is what was published last, and supply what devices the cluster had
 	// when it was last looked at. Both belong to the scheduling goroutine.
 	expected *device.Workload
@@ -54,15 +54,10 @@ func nodeTypeOf(node *device.Node) nodeType {
 	return nodeType{model: node.Model, memoryMiB: node.MemoryMiB}
 }
 
-// expectsWorkload reports whether the strategy reads the expected workload.
-func expectsWorkload(strategy device.Strategy) bool {
-	return strategy == device.FragmentationGradient || strategy == device.FragmentationGradientPublished
-}
-
 // supplied takes note of what devices the cluster has. If that changed, what is
 // scarce may have.
 func (w *workload) supplied(devices map[nodeType]int64) {
-	if !w.priced {
+	if !w.read {
 		return
 	}
 	supply := make([]device.Supply, 0, len(devices))
@@ -84,11 +79,8 @@ func (w *workload) supplied(devices map[nodeType]int64) {
 // publish makes expected the expected workload.
 func (w *workload) publish(expected *device.Workload) {
 	w.expected = expected
-	if w.priced {
-		expected = expected.Priced(w.supply)
-	}
 	w.epoch++
-	w.current.Store(&publishedWorkload{workload: expected, epoch: w.epoch, views: map[nodeType]*device.Expected{}})
+	w.current.Store(&publishedWorkload{workload: expected.Priced(w.supply), epoch: w.epoch, views: map[nodeType]*device.Expected{}})
 }
 
 // on returns the workload as nodes like this one see it, or nil if nothing is

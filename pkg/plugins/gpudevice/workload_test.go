@@ -113,38 +113,22 @@ func TestLearntIsRestored(t *testing.T) {
 }
 
 // What is scarce depends on the devices that the cluster has, which is known with
-// the first cycle. A plugin that does not ask what is scarce is left alone.
+// the first cycle.
 func TestExpectedWorkloadIsPriced(t *testing.T) {
-	insists := []config.GPUDeviceWorkloadClass{{Weight: 3, GPUMilli: 1000}, {Weight: 1, GPUMilli: 1000, GPUModel: "rare"}}
 	rare := gpuNode("rare", 2)
 	rare.Labels["nvidia.com/gpu.product"] = "rare"
-	nodes := []*corev1.Node{gpuNode("n", 8), rare}
-	for _, tt := range []struct {
-		strategy config.GPUDeviceStrategy
-		// epochs is how many workloads were published after three cycles: the second
-		// when the devices were counted.
-		epochs uint64
-	}{
-		{config.GPUDeviceFragmentationGradient, 2},
-		{config.GPUDeviceFragmentationGradientPublished, 1},
-	} {
-		t.Run(string(tt.strategy), func(t *testing.T) {
-			args := gpuArgs(withStrategy(tt.strategy))
-			args.ExpectedWorkload = insists
-			profile, pl := startProfile(t, args, schedtest.Options{Nodes: nodes})
-			for range 3 {
-				preFilter(t, profile, sharePod("p", 1000))
-			}
-			if got := pl.workload.current.Load().epoch; got != tt.epochs {
-				t.Errorf("%d workloads were published, want %d", got, tt.epochs)
-			}
-			want := []device.Supply{{Model: "nvidia-a100", MemoryMiB: a100Memory, Devices: 8}, {Model: "rare", MemoryMiB: a100Memory, Devices: 2}}
-			if tt.epochs == 1 {
-				want = nil
-			}
-			if diff := cmp.Diff(want, pl.workload.supply); diff != "" {
-				t.Errorf("Unexpected devices (-want,+got):\n%s", diff)
-			}
-		})
+	args := gpuArgs()
+	args.ExpectedWorkload = []config.GPUDeviceWorkloadClass{{Weight: 3, GPUMilli: 1000}, {Weight: 1, GPUMilli: 1000, GPUModel: "rare"}}
+	profile, pl := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 8), rare}})
+	for range 3 {
+		preFilter(t, profile, sharePod("p", 1000))
+	}
+	// The second was published when the devices were counted.
+	if got := pl.workload.current.Load().epoch; got != 2 {
+		t.Errorf("%d workloads were published, want 2", got)
+	}
+	want := []device.Supply{{Model: "nvidia-a100", MemoryMiB: a100Memory, Devices: 8}, {Model: "rare", MemoryMiB: a100Memory, Devices: 2}}
+	if diff := cmp.Diff(want, pl.workload.supply); diff != "" {
+		t.Errorf("Unexpected devices (-want,+got):\n%s", diff)
 	}
 }

@@ -15,10 +15,12 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
 )
 
 // LoadConfiguration decodes the content of a KubeSchedulerConfiguration file as
-// berth-scheduler does: strictly, with defaults, and refusing what it refuses.
+// berth-scheduler does: strictly, with defaults, and refusing what it refuses but for
+// the yardsticks, which are strategies of GPUDevice here.
 // name is the file's name, with which every error begins.
 func LoadConfiguration(name string, content []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
 	if err := registry.CheckDocument(content); err != nil {
@@ -34,13 +36,26 @@ func LoadConfiguration(name string, content []byte) (*schedconfig.KubeSchedulerC
 		return nil, fmt.Errorf("%s: decoded to %T", name, obj)
 	}
 	decoded.APIVersion = gvk.GroupVersion().String() // upstream's validation reads it
-	if err := registry.ValidateConfiguration(decoded); err != nil {
+	if err := registry.ValidateConfiguration(standIns(decoded)); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := schedvalidation.ValidateKubeSchedulerConfiguration(decoded); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return decoded, nil
+}
+
+// standIns returns a copy of the configuration without yardsticks, to validate.
+func standIns(c *schedconfig.KubeSchedulerConfiguration) *schedconfig.KubeSchedulerConfiguration {
+	c = c.DeepCopy()
+	for i := range c.Profiles {
+		for j := range c.Profiles[i].PluginConfig {
+			if args, ok := c.Profiles[i].PluginConfig[j].Args.(*config.GPUDeviceArgs); ok {
+				c.Profiles[i].PluginConfig[j].Args, _ = yardsticks.StandIn(args)
+			}
+		}
+	}
+	return c
 }
 
 // selectProfiles returns a copy of the configuration that an engine may change,
@@ -75,7 +90,7 @@ func ExpectWorkload(c *schedconfig.KubeSchedulerConfiguration, classes []config.
 	for i := range given.Profiles {
 		for j := range given.Profiles[i].PluginConfig {
 			args, ok := given.Profiles[i].PluginConfig[j].Args.(*config.GPUDeviceArgs)
-			if !ok || !args.ScoringStrategy.Type.ExpectsWorkload() {
+			if !ok || !yardsticks.ExpectsWorkload(args.ScoringStrategy.Type) {
 				continue
 			}
 			args.ExpectedWorkload = slices.Clone(classes)
@@ -85,7 +100,7 @@ func ExpectWorkload(c *schedconfig.KubeSchedulerConfiguration, classes []config.
 	if count == 0 {
 		return nil, errors.New("no profile has a GPUDevice whose strategy expects a workload")
 	}
-	if err := registry.ValidateArgs(given); err != nil {
+	if err := registry.ValidateArgs(standIns(given)); err != nil {
 		return nil, err
 	}
 	return given, nil

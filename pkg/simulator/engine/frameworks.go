@@ -26,7 +26,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
 )
 
 // newFrameworks builds the profiles as scheduler.New does, from the same registry
@@ -73,8 +75,9 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 }
 
 // newRegistry returns the plugins that are compiled into berth-scheduler, but for
-// two things: those of other projects cannot be built, and preemption evicts
-// before it returns instead of in a goroutine, or nothing at all.
+// three things: those of other projects cannot be built, preemption evicts before it
+// returns instead of in a goroutine, or nothing at all, and GPUDevice takes a yardstick
+// for a strategy too.
 func newRegistry(preemption bool) (frameworkruntime.Registry, error) {
 	r := plugins.NewInTreeRegistry()
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
@@ -89,6 +92,7 @@ func newRegistry(preemption bool) (frameworkruntime.Registry, error) {
 		ours.Insert(plugin.Name)
 	}
 	outOfTree := registry.New()
+	outOfTree[gpudevice.Name] = yardsticks.New
 	for name := range outOfTree {
 		if !ours.Has(name) {
 			outOfTree[name] = notSimulated(name)

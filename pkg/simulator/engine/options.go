@@ -20,7 +20,7 @@ type Options struct {
 	// is an error ([Engine.Handles] tells).
 	SchedulerName string
 	// Seed determines which of the nodes with equal scores is taken. It has no
-	// influence on plugins: the strategy Random draws by its own arguments.
+	// influence on plugins: the yardstick Random draws in a sequence of its own.
 	Seed uint64
 	// Parallelism is how many goroutines filter and score, at least 1. 0: one. The
 	// result does not depend on it.

@@ -62,7 +62,9 @@ func checkDocument(t *testing.T, doc document) {
 	if err := schedulervalidation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
 		t.Errorf("validating: %v", err)
 	}
-	if err := registry.ValidateArgs(cfg); err != nil {
+	// Profiles for the simulator may name its yardsticks, and TestShippedProfiles of its
+	// engine validates them.
+	if err := registry.ValidateArgs(cfg); err != nil && !strings.HasPrefix(doc.where, "config/simulator/") {
 		t.Errorf("validating the args of our plugins: %v", err)
 	}
 	for _, profile := range cfg.Profiles {

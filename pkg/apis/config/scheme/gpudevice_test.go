@@ -40,7 +40,7 @@ func TestDecodeGPUDeviceArgs(t *testing.T) {
 	full := config.GPUDeviceArgs{
 		DeviceResources: []string{"amd.com/gpu"},
 		NodeLabels:      config.GPUDeviceNodeLabels{Count: "a", Memory: "b", Product: "c", Replicas: "d", MIGPrefix: "e-"},
-		ScoringStrategy: config.GPUDeviceScoringStrategy{Type: config.GPUDeviceRandom, Seed: 5},
+		ScoringStrategy: config.GPUDeviceScoringStrategy{Type: config.GPUDeviceBestFit},
 		ExpectedWorkload: []config.GPUDeviceWorkloadClass{{
 			Weight: 3, CPU: resource.MustParse("1500m"), GPUMilli: 500, GPUMemory: resource.MustParse("10Gi"),
 			GPUModel: "A*", GPUMinMemory: resource.MustParse("40Gi"),
@@ -61,7 +61,7 @@ func TestDecodeGPUDeviceArgs(t *testing.T) {
     args:
       deviceResources: [amd.com/gpu]
       nodeLabels: {count: a, memory: b, product: c, replicas: d, migPrefix: e-}
-      scoringStrategy: {type: Random, seed: 5}
+      scoringStrategy: {type: BestFit}
       expectedWorkload:
       - {weight: 3, cpu: 1500m, gpuMilli: 500, gpuMemory: 10Gi, gpuModel: A*, gpuMinMemory: 40Gi}
       nonGPUPods: Forbid
@@ -91,7 +91,7 @@ func TestDecodeGPUDeviceArgs(t *testing.T) {
 
 func TestDecodeGPUDeviceArgsIsStrict(t *testing.T) {
 	for args, want := range map[string]string{
-		`{scoringStrategy: {kind: Random}}`:                   `unknown field "scoringStrategy.kind"`,
+		`{scoringStrategy: {kind: BestFit}}`:                  `unknown field "scoringStrategy.kind"`,
 		`{expectedWorkload: [{weight: 1, milli: 500}]}`:       `unknown field "expectedWorkload[0].milli"`,
 		`{expectedWorkload: [{weight: 1, gpuMemory: 10 GB}]}`: "quantities must match",
 		`{nonGpuPods: Avoid}`:                                 `unknown field "nonGpuPods"`,

@@ -42,11 +42,11 @@ func TestGPUDeviceArgsDefaults(t *testing.T) {
 			name: "what is set stays, also if it is wrong",
 			args: &GPUDeviceArgs{
 				DeviceResources: []string{"amd.com/gpu"}, NodeLabels: GPUDeviceNodeLabels{Memory: "example.com/memory"},
-				ScoringStrategy: GPUDeviceScoringStrategy{Type: "random", Seed: 7}, NonGPUPods: "never",
+				ScoringStrategy: GPUDeviceScoringStrategy{Type: "random"}, NonGPUPods: "never",
 			},
 			want: &GPUDeviceArgs{
 				DeviceResources: []string{"amd.com/gpu"}, NodeLabels: mixed,
-				ScoringStrategy: GPUDeviceScoringStrategy{Type: "random", Seed: 7}, NonGPUPods: "never",
+				ScoringStrategy: GPUDeviceScoringStrategy{Type: "random"}, NonGPUPods: "never",
 			},
 		},
 	}

@@ -337,7 +337,6 @@ func Convert_config_GPUDeviceNodeLabels_To_v1_GPUDeviceNodeLabels(in *config.GPU
 
 func autoConvert_v1_GPUDeviceScoringStrategy_To_config_GPUDeviceScoringStrategy(in *GPUDeviceScoringStrategy, out *config.GPUDeviceScoringStrategy, s conversion.Scope) error {
 	out.Type = config.GPUDeviceStrategy(in.Type)
-	out.Seed = in.Seed
 	return nil
 }
 
@@ -348,7 +347,6 @@ func Convert_v1_GPUDeviceScoringStrategy_To_config_GPUDeviceScoringStrategy(in *
 
 func autoConvert_config_GPUDeviceScoringStrategy_To_v1_GPUDeviceScoringStrategy(in *config.GPUDeviceScoringStrategy, out *GPUDeviceScoringStrategy, s conversion.Scope) error {
 	out.Type = GPUDeviceStrategy(in.Type)
-	out.Seed = in.Seed
 	return nil
 }
 

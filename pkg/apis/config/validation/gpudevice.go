@@ -31,12 +31,13 @@ const (
 func ValidateGPUDeviceArgs(path *field.Path, args *config.GPUDeviceArgs) error {
 	errs := validateDeviceResources(path.Child("deviceResources"), args.DeviceResources)
 	errs = append(errs, validateGPUNodeLabels(path.Child("nodeLabels"), &args.NodeLabels)...)
-	errs = append(errs, validateGPUScoringStrategy(path.Child("scoringStrategy"), &args.ScoringStrategy)...)
+	errs = append(errs, validateEnum(path.Child("scoringStrategy", "type"), args.ScoringStrategy.Type,
+		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated, config.GPUDeviceLeastAllocated)...)
 
 	workloadPath := path.Child("expectedWorkload")
 	if len(args.ExpectedWorkload) > 0 && !args.ScoringStrategy.Type.ExpectsWorkload() {
-		errs = append(errs, field.Forbidden(workloadPath, fmt.Sprintf("only the strategies %s and %s read it: set %s to one of them, or remove the workload",
-			config.GPUDeviceFragmentationGradient, config.GPUDeviceFragmentationGradientPublished, path.Child("scoringStrategy", "type"))))
+		errs = append(errs, field.Forbidden(workloadPath, fmt.Sprintf("only strategy %s reads it: set %s to that, or remove the workload",
+			config.GPUDeviceFragmentationGradient, path.Child("scoringStrategy", "type"))))
 	}
 	if n := len(args.ExpectedWorkload); n > maxWorkloadClasses {
 		errs = append(errs, field.TooMany(workloadPath, n, maxWorkloadClasses))
@@ -102,16 +103,6 @@ func validateGPUNodeLabels(path *field.Path, labels *config.GPUDeviceNodeLabels)
 		errs = append(errs, field.Required(prefixPath, "name how the labels of MIG devices start"))
 	} else {
 		errs = append(errs, validateLabelKey(prefixPath, labels.MIGPrefix+"x")...)
-	}
-	return errs
-}
-
-func validateGPUScoringStrategy(path *field.Path, strategy *config.GPUDeviceScoringStrategy) field.ErrorList {
-	errs := validateEnum(path.Child("type"), strategy.Type,
-		config.GPUDeviceFragmentationGradient, config.GPUDeviceFragmentationGradientPublished, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated,
-		config.GPUDeviceLeastAllocated, config.GPUDeviceDotProduct, config.GPUDeviceRandom)
-	if strategy.Seed != 0 && strategy.Type != config.GPUDeviceRandom {
-		errs = append(errs, field.Invalid(path.Child("seed"), strategy.Seed, fmt.Sprintf("only strategy %s draws anything: remove the seed", config.GPUDeviceRandom)))
 	}
 	return errs
 }

@@ -37,13 +37,6 @@ func TestValidateGPUDeviceArgs(t *testing.T) {
 	}{
 		{name: "valid", change: func(*config.GPUDeviceArgs) {}},
 		{name: "no device plugin", change: func(a *config.GPUDeviceArgs) { a.DeviceResources = []string{} }},
-		{name: "a seed for Random", change: func(a *config.GPUDeviceArgs) {
-			a.ScoringStrategy = config.GPUDeviceScoringStrategy{Type: config.GPUDeviceRandom, Seed: -3}
-		}},
-		{name: "the published strategy, with a workload", change: func(a *config.GPUDeviceArgs) {
-			a.ScoringStrategy.Type = config.GPUDeviceFragmentationGradientPublished
-			a.ExpectedWorkload = []config.GPUDeviceWorkloadClass{{Weight: 1, GPUMilli: 500}}
-		}},
 		{name: "every kind of class", change: func(a *config.GPUDeviceArgs) {
 			a.ExpectedWorkload = []config.GPUDeviceWorkloadClass{
 				{Weight: 1},
@@ -85,9 +78,9 @@ func TestValidateGPUDeviceArgs(t *testing.T) {
 			want:   []reported{{field.ErrorTypeRequired, "args.nodeLabels.migPrefix"}},
 		},
 		{
-			name:   "a seed for what draws nothing",
-			change: func(a *config.GPUDeviceArgs) { a.ScoringStrategy.Seed = 1 },
-			want:   []reported{{field.ErrorTypeInvalid, "args.scoringStrategy.seed"}},
+			name:   "a yardstick of the simulator",
+			change: func(a *config.GPUDeviceArgs) { a.ScoringStrategy.Type = "Random" },
+			want:   []reported{{field.ErrorTypeNotSupported, "args.scoringStrategy.type"}},
 		},
 		{
 			name: "a workload that nobody reads",
@@ -169,7 +162,7 @@ func TestValidateGPUDeviceArgsMessages(t *testing.T) {
 		t.Fatal("want an error, got none")
 	}
 	for _, want := range []string{
-		"GPUDeviceArgs.expectedWorkload: Forbidden: only the strategies FragmentationGradient and FragmentationGradientPublished read it: set GPUDeviceArgs.scoringStrategy.type to one of them, or remove the workload",
+		"GPUDeviceArgs.expectedWorkload: Forbidden: only strategy FragmentationGradient reads it: set GPUDeviceArgs.scoringStrategy.type to that, or remove the workload",
 		"GPUDeviceArgs.expectedWorkload[0].gpuMilli: Invalid value: 1500: must be 1 to 999 for a share, a multiple of 1000 up to 16000 for whole devices, or absent",
 	} {
 		if !strings.Contains(err.Error(), want) {

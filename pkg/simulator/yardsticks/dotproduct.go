@@ -1,9 +1,19 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package device
+package yardsticks
 
-// scoreDotProduct is low where the node has much of what the pod wants much of:
+import "github.com/berth-scheduler/berth/pkg/device"
+
+// DotProduct prefers nodes whose free amounts are unlike the request.
+type DotProduct struct{ device.BestFit }
+
+var _ device.Strategy = DotProduct{}
+
+// String returns the name.
+func (DotProduct) String() string { return "DotProduct" }
+
+// Score is low where the node has much of what the pod wants much of:
 //
 //	100 * (1 - 1/2 * (CPU free * CPU asked / largest CPU^2
 //	                  + GPU free * GPU asked / largest GPU^2))
@@ -13,12 +23,12 @@ package device
 // normalised by the largest node. The products do not fit an int64 on large
 // nodes, hence the floats. Each product is rounded by its assignment, which keeps
 // compilers from fusing it into the sum: the score is the same on every platform.
-func scoreDotProduct(site Site, demand Demand) int64 {
-	cpuScale, gpuScale := site.Scale.orOne()
-	asked := demand.Request.atPeak(site.State.capacity.MemoryMiB).Milli
+func (DotProduct) Score(site device.Site, demand device.Demand) int64 {
+	cpuScale, gpuScale := site.Scale.OrOne()
+	asked := demand.Request.AtPeak(site.State.Capacity().MemoryMiB).Milli
 	cpu := part(site.CPUMilli, cpuScale) * part(demand.CPUMilli, cpuScale)
 	gpu := part(site.State.IdleMilli(), gpuScale) * part(asked, gpuScale)
-	return int64(MaxScore * (1 - (cpu+gpu)/2))
+	return int64(device.MaxScore * (1 - (cpu+gpu)/2))
 }
 
 // part returns n of scale, cut to 0..1.

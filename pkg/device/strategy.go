@@ -1,0 +1,116 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxScore is the best score of a strategy, that of the scheduler framework. The
+// scores of FragmentationGradient go up to MaxGradientScore.
+const MaxScore = 100
+
+// Strategy says by what nodes are scored and shares are given a device. Its methods are
+// pure, unless it draws at random, and safe for concurrent use then.
+type Strategy interface {
+	// String returns the name by which the arguments of the plugin choose it.
+	String() string
+	// Score rates placing the pod on the node, which must have room for it: higher is
+	// better. It allocates nothing.
+	Score(site Site, demand Demand) int64
+	// Pick picks one device for a share among candidates, of which there is at least
+	// one and each has room. left is what is free beside what the pod has been given
+	// so far; it is a copy, so that nothing on the way here escapes to the heap.
+	Pick(site Site, demand Demand, left State, candidates Set, share Share) int
+}
+
+// strategies are all of this package. Each has a file of its own, scorer_<name>.go,
+// with its formula.
+func strategies() []Strategy {
+	return []Strategy{FragmentationGradient{}, BestFit{}, MostAllocated{}, LeastAllocated{}}
+}
+
+// ParseStrategy returns the strategy of that name.
+func ParseStrategy(name string) (Strategy, error) {
+	var names []string
+	for _, strategy := range strategies() {
+		if strategy.String() == name {
+			return strategy, nil
+		}
+		names = append(names, strategy.String())
+	}
+	return nil, fmt.Errorf("unknown strategy %q: use one of %s", name, strings.Join(names, ", "))
+}
+
+// Scale is by what amounts of different units are made comparable: the largest of
+// any node of the cluster. A scale of zero or less counts as 1.
+type Scale struct {
+	// CPUMilli is the CPU of the node that has the most of it, in milli-CPU.
+	CPUMilli int64
+	// GPUMilli is the devices of the node that has the most, 1000 each.
+	GPUMilli int64
+}
+
+// OrOne returns the scale with nothing to divide by zero.
+func (s Scale) OrOne() (cpu, gpu int64) {
+	return max(1, s.CPUMilli), max(1, s.GPUMilli)
+}
+
+// Site is one node as a strategy sees it.
+type Site struct {
+	// State is what is free of its devices. It is only read.
+	State *State
+	// CPUMilli is the CPU that is not requested by any pod, in milli-CPU.
+	CPUMilli int64
+	// Scale is the same for every node of a cycle.
+	Scale Scale
+	// Expected is the expected workload as it sees this kind of node. Of the
+	// strategies here FragmentationGradient alone reads it; nil is an empty workload.
+	Expected *Expected
+}
+
+// Demand is one pod as a strategy sees it.
+type Demand struct {
+	// Request is what the pod asks for of devices; FormNone is fine.
+	Request *Request
+	// CPUMilli is the CPU that the pod requests, in milli-CPU.
+	CPUMilli int64
+}
+
+// Assign chooses the devices of the pod on the node by the strategy. It is false if
+// there is no room, exactly when State.Fits is. Nothing is taken: that is State.TakeAll
+// with Assignment.Holding.
+func Assign(strategy Strategy, site Site, demand Demand) (Assignment, bool) {
+	state, asks := site.State, demand.Request.Asks
+	if len(asks) == 0 {
+		return Assignment{}, true
+	}
+	// Fits comes first: a search by other preferences may use up its budget earlier or
+	// later, and both must give the same answer.
+	if !state.Fits(demand.Request) {
+		return Assignment{}, false
+	}
+	c := picker{strategy: strategy, site: site, demand: demand}
+	p, _ := newPlacer(state, asks)
+	if !p.place(0, &c) {
+		p, _ = newPlacer(state, asks)
+		if !p.place(0, &picker{strategy: BestFit{}}) {
+			return Assignment{}, false
+		}
+	}
+	p.placeInits(&c)
+	return p.result, true
+}
+
+// picker picks devices for one pod on one node by a strategy.
+type picker struct {
+	strategy Strategy
+	site     Site
+	demand   Demand
+}
+
+func (c *picker) pick(left *State, candidates Set, share Share) int {
+	return c.strategy.Pick(c.site, c.demand, *left, candidates, share)
+}
