@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 )
 
@@ -34,11 +34,10 @@ type benchOptions struct {
 	binDir       string
 	ignoreSpread bool
 
-	// workload, plans and contenders are what file, schedulers, configs and shares
-	// name.
-	workload   *workload.Workload
-	plans      map[workload.Dialect]*workload.Plan
-	contenders []*benchcontender.Spec
+	// workload, plans and specs are what file, schedulers, configs and shares name.
+	workload *workload.Workload
+	plans    map[workload.RequestFormat]*workload.Plan
+	specs    []*schedulers.Spec
 	// command is the command line, quoted for a shell.
 	command string
 }
@@ -52,7 +51,7 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench -f WORKLOAD.yaml --schedulers NAME,…",
 		Short: "Let schedulers place the same pods, and compare how fast and how well",
 		Long: `Let several schedulers place the same pods on the same fake nodes, in turns, and
-compare how fast they are, what they cost and how well the pods lie.
+compare how fast they are, what they cost and the quality of the placement.
 
 Without --kubeconfig everything runs on this machine: a control plane of its own
 (berth-local), and in each round exactly one scheduler, a fresh process that the
@@ -70,8 +69,9 @@ The schedulers are found by name:
 With --kubeconfig the schedulers of that cluster are used as they run, with limits of
 their own. The pods go to a namespace and to fake nodes (kwok) that the benchmark
 creates, labels and taints; other nodes get none of them. At the end all of that is
-removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C gives that ten
-seconds. "kubectl berth bench clean" removes what a killed one left.
+removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C leaves what
+is there. "kubectl berth bench clean" removes what a killed one left; so does "kubectl
+delete namespace", but for events about the nodes, which expire.
 
 Others in that cluster notice a benchmark. As long as it runs:
   - New pods of theirs wait in the same queue as its pods, if the scheduler is theirs.
@@ -140,17 +140,17 @@ func (o *benchOptions) complete(cmd *cobra.Command) error {
 	if o.workload, err = workload.Read(o.file); err != nil {
 		return usageError{err}
 	}
-	if o.given() && o.workload.Spec.Hostile != nil {
+	if o.existing() && o.workload.Spec.Hostile != nil {
 		return usagef("--kubeconfig: %s has spec.hostile, which is made to slow down whoever uses the same cluster: leave the flag out, and it runs on a control plane of its own", o.file)
 	}
 	if o.rounds == 0 {
 		o.rounds = o.workload.Spec.Rounds
 	}
 	// A ratio to random-scheduler means something only beside it.
-	if slices.Contains(o.schedulers, names.RandomScheduler) && !slices.Contains(o.schedulers, benchcontender.BareBinderName) {
-		o.schedulers = append(o.schedulers, benchcontender.BareBinderName)
+	if slices.Contains(o.schedulers, names.RandomScheduler) && !slices.Contains(o.schedulers, schedulers.BareBinderName) {
+		o.schedulers = append(o.schedulers, schedulers.BareBinderName)
 	}
-	if err := o.findContenders(cmd.Context()); err != nil {
+	if err := o.findSchedulers(cmd.Context()); err != nil {
 		return err
 	}
 	return o.writeOutPlans()
@@ -167,9 +167,9 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), usagef("-o: %q is none of table, json, markdown", o.output)},
 		{roundsSet && (o.rounds < 1 || o.rounds > 100), usagef("--rounds: %d must be from 1 to 100", o.rounds)},
 		{o.steadyRounds < 0 || o.steadyRounds > 100, usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)},
-		{o.given() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
-		{!o.given() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")},
-		{!o.given() && o.ignoreSpread, usagef("--ignore-spread-constraints: only with --kubeconfig")},
+		{o.existing() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
+		{!o.existing() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")},
+		{!o.existing() && o.ignoreSpread, usagef("--ignore-spread-constraints: only with --kubeconfig")},
 	}
 	for _, check := range checks {
 		if check.wrong {
@@ -177,7 +177,7 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		}
 	}
 	if i := duplicate(o.schedulers); i >= 0 {
-		return usagef("--schedulers: %s stands twice", o.schedulers[i])
+		return usagef("--schedulers: %s is given more than once", o.schedulers[i])
 	}
 	for _, name := range o.shares {
 		if !slices.Contains(o.schedulers, name) {
@@ -187,13 +187,13 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 	return nil
 }
 
-// given reports whether somebody else's cluster is used.
-func (o *benchOptions) given() bool { return o.kubeconfig != "" || o.kubecontext != "" }
+// existing reports whether somebody else's cluster is used.
+func (o *benchOptions) existing() bool { return o.kubeconfig != "" || o.kubecontext != "" }
 
-// findBinDir fills in the folder of the binaries, which is not needed on a given
+// findBinDir fills in the folder of the binaries, which is not needed on an existing
 // cluster.
 func (o *benchOptions) findBinDir() error {
-	if o.binDir != "" || o.given() {
+	if o.binDir != "" || o.existing() {
 		return nil
 	}
 	executable, err := os.Executable()
@@ -207,30 +207,30 @@ func (o *benchOptions) findBinDir() error {
 	return nil
 }
 
-// findContenders finds the schedulers.
-func (o *benchOptions) findContenders(ctx context.Context) error {
+// findSchedulers finds the schedulers.
+func (o *benchOptions) findSchedulers(ctx context.Context) error {
 	profiles, err := o.profiles()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, name := range o.schedulers {
-		if err := benchcontender.CheckName(name); err != nil {
+		if err := schedulers.CheckName(name); err != nil {
 			return usagef("--schedulers: %w", err)
 		}
-		if o.given() {
-			o.contenders = append(o.contenders, benchcontender.GivenSpec(name, slices.Contains(o.shares, name)))
+		if o.existing() {
+			o.specs = append(o.specs, schedulers.ExistingSpec(name, slices.Contains(o.shares, name)))
 			continue
 		}
-		spec, err := benchcontender.Find(ctx, name, benchcontender.FindOptions{BinDir: o.binDir, Profiles: profiles})
+		spec, err := schedulers.Find(ctx, name, schedulers.FindOptions{BinDir: o.binDir, Profiles: profiles})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--schedulers: %w", err))
 			continue
 		}
-		o.contenders = append(o.contenders, spec)
+		o.specs = append(o.specs, spec)
 	}
 	if err := errors.Join(errs...); err != nil {
-		if errors.Is(err, benchcontender.ErrProfile) {
+		if errors.Is(err, schedulers.ErrProfile) {
 			return usageError{err}
 		}
 		return err
@@ -256,11 +256,11 @@ func (o *benchOptions) profiles() (map[string]string, error) {
 		case !slices.Contains(o.schedulers, name):
 			return nil, usagef("--config: %s is not among --schedulers", name)
 		case given[name]:
-			return nil, usagef("--config: %s stands twice", name)
+			return nil, usagef("--config: %s is given more than once", name)
 		}
 		given[name], profiles[name] = true, path
 	}
-	if slices.Contains(o.schedulers, names.Scheduler) && profiles[names.Scheduler] == "" && !o.given() {
+	if slices.Contains(o.schedulers, names.Scheduler) && profiles[names.Scheduler] == "" && !o.existing() {
 		return nil, usagef("--config: %s needs a profile: the workload names none: give --config %[1]s=PROFILE.yaml", names.Scheduler)
 	}
 	return profiles, nil
@@ -269,13 +269,13 @@ func (o *benchOptions) profiles() (map[string]string, error) {
 // writeOutPlans writes the workload out as each scheduler gets it, which shows
 // whether that can be.
 func (o *benchOptions) writeOutPlans() error {
-	o.plans = map[workload.Dialect]*workload.Plan{}
-	for _, dialect := range workload.Dialects() {
-		plan, err := o.workload.Plan(dialect)
+	o.plans = map[workload.RequestFormat]*workload.Plan{}
+	for _, format := range workload.RequestFormats() {
+		plan, err := o.workload.Plan(format)
 		if err != nil {
 			return usageError{err}
 		}
-		o.plans[dialect] = plan
+		o.plans[format] = plan
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 )
 
 // benchCleanOptions are the flags of bench clean.
@@ -35,7 +35,7 @@ Exit codes: 0 nothing is left but what running benchmarks use; 1 it failed, or
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.runID != "" {
-				if err := ground.ValidateRunID(o.runID); err != nil {
+				if err := environment.ValidateRunID(o.runID); err != nil {
 					return usagef("--run: %w", err)
 				}
 			}
@@ -58,7 +58,7 @@ func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer
 	}
 	surviveBrokenPipes()
 	progress := newBenchProgress(status)
-	removed, err := ground.Clean(ctx, config, ground.CleanOptions{RunID: o.runID, Force: o.force, Progress: progress.Step})
+	removed, err := environment.Clean(ctx, config, environment.CleanOptions{RunID: o.runID, Force: o.force, Progress: progress.Step})
 	progress.end()
 	for _, run := range removed.Alive {
 		fmt.Fprintf(out, "left alone: run %s is running (%s); --force takes it too\n", run.ID, run.Holder)
@@ -66,8 +66,7 @@ func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer
 	if len(removed.Runs) == 0 {
 		fmt.Fprintf(out, "nothing removed from the cluster at %s\n", config.Host)
 	} else {
-		fmt.Fprintf(out, "removed from the cluster at %s: runs %s: %d namespaces, %d nodes, %d pods, %d services, %d leases, %d events\n", config.Host,
-			strings.Join(removed.Runs, ", "), removed.Namespaces, removed.Nodes, removed.Pods, removed.Services, removed.Leases, removed.Events)
+		fmt.Fprintf(out, "removed from the cluster at %s: runs %s\n", config.Host, strings.Join(removed.Runs, ", "))
 	}
 	if ctx.Err() != nil {
 		return errors.Join(errInterrupted, err)

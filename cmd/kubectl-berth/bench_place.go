@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 	benchrun "github.com/berth-scheduler/berth/pkg/bench/run"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 )
@@ -31,27 +31,27 @@ const localCluster = "local"
 // localBinary runs the components of that control plane.
 const localBinary = "berth-local"
 
-// versionPatience is how long an API server may take to say its version.
-const versionPatience = 10 * time.Second
+// versionTimeout is how long an API server may take to say its version.
+const versionTimeout = 10 * time.Second
 
 // benchPlace is where a benchmark runs.
 type benchPlace struct {
 	// name is what the report calls it.
-	name       string
-	config     *rest.Config
-	ground     *ground.Ground
-	schedulers benchrun.Schedulers
+	name        string
+	config      *rest.Config
+	environment *environment.Environment
+	launcher    benchrun.Launcher
 
-	// cluster and local are nil on a given cluster.
+	// cluster and local are nil on an existing cluster.
 	cluster *controlplane.Cluster
-	local   *benchcontender.Local
+	local   *schedulers.Local
 }
 
-// openBenchPlace starts a control plane, or reaches the given cluster, and prepares
+// openBenchPlace starts a control plane, or reaches the existing cluster, and prepares
 // it. If that fails, nothing is left of it.
 func openBenchPlace(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
-	if o.given() {
-		p, err := openGiven(signals, o, progress)
+	if o.existing() {
+		p, err := openExisting(signals, o, progress)
 		return p, signals.reason(err)
 	}
 	p, err := openLocal(signals.ctx, o, progress)
@@ -79,31 +79,31 @@ func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*
 		return p, fmt.Errorf("making a folder for the schedulers: %w", err)
 	}
 	p.config = p.cluster.Config()
-	if p.local, err = benchcontender.NewLocal(ctx, p.cluster, dir, o.limit()); err != nil {
+	if p.local, err = schedulers.NewLocal(ctx, p.cluster, dir, o.limit()); err != nil {
 		return p, err
 	}
-	p.schedulers = p.local
-	p.ground, err = ground.Prepare(ctx, p.config, ground.Options{Exclusive: true, Progress: progress.Step})
+	p.launcher = p.local
+	p.environment, err = environment.Prepare(ctx, p.config, environment.Options{Exclusive: true, Progress: progress.Step})
 	return p, err
 }
 
-// openGiven reaches a cluster and prepares it.
-func openGiven(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+// openExisting reaches a cluster and prepares it.
+func openExisting(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
 	config, err := benchConfig(o.kubeconfig, o.kubecontext)
 	if err != nil {
 		return nil, err
 	}
 	p := &benchPlace{name: config.Host, config: config}
-	p.schedulers = benchcontender.NewPresent(config, o.limit())
+	p.launcher = schedulers.NewExisting(config, o.limit())
 	progress.Step("preparing a namespace in the cluster at " + config.Host)
-	runID := ground.NewRunID()
-	p.ground, err = ground.Prepare(signals.ctx, config, ground.Options{
-		RunID:        runID,
-		Rights:       o.rights(names.BenchPrefix + runID),
-		IgnoreSpread: o.ignoreSpread,
-		CleanFlags:   o.clusterFlags(),
-		Clearing:     signals.cleaning,
-		Progress:     progress.Step,
+	runID := environment.NewRunID()
+	p.environment, err = environment.Prepare(signals.ctx, config, environment.Options{
+		RunID:          runID,
+		Rights:         o.rights(names.BenchPrefix + runID),
+		IgnoreSpread:   o.ignoreSpread,
+		CleanFlags:     o.clusterFlags(),
+		CleanupContext: signals.cleanup,
+		Progress:       progress.Step,
 	})
 	if err != nil {
 		return nil, err
@@ -111,12 +111,12 @@ func openGiven(signals *benchSignals, o *benchOptions, progress *benchProgress) 
 	return p, nil
 }
 
-// rights are those that the contenders need which run in this process.
+// rights are those that the schedulers need which run in this process.
 func (o *benchOptions) rights(namespace string) []preflight.Right {
-	if !slices.ContainsFunc(o.contenders, (*benchcontender.Spec).Bare) {
+	if !slices.ContainsFunc(o.specs, (*schedulers.Spec).Bare) {
 		return nil
 	}
-	return preflight.Expand(preflight.Right{Resource: "pods", Subresource: "binding", Namespace: namespace, Why: benchcontender.BareBinderName + " binds pods itself"}, "create")
+	return preflight.Expand(preflight.Right{Resource: "pods", Subresource: "binding", Namespace: namespace, Why: schedulers.BareBinderName + " binds pods itself"}, "create")
 }
 
 // clusterFlags are the flags that say which cluster is used, quoted for a shell.
@@ -142,18 +142,18 @@ func benchConfig(path, kubecontext string) (*rest.Config, error) {
 	return config, nil
 }
 
-// probeAll makes sure, on a given cluster, that every scheduler answers before
+// probeAll makes sure, on an existing cluster, that every scheduler answers before
 // anything else is done.
 func (p *benchPlace) probeAll(ctx context.Context, o *benchOptions, progress *benchProgress) error {
 	if p.cluster != nil {
 		return nil
 	}
-	for _, spec := range o.contenders {
+	for _, spec := range o.specs {
 		if spec.Bare() {
 			continue
 		}
 		progress.Step("asking whether " + spec.Name + " answers")
-		if err := p.ground.Probe(ctx, spec.Name); err != nil {
+		if err := p.environment.Probe(ctx, spec.Name); err != nil {
 			return err
 		}
 	}
@@ -179,28 +179,18 @@ func (p *benchPlace) watch(ctx context.Context, work func(context.Context) error
 }
 
 // version is that of the API server, or nothing if it does not say.
-func (p *benchPlace) version(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), versionPatience)
-	defer cancel()
-	client, err := kubernetes.NewForConfig(p.config)
+func (p *benchPlace) version() string {
+	config := rest.CopyConfig(p.config)
+	config.Timeout = versionTimeout
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return ""
 	}
-	answer := make(chan string, 1)
-	go func() {
-		info, err := client.Discovery().ServerVersion()
-		if err != nil {
-			answer <- ""
-			return
-		}
-		answer <- info.GitVersion
-	}()
-	select {
-	case version := <-answer:
-		return version
-	case <-ctx.Done():
+	info, err := client.Discovery().ServerVersion()
+	if err != nil {
 		return ""
 	}
+	return info.GitVersion
 }
 
 // close removes everything. The error says how to remove what it could not.
@@ -208,9 +198,7 @@ func (p *benchPlace) close(signals *benchSignals) error {
 	if p.cluster != nil {
 		return p.closeLocal() // the cluster goes, and with it all that is in it
 	}
-	ctx, cancel := signals.cleaning()
-	defer cancel()
-	return p.ground.Close(ctx)
+	return p.environment.Close(signals.cleanup)
 }
 
 // closeLocal stops what was started on this machine.

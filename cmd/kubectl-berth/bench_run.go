@@ -10,10 +10,10 @@ import (
 	"io"
 	"time"
 
-	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
 	benchrun "github.com/berth-scheduler/berth/pkg/bench/run"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 	"github.com/berth-scheduler/berth/pkg/version"
 )
@@ -67,15 +67,15 @@ func measure(signals *benchSignals, o *benchOptions, outDir *benchOutDir, status
 	}
 	defer func() { err = withFailure(err, place.close(signals)) }() // also if something panics
 	experiment, err := benchrun.New(benchrun.Options{
-		Plan:         func(dialect workload.Dialect) (*workload.Plan, error) { return o.plans[dialect], nil },
-		Contenders:   o.contenders,
+		Plan:         func(format workload.RequestFormat) (*workload.Plan, error) { return o.plans[format], nil },
+		Schedulers:   o.specs,
 		Rounds:       o.rounds,
 		SteadyRounds: o.steadyRounds,
 		RoundTimeout: o.workload.Spec.RoundTimeout.Duration,
 		Limit:        o.limit(),
 		Config:       place.config,
-		Ground:       place.ground,
-		Schedulers:   place.schedulers,
+		Environment:  place.environment,
+		Launcher:     place.launcher,
 		Progress:     progress,
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func measure(signals *benchSignals, o *benchOptions, outDir *benchOutDir, status
 	if experiment.FullRounds() == 0 {
 		return nil, runErr
 	}
-	r = o.report(experiment, machine, place, place.version(signals.ctx))
+	r = o.report(experiment, machine, place, place.version())
 	if runErr != nil {
 		for i := range r.Schedulers {
 			r.Schedulers[i].Notes = append(r.Schedulers[i].Notes, fmt.Sprintf("The benchmark did not come to its end: %d of %d rounds are complete.", experiment.FullRounds(), o.rounds))
@@ -112,8 +112,8 @@ func withFailure(end, failure error) error {
 }
 
 // limit is that of every client.
-func (o *benchOptions) limit() benchcontender.Limit {
-	return benchcontender.Limit{QPS: o.workload.Spec.ClientQPS, Burst: max(1, int(o.workload.Spec.ClientQPS))}
+func (o *benchOptions) limit() schedulers.Limit {
+	return schedulers.Limit{QPS: o.workload.Spec.ClientQPS, Burst: max(1, int(o.workload.Spec.ClientQPS))}
 }
 
 // report is what was measured, with what it was measured.
@@ -156,4 +156,4 @@ func everyoneCounts(r *report.Report) bool {
 	return true
 }
 
-var _ benchrun.Ground = &ground.Ground{}
+var _ benchrun.Environment = &environment.Environment{}

@@ -11,27 +11,22 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 )
 
-// hurriedCleaning is how long cleaning may take after a second signal.
-const hurriedCleaning = 10 * time.Second
-
 // benchSignals turns the first signal into the end of a context, and the second into
-// that of the patience with cleaning.
+// that of another.
 type benchSignals struct {
-	// ctx ends with the first signal.
-	ctx   context.Context
-	hurry chan struct{}
-	stop  func()
+	// ctx ends with the first signal, and cleanup with the second.
+	ctx, cleanup context.Context
+	stop         func()
 }
 
 // watchSignals listens for the signals that end a program.
 func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 	ctx, cancel := context.WithCancelCause(parent)
-	s := &benchSignals{ctx: ctx, hurry: make(chan struct{})}
+	cleanup, giveUp := context.WithCancelCause(context.WithoutCancel(parent))
 	surviveBrokenPipes()
 	received := make(chan os.Signal, 4)
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
@@ -39,29 +34,22 @@ func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 		ends = append(ends, syscall.SIGHUP)
 	}
 	signal.Notify(received, ends...)
-	done := make(chan struct{})
 	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-done:
-				return
-			case <-received:
+		for range received {
+			if ctx.Err() != nil {
+				giveUp(errInterrupted)
+				continue
 			}
-			switch n {
-			case 0:
-				fmt.Fprintf(status, "\r%s: stopping and cleaning up; once more to wait no longer than %v for it\n", program, hurriedCleaning)
-				cancel(errInterrupted)
-			case 1:
-				close(s.hurry)
-			}
+			fmt.Fprintf(status, "\r%s: stopping and cleaning up; once more to leave what is there\n", program)
+			cancel(errInterrupted)
 		}
 	}()
-	s.stop = func() {
+	return &benchSignals{ctx: ctx, cleanup: cleanup, stop: func() {
 		signal.Stop(received)
-		close(done)
+		close(received)
 		cancel(nil)
-	}
-	return s
+		giveUp(nil)
+	}}
 }
 
 // surviveBrokenPipes turns a write to a pipe that nobody reads any more, as after
@@ -78,28 +66,8 @@ func (s *benchSignals) reason(err error) error {
 	if err == nil || s.ctx.Err() == nil {
 		return err
 	}
-	if left, ok := errors.AsType[*ground.LeftBehindError](err); ok {
+	if left, ok := errors.AsType[*environment.LeftBehindError](err); ok {
 		return withFailure(errInterrupted, left)
 	}
 	return errInterrupted
-}
-
-// cleaning returns a context for cleaning, which ends soon after a second signal.
-func (s *benchSignals) cleaning() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
-	go func() {
-		select {
-		case <-s.hurry:
-		case <-ctx.Done():
-			return
-		}
-		timer := time.NewTimer(hurriedCleaning)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }

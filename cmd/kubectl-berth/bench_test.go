@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	benchcontender "github.com/berth-scheduler/berth/pkg/bench/contender"
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 )
 
 // TestBenchExitCode: the exit codes that tell how a benchmark ended hide no failure.
@@ -41,7 +41,7 @@ func TestBenchExitCode(t *testing.T) {
 
 // TestBenchReason: what a signal has stopped is interrupted, and tells what it has left.
 func TestBenchReason(t *testing.T) {
-	left := &ground.LeftBehindError{RunID: "0a1b2c3d", Err: errors.New("gone"), Command: "kubectl berth bench clean"}
+	left := &environment.LeftBehindError{RunID: "0a1b2c3d", Err: errors.New("gone"), Command: "kubectl berth bench clean"}
 	other := errors.New("context canceled")
 	signals := watchSignals(t.Context(), t.Output())
 	if err := signals.reason(other); !errors.Is(err, other) {
@@ -62,11 +62,11 @@ func TestBenchReason(t *testing.T) {
 
 // TestBenchRights: only who binds pods in this process must be allowed to.
 func TestBenchRights(t *testing.T) {
-	o := &benchOptions{contenders: []*benchcontender.Spec{{Name: "default-scheduler"}}}
+	o := &benchOptions{specs: []*schedulers.Spec{{Name: "default-scheduler"}}}
 	if got := o.rights("n"); len(got) > 0 {
 		t.Errorf("without bare-binder: %+v, want none", got)
 	}
-	o.contenders = append(o.contenders, &benchcontender.Spec{Name: benchcontender.BareBinderName})
+	o.specs = append(o.specs, &schedulers.Spec{Name: schedulers.BareBinderName})
 	if got := o.rights("n"); len(got) != 1 || got[0].Verb != "create" || got[0].Resource != "pods" || got[0].Subresource != "binding" || got[0].Namespace != "n" {
 		t.Errorf("with bare-binder: %+v, want to create bindings in n", got)
 	}

@@ -8,8 +8,7 @@
 // Read finds who calls whom in Deployments: a container that names a Service in an
 // environment variable, as "cart:7070" or "http://cart/", calls it. Graph.Share
 // follows the calls from where the caller's pods are to the Service's ready pods,
-// under one of the ways in which kube-proxy routes. Optimum finds the best share
-// that any placement of a small application has, for comparison.
+// under one of the ways in which kube-proxy routes.
 //
 // Calls are not measured but assumed, in one way for every scheduler: each pod
 // that calls anybody makes the same number of calls, evenly over the Services that

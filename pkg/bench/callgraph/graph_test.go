@@ -157,33 +157,3 @@ func TestReadRefuses(t *testing.T) {
 		})
 	}
 }
-
-func TestManifests(t *testing.T) {
-	deployments, services, err := Manifests([]byte(`# a comment
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: front}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: front}
----
----
-apiVersion: v1
-kind: Service
-metadata: {name: front}
-spec: {selector: {app: front}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(deployments) != 1 || deployments[0].Name != "front" || len(services) != 1 || services[0].Spec.Selector["app"] != "front" {
-		t.Errorf("got %v and %v", deployments, services)
-	}
-	for _, broken := range []string{"a: [", "---\n- a list", "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: many}", "apiVersion: v1\nkind: Service\nspec: {selector: [app]}"} {
-		if _, _, err := Manifests([]byte(broken)); err == nil || !strings.Contains(err.Error(), "document ") {
-			t.Errorf("%q: got %v, want the document's number", broken, err)
-		}
-	}
-}

@@ -37,10 +37,9 @@ func (a *axis) at(value float64) float64 {
 // tenth rounds a place: a drawing does not get better by more digits, only longer.
 func tenth(place float64) float64 { return math.Round(10*place) / 10 }
 
-func (a *axis) mark(values []float64) {
-	for _, value := range values {
-		a.Ticks = append(a.Ticks, tick{a.at(value), strconv.FormatFloat(value, 'f', -1, 64)})
-	}
+// mark adds a tick at a value.
+func (a *axis) mark(value float64) {
+	a.Ticks = append(a.Ticks, tick{a.at(value), strconv.FormatFloat(value, 'f', -1, 64)})
 }
 
 // maxTicks is how many ticks of an axis can be told apart.
@@ -64,53 +63,29 @@ func linearAxis(high, from, to float64) *axis {
 	}
 	steps := math.Ceil(high/step - 1e-9)
 	a := &axis{high: steps * step, from: from, to: to}
-	var values []float64
 	for i := 0.0; i <= steps; i++ {
 		// Multiplied and cut, so that 3 × 0.1 reads 0.3.
-		values = append(values, math.Round(i*step*1e9)/1e9)
+		a.mark(math.Round(i*step*1e9) / 1e9)
 	}
-	a.mark(values)
 	return a
 }
 
-// logAxis ends at round numbers that have low and high between them. Both are
-// at least smallest, and low is not above high.
+// logAxis begins and ends at powers of ten that have low and high between them. Both
+// are at least smallest, and low is not above high.
 func logAxis(low, high, from, to float64) *axis {
-	var values []float64
-	for exponent := math.Floor(math.Log10(low)); ; exponent++ {
-		for _, digit := range []float64{1, 2, 5} {
-			value := digit * math.Pow(10, exponent)
-			if len(values) > 0 && value > low && values[len(values)-1] <= low {
-				values = values[len(values)-1:]
+	first, last := int(math.Floor(math.Log10(low))), int(math.Ceil(math.Log10(high)))
+	last = max(last, first+1)
+	a := &axis{low: math.Pow10(first), high: math.Pow10(last), from: from, to: to, isLog: true}
+	digits, every := []float64{1}, 1+(last-first)/maxTicks
+	if last-first <= 2 {
+		digits = []float64{1, 2, 5}
+	}
+	for exponent := first; exponent <= last; exponent += every {
+		for _, digit := range digits {
+			if value := digit * math.Pow10(exponent); value <= a.high {
+				a.mark(value)
 			}
-			values = append(values, value)
-			if value >= high && len(values) > 1 {
-				a := &axis{low: values[0], high: value, from: from, to: to, isLog: true}
-				a.mark(sparse(values))
-				return a
-			}
 		}
 	}
-}
-
-// sparse leaves out what stands between powers of ten, if there are too many, and
-// then every other power.
-func sparse(values []float64) []float64 {
-	if len(values) <= maxTicks {
-		return values
-	}
-	var powers []float64
-	for _, value := range values {
-		if exponent := math.Log10(value); math.Abs(exponent-math.Round(exponent)) < 1e-9 {
-			powers = append(powers, value)
-		}
-	}
-	for len(powers) > maxTicks {
-		var fewer []float64
-		for i := 0; i < len(powers); i += 2 {
-			fewer = append(fewer, powers[i])
-		}
-		powers = fewer
-	}
-	return powers
+	return a
 }

@@ -27,7 +27,7 @@ const (
 type line struct {
 	// Scheduler is its index.
 	Scheduler int
-	// Kind is "median", "round", or "dismissed" for a round that does not count.
+	// Kind is "median", "round", or "excluded" for a round that does not count.
 	Kind string
 	Path string
 }
@@ -53,7 +53,7 @@ func (*chart) Centre() float64 { return (plotTop + plotBottom) / 2 }
 // kind is how the line of a round is drawn.
 func (r *Round) kind() string {
 	if len(r.Invalid) > 0 {
-		return "dismissed"
+		return "excluded"
 	}
 	return "round"
 }
@@ -241,7 +241,7 @@ func (r *Report) latencyChart(phase Phase) *chart {
 }
 
 // rank orders the kinds of lines from below to above.
-func rank(kind string) int { return slices.Index([]string{"dismissed", "round", "median"}, kind) }
+func rank(kind string) int { return slices.Index([]string{"excluded", "round", "median"}, kind) }
 
 // latencies returns the median of the rounds that count at each percentage, or nil.
 func (s *Scheduler) latencies(phase Phase) []float64 {

@@ -29,65 +29,11 @@
 //
 // # report.json
 //
-// One object. Keys are stable: one may be added, and [FormatVersion] changes when
+// One object, a [Report]: the keys are those of its fields, and those of metrics are in
+// [Metrics]. Keys are stable: one may be added, and [FormatVersion] changes when
 // one goes or changes its meaning. Lists and objects that are always there are empty
 // rather than null. Equal reports are equal bytes: keys of maps are sorted, and
 // numbers have as many digits as it takes to read the same number again.
-//
-//	formatVersion           2
-//	environment
-//	  version, commit       of kubectl-berth; commit is missing if unknown
-//	  date                  when the first round began, RFC 3339, UTC
-//	  command               the command line, quoted for a shell
-//	  machine               os, cpu, cores, memoryMiB, loadBefore (load over one
-//	                        minute before the first round); what the system does
-//	                        not tell is missing
-//	  cluster               "local", or the address of the API server
-//	  kubernetes            the version that the API server reports
-//	  clientQPS             requests a second that each client may make
-//	workload                name, description, path, sha256, nodes, existing (pods
-//	                        bound beforehand), pods (that arrive)
-//	schedulers[]            in the order of --schedulers
-//	  name, binary, version, profile, profileSHA256
-//	  control               the contender that it must keep up with
-//	  controlOnly           true for what is no scheduler and competes with nobody
-//	  notes[]               sentences that a reader must know
-//	  rounds[]
-//	    number, phase       from 1; AsPlanned, Hostile: the same beside a hostile
-//	                        namespace, or Steady: evenly, at 80 % of the scheduler's
-//	                        own median throughput
-//	    invalid[]           why it does not count; missing if it does
-//	    inexact             by key of metrics, why that one does not count; missing if
-//	                        all do
-//	    startSeconds        from environment.date to the first pod
-//	    durationSeconds     from the first pod to the last binding
-//	    targetRate          pods a second that arrive under Steady
-//	    metrics             by key (Metrics); what could not be seen is missing
-//	    boundPerSecond[]    pods bound in each second from the start
-//	    latencyMillis[]     creation to binding at 0, 1, … 100 % of the pods bound
-//	    reasons             how many pods were not placed, by what was said
-//	  summary               by phase, then by the key of the metric:
-//	                        median, min, max, rounds
-//	  ratioTo               by the other scheduler's name: mean, low, high, pairs;
-//	                        low and high are 0 with fewer than three pairs
-//	  hostileToQuiet        by the key of the metric, the same of Hostile to AsPlanned
-//
-// The keys of metrics, all numbers that are not negative:
-//
-//	throughput              pods bound a second
-//	latencyP50, latencyP90, latencyP99
-//	                        creation to binding, ms
-//	writesPerPod            requests of the scheduler that change something
-//	cpuMillisPerPod         CPU time of the scheduler's process, ms
-//	memoryMiB               its largest resident memory
-//	unplaced                pods not bound at the end
-//	gpuAllocated, gpuHeld, gpuFragmented
-//	                        % of all devices, % of all devices, % of the idle ones
-//	callsWithinNode, callsWithinZone
-//	                        % of the calls between pods
-//	cpuImbalance            standard deviation of the nodes' requested CPU, points
-//	labelViolations         pods where the workload forbids them
-//	hostileWrites           answered writes of the hostile namespace a second
 //
 // [ReadJSON] is strict, and so are all writers: a number that is infinite or NaN, an
 // unknown key or a name that is there twice is an error that names its path, such as

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -135,34 +134,4 @@ func writeKeys(w io.Writer, r *Report) error {
 	slices.Sort(lines)
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
-}
-
-// TestDocumentedKeys keeps the package's documentation complete: every key of the
-// JSON form stands in it.
-func TestDocumentedKeys(t *testing.T) {
-	documentation, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := testReport(t)
-	r.Summarise()
-	var keys bytes.Buffer
-	if err := writeKeys(&keys, r); err != nil {
-		t.Fatal(err)
-	}
-	words := regexp.MustCompile(`[A-Za-z0-9]+`)
-	documented := words.FindAllString(string(documentation), -1)
-	for line := range strings.Lines(keys.String()) {
-		path, _, _ := strings.Cut(line, " ")
-		for _, key := range words.FindAllString(path, -1) {
-			if !slices.Contains(documented, key) {
-				t.Errorf("doc.go does not mention %s of %s", key, path)
-			}
-		}
-	}
-	for _, metric := range Metrics() {
-		if !slices.Contains(documented, metric.Key) {
-			t.Errorf("doc.go does not mention the metric %s", metric.Key)
-		}
-	}
 }

@@ -55,7 +55,7 @@ type page struct {
 	Names                       []string
 	Phases                      []phaseRows
 	Ratios, HostileRatios       []row
-	Notes, Dismissed, Unplaced  []remark
+	Notes, Excluded, Unplaced   []remark
 	Throughput                  []numbered
 	ThroughputTable             numbers
 	Latency                     []latencySection
@@ -104,7 +104,7 @@ type roundRow struct {
 	Start, Duration               string
 	Throughput, P50, P99, Missing string
 	Invalid                       bool
-	Doubts                        string
+	Exclusion                     string
 }
 
 // newPage collects what the page shows.
@@ -117,7 +117,7 @@ func newPage(r *Report) *page {
 			r.machine(), r.berth(), date)),
 		Warnings: r.warnings(), Headline: r.headline(), RatioWords: ratioWords,
 		Names: r.names(), Ratios: r.ratios(), HostileRatios: r.hostileRatios(),
-		Notes: r.remarks(), Dismissed: r.dismissed(), Unplaced: r.unplaced(),
+		Notes: r.remarks(), Excluded: r.excluded(), Unplaced: r.unplaced(),
 		Rounds: r.roundRows(), Facts: r.facts(),
 	}
 	drawings := 0
@@ -219,7 +219,7 @@ func (r *Report) roundRows() []roundRow {
 				Scheduler: output.Line(s.Name), Phase: phase, Number: round.Number,
 				Start: fmt.Sprintf("%.1f", round.StartSeconds), Duration: fmt.Sprintf("%.1f", round.DurationSeconds),
 				Throughput: value(Throughput), P50: value(LatencyP50), P99: value(LatencyP99), Missing: value(Unplaced),
-				Invalid: len(round.Invalid) > 0, Doubts: round.doubts(),
+				Invalid: len(round.Invalid) > 0, Exclusion: round.excluded(),
 			})
 		}
 	}

@@ -154,7 +154,7 @@ func TestPageDraws(t *testing.T) {
 		count             int
 	}{
 		{"curves of rounds: 18 over time, 18 + 8 distributions", "path", "round", 18 + 26},
-		{"curves of rounds that do not count: 2 over time, 2 distributions", "path", "dismissed", 4},
+		{"curves of rounds that do not count: 2 over time, 2 distributions", "path", "excluded", 4},
 		{"medians: 4 over time, 2 × 4 distributions, 4 in the legend", "path", "median", 16},
 		{"bars: 8 metrics of 3 schedulers, the control has none", "rect", "bar", 24},
 		{"figures: 4 over time, 2 distributions, 8 metrics", "figure", "", 14},

@@ -50,7 +50,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		writeMarkdownRow(&out, "throughput, ratio to "+escapeMarkdown(row.Title), row.Cells)
 	}
 	fmt.Fprintln(&out)
-	remarks := slices.Concat(r.remarks(), r.dismissed(), r.unplaced())
+	remarks := slices.Concat(r.remarks(), r.excluded(), r.unplaced())
 	for _, remark := range remarks {
 		fmt.Fprintf(&out, "- %s: %s\n", escapeMarkdown(remark.Scheduler), escapeMarkdown(remark.Text))
 	}

@@ -39,7 +39,7 @@ type Environment struct {
 }
 
 // Machine is the machine that the bench ran on. On a cluster of its own it carried
-// everything; on a given one, the bench's client alone.
+// everything; on an existing one, the bench's client alone.
 type Machine struct {
 	OS        string `json:"os"`
 	CPU       string `json:"cpu,omitempty"`
@@ -63,7 +63,7 @@ type Workload struct {
 	Pods     int `json:"pods"`
 }
 
-// Scheduler is one contender and what it came to.
+// Scheduler is one scheduler under test and what it came to.
 type Scheduler struct {
 	// Name is its spec.schedulerName.
 	Name string `json:"name"`
@@ -71,10 +71,10 @@ type Scheduler struct {
 	Binary  string `json:"binary,omitempty"`
 	Version string `json:"version,omitempty"`
 	// Profile is the configuration file that it ran with, ProfileSHA256 its hash. Both
-	// are empty for built-in defaults and on a given cluster.
+	// are empty for built-in defaults and on an existing cluster.
 	Profile       string `json:"profile,omitempty"`
 	ProfileSHA256 string `json:"profileSHA256,omitempty"`
-	// Control names the contender that shows how fast the same could be done at all:
+	// Control names the scheduler that shows how fast the same could be done at all:
 	// for random-scheduler, a loop that only posts Bindings. Where it is named, no
 	// ratio of this scheduler and another is told unless this one's throughput reaches
 	// ControlShare of the control's: below that, it is itself what the ratio would

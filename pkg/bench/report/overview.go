@@ -117,7 +117,7 @@ func (r *Report) overview(name string) string {
 func overviewRemarks(reports []*Report) []string {
 	return grouped(reports, func(r *Report) []string {
 		var texts []string
-		for _, remark := range slices.Concat(r.remarks(), r.dismissed()) {
+		for _, remark := range slices.Concat(r.remarks(), r.excluded()) {
 			texts = append(texts, escapeMarkdown(remark.Scheduler)+": "+escapeMarkdown(remark.Text))
 		}
 		return texts

@@ -384,15 +384,15 @@ func (r *Report) remarks() []remark {
 	return remarks
 }
 
-// dismissed returns the rounds that do not count, and the metrics of others that do
+// excluded returns the rounds that do not count, and the metrics of others that do
 // not, with the reasons.
-func (r *Report) dismissed() []remark {
+func (r *Report) excluded() []remark {
 	var remarks []remark
 	for i := range r.Schedulers {
 		s := &r.Schedulers[i]
 		for k := range s.Rounds {
 			round := &s.Rounds[k]
-			why := round.doubts()
+			why := round.excluded()
 			if why == "" {
 				continue
 			}
@@ -402,9 +402,9 @@ func (r *Report) dismissed() []remark {
 	return remarks
 }
 
-// doubts says in one line why the round does not count, or which of its metrics do
+// excluded says in one line why the round does not count, or which of its metrics do
 // not; empty if all do.
-func (r *Round) doubts() string {
+func (r *Round) excluded() string {
 	if len(r.Invalid) > 0 {
 		return output.Line(strings.Join(r.Invalid, "; "))
 	}

@@ -101,8 +101,8 @@ func (c *creator) lateness(start time.Time) time.Duration {
 	return worst
 }
 
-// reaper deletes pods when their lifetimes are over.
-type reaper struct {
+// deleter deletes pods when their lifetimes are over.
+type deleter struct {
 	client    kubernetes.Interface
 	pods      []*corev1.Pod
 	lifetimes []time.Duration
@@ -116,7 +116,7 @@ type reaper struct {
 
 // run deletes each pod of bound, by its index, a lifetime after it came. It returns
 // when ctx ends and nothing is under way.
-func (r *reaper) run(ctx context.Context, bound <-chan int) {
+func (r *deleter) run(ctx context.Context, bound <-chan int) {
 	due := make(chan int)
 	var workers sync.WaitGroup
 	for range deleteWorkers {
@@ -153,7 +153,7 @@ func (r *reaper) run(ctx context.Context, bound <-chan int) {
 
 // remove deletes a pod at once: the room that it leaves is there when the API server
 // says so.
-func (r *reaper) remove(ctx context.Context, i int) {
+func (r *deleter) remove(ctx context.Context, i int) {
 	pod := r.pods[i]
 	err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
@@ -164,14 +164,14 @@ func (r *reaper) remove(ctx context.Context, i int) {
 	r.count(-1)
 }
 
-func (r *reaper) count(n int) {
+func (r *deleter) count(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leaving += n
 }
 
 // status returns how many pods will be deleted within the round, and what went wrong.
-func (r *reaper) status() (leaving int, failure error) {
+func (r *deleter) status() (leaving int, failure error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.leaving, r.failure

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 )
 
@@ -26,6 +26,11 @@ func (untold) Step(string)   {}
 func (untold) Pods(int, int) {}
 
 func (untold) Rounds(int, int) {}
+
+// idle is a scheduler that does nothing.
+type idle struct{ schedulers.Running }
+
+func (idle) Failed() <-chan error { return nil }
 
 // TestTimeout: a round whose time is over while pods are still to come ends with
 // nothing under way (with -race: what was written down can be read), and pods that
@@ -50,9 +55,9 @@ func TestTimeout(t *testing.T) {
 		Experiment: &Experiment{options: Options{RoundTimeout: 100 * time.Millisecond, Progress: untold{}}},
 		plan:       &workload.Plan{},
 		creator:    &creator{client: client, pods: pods, at: []time.Duration{0, time.Hour}},
-		reaper:     &reaper{client: client, pods: pods},
+		deleter:    &deleter{client: client, pods: pods},
 		recorder:   newRecorder([]string{"now", "later"}),
-		running:    contender.Given{},
+		running:    idle{},
 	}
 	if err := r.measure(t.Context()); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ type deviceSums struct{ capacity, allocated, held, idle, fragmented float64 }
 
 // devices adds what pods hold of devices and what is left of them, if there are any.
 // It fails if a device is held twice.
-func (e *ending) devices(metrics map[string]float64, used map[string]corev1.ResourceList) error {
+func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.ResourceList) error {
 	keys := device.DefaultNodeKeys()
 	accounts := map[string]*deviceAccount{}
 	var sums deviceSums

@@ -73,7 +73,7 @@ func (r *round) evaluate(seen *observation, used usage) *report.Round {
 	}
 	result.Invalid, result.Inexact = seen.invalid(), seen.inexact()
 	if !r.spec.Bare() {
-		end := r.ending(records)
+		end := r.finalState(records)
 		if err := end.quality(result.Metrics); err != nil {
 			result.Invalid = append(result.Invalid, err.Error())
 			r.wrong = append(r.wrong, fmt.Errorf("%s: %w", r.title, err))
@@ -107,12 +107,12 @@ func (r *round) costs(metrics map[string]float64, used usage, bound float64) {
 	metrics[report.MemoryMiB] = max(used.before.MemoryBytes, used.after.MemoryBytes) / mebibyte
 }
 
-// ending is how the pods lie now.
-func (r *round) ending(records []record) *ending {
-	end := &ending{plan: r.plan, mix: r.mix, namespace: r.options.Ground.Namespace(), nodes: map[string]*corev1.Node{}}
+// finalState is how the pods lie now.
+func (r *round) finalState(records []record) *finalState {
+	end := &finalState{plan: r.plan, mix: r.mix, namespace: r.options.Environment.Namespace(), nodes: map[string]*corev1.Node{}}
 	for i := range r.plan.Nodes {
 		node := r.plan.Nodes[i].DeepCopy()
-		node.Name = r.options.Ground.NodeName(node.Name)
+		node.Name = r.options.Environment.NodeName(node.Name)
 		end.nodes[node.Name] = node
 	}
 	for i := range records {

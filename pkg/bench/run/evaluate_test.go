@@ -8,20 +8,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 )
 
 // TestCosts: what cannot be told is left out.
 func TestCosts(t *testing.T) {
 	seen := usage{
-		before: &contender.Sample{Writes: 10, CPUSeconds: 1, MemoryBytes: 3 * mebibyte},
-		after:  &contender.Sample{Writes: 35, CPUSeconds: 1.5, MemoryBytes: 2 * mebibyte},
+		before: &schedulers.Sample{Writes: 10, CPUSeconds: 1, MemoryBytes: 3 * mebibyte},
+		after:  &schedulers.Sample{Writes: 35, CPUSeconds: 1.5, MemoryBytes: 2 * mebibyte},
 		rested: true, renewed: 5,
 	}
 	restless, shared := seen, seen
 	restless.rested = false
-	shared.after = &contender.Sample{Shared: true, Writes: 35}
+	shared.after = &schedulers.Sample{Shared: true, Writes: 35}
 	lost := &renewals{}
 	lost.lost.Store(true)
 	process := map[string]float64{report.CPUMillisPerPod: 50, report.MemoryMiB: 3}

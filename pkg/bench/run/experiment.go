@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 	"github.com/berth-scheduler/berth/pkg/device"
 	simreport "github.com/berth-scheduler/berth/pkg/simulator/report"
@@ -28,8 +28,8 @@ import (
 // arrive in PhaseSteady.
 const steadyPart = 0.8
 
-// Ground is the part of a cluster that a benchmark uses.
-type Ground interface {
+// Environment is the part of a cluster that a benchmark uses.
+type Environment interface {
 	Namespace() string
 	NodeName(planned string) string
 	Adopt(pod *corev1.Pod)
@@ -42,14 +42,14 @@ type Ground interface {
 	Probe(ctx context.Context, schedulerName string) error
 }
 
-// Schedulers starts the schedulers of a benchmark. Package contender has those of a
-// local control plane, and those of a cluster where somebody else runs them.
-type Schedulers interface {
+// Launcher starts the schedulers of a benchmark. Package schedulers has one for a local
+// control plane, and one for a cluster where somebody else runs them.
+type Launcher interface {
 	// Start starts one and returns when it is ready to schedule.
-	Start(ctx context.Context, spec *contender.Spec, place contender.Place) (contender.Running, error)
+	Start(ctx context.Context, spec *schedulers.Spec, place schedulers.Place) (schedulers.Running, error)
 	// Lease returns the lease whose renewals are among the requests that are counted;
 	// elected is false if there is none.
-	Lease(spec *contender.Spec) (namespace, name string, elected bool)
+	Lease(spec *schedulers.Spec) (namespace, name string, elected bool)
 }
 
 // Progress is told how far an experiment is. It may be called from any goroutine.
@@ -64,11 +64,10 @@ type Progress interface {
 
 // Options are an experiment's.
 type Options struct {
-	// Plan returns the workload written out in a dialect.
-	Plan func(workload.Dialect) (*workload.Plan, error)
-	// Contenders are the schedulers in the order of the report. At least one; names are
-	// unique.
-	Contenders []*contender.Spec
+	// Plan returns the workload written out in a format.
+	Plan func(workload.RequestFormat) (*workload.Plan, error)
+	// Schedulers are in the order of the report. At least one; names are unique.
+	Schedulers []*schedulers.Spec
 	// Rounds is how often each runs the workload as planned, at least 1, and
 	// SteadyRounds how often after that at 80 % of its throughput. A workload whose
 	// pods do not all arrive at once has no steady rounds: it is steady itself.
@@ -76,12 +75,12 @@ type Options struct {
 	// RoundTimeout is after how long a round ends that has not settled.
 	RoundTimeout time.Duration
 	// Limit is that of the benchmark's own client.
-	Limit contender.Limit
+	Limit schedulers.Limit
 	// Config is how to reach the API server. Its rate limit is not used.
 	Config *rest.Config
-	// Ground is where the pods go, Schedulers who places them.
-	Ground     Ground
-	Schedulers Schedulers
+	// Environment is where the pods go, Launcher starts who places them.
+	Environment Environment
+	Launcher    Launcher
 	// Progress is told what happens.
 	Progress Progress
 }
@@ -92,13 +91,13 @@ type Experiment struct {
 	// client creates and deletes, within the limit; watcher has a connection of its own,
 	// so that no event waits behind an answer.
 	client, watcher kubernetes.Interface
-	limiter         *contender.Limiter
-	plans           map[workload.Dialect]*workload.Plan
+	limiter         *schedulers.Limiter
+	plans           map[workload.RequestFormat]*workload.Plan
 	// mixed is whether the schedulers need different nodes.
 	mixed bool
 	mix   *device.Workload
-	// neighbour is the hostile namespace; nil without one.
-	neighbour *neighbour
+	// hostileTenant is the hostile namespace; nil without one.
+	hostileTenant *hostileTenant
 	// hasNodes is whether the nodes of a round are there.
 	hasNodes bool
 	// begin is when the first pod of the first round was created.
@@ -110,22 +109,22 @@ type Experiment struct {
 
 // New checks the options and writes the workload out.
 func New(options Options) (*Experiment, error) {
-	e := &Experiment{options: options, limiter: contender.NewLimiter(options.Limit), plans: map[workload.Dialect]*workload.Plan{}}
-	for _, dialect := range append([]workload.Dialect{workload.Shares}, e.dialects()...) {
-		plan, err := options.Plan(dialect)
+	e := &Experiment{options: options, limiter: schedulers.NewLimiter(options.Limit), plans: map[workload.RequestFormat]*workload.Plan{}}
+	for _, format := range append([]workload.RequestFormat{workload.Shares}, e.requestFormats()...) {
+		plan, err := options.Plan(format)
 		if err != nil {
 			return nil, err
 		}
-		if e.plans[dialect] = plan; len(plan.Arrivals) == 0 {
+		if e.plans[format] = plan; len(plan.Arrivals) == 0 {
 			return nil, errors.New("the workload has no pods that arrive")
 		}
 	}
-	for _, dialect := range e.dialects() {
-		e.mixed = e.mixed || !apiequality.Semantic.DeepEqual(e.plans[dialect].Nodes, e.plans[e.dialects()[0]].Nodes)
+	for _, format := range e.requestFormats() {
+		e.mixed = e.mixed || !apiequality.Semantic.DeepEqual(e.plans[format].Nodes, e.plans[e.requestFormats()[0]].Nodes)
 	}
 	var err error
 	keys := device.DefaultNodeKeys()
-	// What pods ask for is the same in every dialect.
+	// What pods ask for is the same in every format.
 	if e.mix, err = simreport.Typical(func(yield func(*corev1.Pod) bool) {
 		for i := range e.plans[workload.Shares].Arrivals {
 			if !yield(e.plans[workload.Shares].Arrivals[i].Pod) {
@@ -153,44 +152,44 @@ func New(options Options) (*Experiment, error) {
 		if err != nil {
 			return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
 		}
-		e.neighbour = &neighbour{client: client, plan: hostile, ground: options.Ground}
+		e.hostileTenant = &hostileTenant{client: client, plan: hostile, environment: options.Environment}
 	}
-	for _, spec := range options.Contenders {
+	for _, spec := range options.Schedulers {
 		e.results = append(e.results, e.describe(spec))
 	}
 	return e, nil
 }
 
 // describe is a scheduler before its first round.
-func (e *Experiment) describe(spec *contender.Spec) report.Scheduler {
+func (e *Experiment) describe(spec *schedulers.Spec) report.Scheduler {
 	s := report.Scheduler{
 		Name: spec.Name, Binary: spec.Binary, Version: spec.Version, Profile: spec.Profile, ProfileSHA256: spec.ProfileSHA256,
 		ControlOnly: spec.Bare(),
-		Notes:       slices.Concat(spec.Notes, e.plans[dialectOf(spec)].Notes),
+		Notes:       slices.Concat(spec.Notes, e.plans[requestFormatOf(spec)].Notes),
 	}
 	if spec.Name == names.RandomScheduler {
-		s.Control = contender.BareBinderName
+		s.Control = schedulers.BareBinderName
 	}
 	return s
 }
 
-// dialectOf is how a scheduler's pods ask for devices.
-func dialectOf(spec *contender.Spec) workload.Dialect {
+// requestFormatOf is how a scheduler's pods ask for devices.
+func requestFormatOf(spec *schedulers.Spec) workload.RequestFormat {
 	if spec.Shares {
 		return workload.Shares
 	}
 	return workload.DevicePlugin
 }
 
-// dialects are those that the schedulers need.
-func (e *Experiment) dialects() []workload.Dialect {
-	var dialects []workload.Dialect
-	for _, spec := range e.options.Contenders {
-		if dialect := dialectOf(spec); !slices.Contains(dialects, dialect) {
-			dialects = append(dialects, dialect)
+// requestFormats are those that the schedulers need.
+func (e *Experiment) requestFormats() []workload.RequestFormat {
+	var requestFormats []workload.RequestFormat
+	for _, spec := range e.options.Schedulers {
+		if format := requestFormatOf(spec); !slices.Contains(requestFormats, format) {
+			requestFormats = append(requestFormats, format)
 		}
 	}
-	return dialects
+	return requestFormats
 }
 
 // bursts reports whether all pods arrive at once.
@@ -201,7 +200,7 @@ func (e *Experiment) bursts() bool {
 // Run runs all rounds. If it fails, or ctx ends, Results has what was measured until
 // then. A placement that cannot be does not end it: the error comes at the end.
 func (e *Experiment) Run(ctx context.Context) error {
-	count := len(e.options.Contenders)
+	count := len(e.options.Schedulers)
 	for number := 1; number <= e.options.Rounds; number++ {
 		for turn := range count {
 			i := (turn + number - 1) % count
@@ -212,7 +211,7 @@ func (e *Experiment) Run(ctx context.Context) error {
 			}
 		}
 	}
-	if !e.bursts() || e.neighbour != nil {
+	if !e.bursts() || e.hostileTenant != nil {
 		return errors.Join(e.wrong...)
 	}
 	for number := 1; number <= e.options.SteadyRounds; number++ {
@@ -235,7 +234,7 @@ func (e *Experiment) Run(ctx context.Context) error {
 // neither is always the first.
 func (e *Experiment) plannedPhases(number int) []report.Phase {
 	switch {
-	case e.neighbour == nil:
+	case e.hostileTenant == nil:
 		return []report.Phase{report.PhaseAsPlanned}
 	case number%2 == 1:
 		return []report.Phase{report.PhaseAsPlanned, report.PhaseHostile}
@@ -247,18 +246,18 @@ func (e *Experiment) plannedPhases(number int) []report.Phase {
 // plannedRounds returns how many rounds are over, of how many.
 func (e *Experiment) plannedRounds() (done, planned int) {
 	planned = e.options.Rounds * len(e.plannedPhases(1))
-	if e.bursts() && e.neighbour == nil {
+	if e.bursts() && e.hostileTenant == nil {
 		planned += e.options.SteadyRounds
 	}
 	for i := range e.results {
 		done += len(e.results[i].Rounds)
 	}
-	return done, planned * len(e.options.Contenders)
+	return done, planned * len(e.options.Schedulers)
 }
 
 // turn runs a round of a scheduler and keeps what it came to.
 func (e *Experiment) turn(ctx context.Context, i, number int, phase report.Phase, rate float64) error {
-	spec := e.options.Contenders[i]
+	spec := e.options.Schedulers[i]
 	title := fmt.Sprintf("round %d of %d, %s", number, e.options.Rounds, spec.Name)
 	switch phase {
 	case report.PhaseAsPlanned:
@@ -268,7 +267,7 @@ func (e *Experiment) turn(ctx context.Context, i, number int, phase report.Phase
 		title = fmt.Sprintf("steady round %d of %d, %s at %.0f pods/s", number, e.options.SteadyRounds, spec.Name, rate)
 	}
 	e.options.Progress.Rounds(e.plannedRounds())
-	r := &round{Experiment: e, spec: spec, plan: e.plans[dialectOf(spec)], title: title, rate: rate, hostile: phase == report.PhaseHostile}
+	r := &round{Experiment: e, spec: spec, plan: e.plans[requestFormatOf(spec)], title: title, rate: rate, hostile: phase == report.PhaseHostile}
 	result, err := r.run(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -300,7 +299,7 @@ func (e *Experiment) steadyRate(i int) (float64, bool) {
 // Begin is when the first pod of the first round was created; zero before that.
 func (e *Experiment) Begin() time.Time { return e.begin }
 
-// Results returns what was measured so far, in the order of the contenders.
+// Results returns what was measured so far, in the order of Options.Schedulers.
 func (e *Experiment) Results() []report.Scheduler { return slices.Clone(e.results) }
 
 // FullRounds is how many rounds as planned every scheduler has behind it.
@@ -331,12 +330,12 @@ func (e *Experiment) Sizes() (nodes, existing, pods int) {
 // some schedulers would begin on a cluster that is still busy with new nodes, and
 // others would not.
 func (e *Experiment) prepareNodes(ctx context.Context, nodes []corev1.Node) error {
-	if err := e.options.Ground.Reset(ctx); err != nil {
+	if err := e.options.Environment.Reset(ctx); err != nil {
 		return err
 	}
-	if e.neighbour != nil {
+	if e.hostileTenant != nil {
 		// Its namespaces are there in every round.
-		if err := e.neighbour.enter(ctx); err != nil {
+		if err := e.hostileTenant.enter(ctx); err != nil {
 			return err
 		}
 	}
@@ -345,11 +344,11 @@ func (e *Experiment) prepareNodes(ctx context.Context, nodes []corev1.Node) erro
 	}
 	if e.hasNodes {
 		e.hasNodes = false
-		if err := e.options.Ground.DeleteNodes(ctx); err != nil {
+		if err := e.options.Environment.DeleteNodes(ctx); err != nil {
 			return err
 		}
 	}
-	if err := e.options.Ground.CreateNodes(ctx, nodes); err != nil {
+	if err := e.options.Environment.CreateNodes(ctx, nodes); err != nil {
 		return err
 	}
 	e.hasNodes = true

@@ -13,25 +13,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 )
 
-// tally is a ground on which only what becomes of nodes matters.
+// tally is an environment in which only what becomes of nodes matters.
 type tally struct {
-	Ground
+	Environment
 	did []string
 }
 
-func (g *tally) Reset(context.Context) error { return nil }
+func (t *tally) Reset(context.Context) error { return nil }
 
-func (g *tally) DeleteNodes(context.Context) error {
-	g.did = append(g.did, "delete")
+func (t *tally) DeleteNodes(context.Context) error {
+	t.did = append(t.did, "delete")
 	return nil
 }
 
-func (g *tally) CreateNodes(context.Context, []corev1.Node) error {
-	g.did = append(g.did, "create")
+func (t *tally) CreateNodes(context.Context, []corev1.Node) error {
+	t.did = append(t.did, "create")
 	return nil
 }
 
@@ -44,7 +44,7 @@ func TestNodesAnew(t *testing.T) {
 	}{
 		{"the same nodes for all", "  nodes: [{count: 1, cpu: 1, memory: 1Gi}]\n", []string{"create"}},
 		{
-			"devices, which one dialect advertises", "  nodes: [{count: 1, cpu: 1, memory: 1Gi, gpu: {model: Tesla-T4, count: 1, memoryMiB: 15360}}]\n",
+			"devices, which one format advertises", "  nodes: [{count: 1, cpu: 1, memory: 1Gi, gpu: {model: Tesla-T4, count: 1, memoryMiB: 15360}}]\n",
 			[]string{"create", "delete", "create", "delete", "create"},
 		},
 	}
@@ -58,21 +58,21 @@ func TestNodesAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ground := &tally{}
+			environment := &tally{}
 			e, err := New(Options{
-				Plan: w.Plan, Config: &rest.Config{}, Ground: ground, Limit: contender.Limit{QPS: 1, Burst: 1},
-				Contenders: []*contender.Spec{{Name: "one"}, {Name: "shares", Shares: true}, {Name: "other"}},
+				Plan: w.Plan, Config: &rest.Config{}, Environment: environment, Limit: schedulers.Limit{QPS: 1, Burst: 1},
+				Schedulers: []*schedulers.Spec{{Name: "one"}, {Name: "shares", Shares: true}, {Name: "other"}},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			// The last two need the same nodes.
 			for _, i := range []int{1, 0, 2} {
-				if err := e.prepareNodes(t.Context(), e.plans[dialectOf(e.options.Contenders[i])].Nodes); err != nil {
+				if err := e.prepareNodes(t.Context(), e.plans[requestFormatOf(e.options.Schedulers[i])].Nodes); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff(tt.want, ground.did); diff != "" {
+			if diff := cmp.Diff(tt.want, environment.did); diff != "" {
 				t.Errorf("(-want,+got):\n%s", diff)
 			}
 		})

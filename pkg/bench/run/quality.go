@@ -17,8 +17,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// ending is how the pods of a round lie at its end.
-type ending struct {
+// finalState is how the pods of a round lie at its end.
+type finalState struct {
 	plan *workload.Plan
 	// mix is what pods of the workload ask for of devices; nil if none does.
 	mix *device.Workload
@@ -32,7 +32,7 @@ type ending struct {
 
 // quality adds what the placement is worth to the metrics. It fails if the placement
 // is none: if a node or a device is given to more pods than it holds.
-func (e *ending) quality(metrics map[string]float64) error {
+func (e *finalState) quality(metrics map[string]float64) error {
 	used, err := e.usage()
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (e *ending) quality(metrics map[string]float64) error {
 
 // usage returns what pods request of each node. It fails if that is more than the
 // node offers.
-func (e *ending) usage() (map[string]corev1.ResourceList, error) {
+func (e *finalState) usage() (map[string]corev1.ResourceList, error) {
 	used := make(map[string]corev1.ResourceList, len(e.nodes))
 	count := map[string]int64{}
 	var errs []error
@@ -101,7 +101,7 @@ func wrongPlacement(errs []error) error {
 
 // imbalance is the standard deviation of the requested part of the nodes' CPU, in
 // percentage points.
-func (e *ending) imbalance(used map[string]corev1.ResourceList) float64 {
+func (e *finalState) imbalance(used map[string]corev1.ResourceList) float64 {
 	var parts []float64
 	for name, node := range e.nodes {
 		if all := node.Status.Allocatable.Cpu().MilliValue(); all > 0 {
@@ -116,7 +116,7 @@ func cpuMilli(list corev1.ResourceList) int64 { return list.Cpu().MilliValue() }
 
 // calls adds the parts of calls that stay near, if anybody calls anybody. Every bound
 // pod counts as ready: whether it runs is not what is measured.
-func (e *ending) calls(metrics map[string]float64) {
+func (e *finalState) calls(metrics map[string]float64) {
 	if len(e.plan.Deployments) == 0 {
 		return
 	}
@@ -155,7 +155,7 @@ func (e *ending) calls(metrics map[string]float64) {
 
 // labels adds the number of pods on nodes that the workload forbids them, if it
 // forbids any.
-func (e *ending) labels(metrics map[string]float64) {
+func (e *finalState) labels(metrics map[string]float64) {
 	ruled, violations := false, 0
 	for i := range e.plan.Arrivals {
 		group := e.plan.Group(e.plan.Arrivals[i].Pod.Name)

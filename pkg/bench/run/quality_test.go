@@ -55,7 +55,7 @@ func TestImpossiblePlacements(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			end := &ending{plan: &workload.Plan{}, pods: tt.pods, placed: tt.pods, nodes: map[string]*corev1.Node{"shared": node("shared", true), "whole": node("whole", false)}}
+			end := &finalState{plan: &workload.Plan{}, pods: tt.pods, placed: tt.pods, nodes: map[string]*corev1.Node{"shared": node("shared", true), "whole": node("whole", false)}}
 			metrics := map[string]float64{}
 			err := end.quality(metrics)
 			switch {

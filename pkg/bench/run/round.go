@@ -14,24 +14,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 )
 
 const (
-	// existingPatience is how long the existing pods may take to be seen.
-	existingPatience = time.Minute
-	// samplePause lies between two looks at a scheduler's counters, and samplePatience
+	// existingTimeout is how long the existing pods may take to be seen.
+	existingTimeout = time.Minute
+	// sampleInterval lies between two looks at a scheduler's counters, and sampleTimeout
 	// is how long they may take to come to rest: events follow the bindings.
-	samplePause    = 250 * time.Millisecond
-	samplePatience = 10 * time.Second
+	sampleInterval = 250 * time.Millisecond
+	sampleTimeout  = 10 * time.Second
 )
 
 // round is one run of the workload through one scheduler.
 type round struct {
 	*Experiment
-	spec  *contender.Spec
+	spec  *schedulers.Spec
 	plan  *workload.Plan
 	title string
 	// rate is that of a steady round, 0 otherwise.
@@ -41,8 +41,8 @@ type round struct {
 
 	recorder *recorder
 	creator  *creator
-	reaper   *reaper
-	running  contender.Running
+	deleter  *deleter
+	running  schedulers.Running
 	renewals *renewals
 	// start is when the first creation was sent.
 	start time.Time
@@ -55,24 +55,24 @@ type round struct {
 // seen. renewed are the renewals of its lease meanwhile; rested is whether the counters
 // had come to rest at both.
 type usage struct {
-	before, after *contender.Sample
+	before, after *schedulers.Sample
 	renewed       int64
 	rested        bool
 }
 
-// awaitRunning waits until the scheduler places pods and, beside a hostile neighbour,
+// awaitRunning waits until the scheduler places pods and, beside a hostile namespace,
 // until it has tried what that one has waiting.
 func (r *round) awaitRunning(ctx context.Context) (err error) {
-	if err := r.options.Ground.Probe(ctx, r.spec.Name); err != nil {
+	if err := r.options.Environment.Probe(ctx, r.spec.Name); err != nil {
 		return r.because(err)
 	}
-	if namespace, name, elected := r.options.Schedulers.Lease(r.spec); elected {
+	if namespace, name, elected := r.options.Launcher.Lease(r.spec); elected {
 		if r.renewals, err = watchRenewals(ctx, r.watcher, namespace, name); err != nil {
 			return err
 		}
 	}
 	if r.hostile && !r.spec.Bare() { // which binds none of them
-		if err := r.neighbour.awaitTried(ctx); err != nil {
+		if err := r.hostileTenant.awaitTried(ctx); err != nil {
 			return r.because(err)
 		}
 	}
@@ -89,7 +89,7 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 		return nil, err
 	}
 	progress.Step(r.title + ": starting the scheduler")
-	if r.running, err = r.options.Schedulers.Start(ctx, r.spec, r.place()); err != nil {
+	if r.running, err = r.options.Launcher.Start(ctx, r.spec, r.place()); err != nil {
 		return nil, err
 	}
 	stopped := false
@@ -110,7 +110,7 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 	progress.Step(r.title)
 	stopWriting := func() (float64, error) { return 0, nil }
 	if r.hostile {
-		stopWriting = r.neighbour.start(ctx, r.spec)
+		stopWriting = r.hostileTenant.start(ctx, r.spec)
 	}
 	err = r.measure(ctx)
 	hostileWrites, hostileErr := stopWriting()
@@ -123,12 +123,12 @@ func (r *round) run(ctx context.Context) (result *report.Round, err error) {
 		return nil, r.because(err)
 	}
 	stopped = true
-	complaints, err := r.running.Stop()
+	rbacErrors, err := r.running.Stop()
 	if err != nil {
 		return nil, err
 	}
 	seen := observation{
-		qps: r.options.Limit.QPS, complaints: complaints,
+		qps: r.options.Limit.QPS, rbacErrors: rbacErrors,
 		requests: float64(requestsAfter - requestsBefore), delayed: float64(delayedAfter - delayedBefore),
 	}
 	result = r.evaluate(&seen, usage{
@@ -153,40 +153,40 @@ func (r *round) because(err error) error {
 }
 
 // place is where the scheduler's pods go.
-func (r *round) place() contender.Place {
-	place := contender.Place{Namespace: r.options.Ground.Namespace()}
+func (r *round) place() schedulers.Place {
+	place := schedulers.Place{Namespace: r.options.Environment.Namespace()}
 	for i := range r.plan.Nodes {
-		place.Nodes = append(place.Nodes, r.options.Ground.NodeName(r.plan.Nodes[i].Name))
+		place.Nodes = append(place.Nodes, r.options.Environment.NodeName(r.plan.Nodes[i].Name))
 	}
 	return place
 }
 
-// prepare clears the ground, and brings nodes, Services and existing pods there.
+// prepare clears the environment, and brings nodes, Services and existing pods there.
 func (r *round) prepare(ctx context.Context) error {
-	ground := r.options.Ground
+	environment := r.options.Environment
 	if err := r.prepareNodes(ctx, r.plan.Nodes); err != nil {
 		return err
 	}
 	for i := range r.plan.Services {
 		service := r.plan.Services[i].DeepCopy()
-		ground.AdoptService(service)
+		environment.AdoptService(service)
 		if _, err := r.client.CoreV1().Services(service.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating Service %s: %w", service.Name, err)
 		}
 	}
 	r.creator = &creator{client: r.client}
-	r.reaper = &reaper{client: r.client}
+	r.deleter = &deleter{client: r.client}
 	var names []string
 	for i := range r.plan.Arrivals {
 		arrival := &r.plan.Arrivals[i]
 		pod := arrival.Pod.DeepCopy()
-		ground.Adopt(pod)
+		environment.Adopt(pod)
 		pod.Spec.SchedulerName = r.spec.Name
 		r.creator.pods = append(r.creator.pods, pod)
-		r.reaper.lifetimes = append(r.reaper.lifetimes, arrival.Lifetime)
+		r.deleter.lifetimes = append(r.deleter.lifetimes, arrival.Lifetime)
 		names = append(names, pod.Name)
 	}
-	r.reaper.pods = r.creator.pods
+	r.deleter.pods = r.creator.pods
 	switch {
 	case r.rate > 0:
 		for i := range r.creator.pods {
@@ -200,20 +200,20 @@ func (r *round) prepare(ctx context.Context) error {
 	existing := &creator{client: r.client}
 	for i := range r.plan.Existing {
 		pod := r.plan.Existing[i].DeepCopy()
-		ground.Adopt(pod)
+		environment.Adopt(pod)
 		existing.pods = append(existing.pods, pod)
 		names = append(names, pod.Name)
 	}
 	r.recorder = newRecorder(names)
-	r.recorder.check = ground.CheckNode
-	if err := r.recorder.watch(ctx, r.watcher, ground.Namespace()); err != nil {
+	r.recorder.check = environment.CheckNode
+	if err := r.recorder.watch(ctx, r.watcher, environment.Namespace()); err != nil {
 		return err
 	}
 	if err := existing.run(ctx, func(time.Time) {}); err != nil {
 		return err
 	}
 	if r.hostile {
-		if err := r.neighbour.settleIn(ctx, r.spec); err != nil {
+		if err := r.hostileTenant.settleIn(ctx, r.spec); err != nil {
 			return err
 		}
 	}
@@ -224,8 +224,8 @@ func (r *round) prepare(ctx context.Context) error {
 // is started after that finds them in its first list; one that runs already gets
 // them before its probe pod.
 func (r *round) awaitExisting(ctx context.Context, count int) error {
-	patience := time.NewTimer(existingPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(existingTimeout)
+	defer timeout.Stop()
 	poll := time.NewTicker(settlePoll)
 	defer poll.Stop()
 	for {
@@ -234,8 +234,8 @@ func (r *round) awaitExisting(ctx context.Context, count int) error {
 		}
 		select {
 		case <-poll.C:
-		case <-patience.C:
-			return fmt.Errorf("%d of %d existing pods are not bound after %v", count-r.recorder.progress().bound, count, existingPatience)
+		case <-timeout.C:
+			return fmt.Errorf("%d of %d existing pods are not bound after %v", count-r.recorder.progress().bound, count, existingTimeout)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -245,7 +245,7 @@ func (r *round) awaitExisting(ctx context.Context, count int) error {
 // look is a look at a scheduler's counters.
 type look struct {
 	// sample is nil where nothing can be seen.
-	sample *contender.Sample
+	sample *schedulers.Sample
 	// renewed is how often the scheduler's lease had been renewed by then.
 	renewed int64
 	// rested is whether nothing has changed since the look before.
@@ -253,9 +253,9 @@ type look struct {
 }
 
 // sample reads the scheduler's counters once they have come to rest, or when
-// samplePatience is over.
+// sampleTimeout is over.
 func (r *round) sample(ctx context.Context) (look, error) {
-	patience := time.Now().Add(samplePatience)
+	timeout := time.Now().Add(sampleTimeout)
 	var earlier look
 	for {
 		sample, err := r.running.Sample(ctx)
@@ -269,12 +269,12 @@ func (r *round) sample(ctx context.Context) (look, error) {
 		// A renewal may be counted before it is seen, or the other way round: only
 		// two looks without any change are sure to agree.
 		now.rested = earlier.sample != nil && sample.Writes == earlier.sample.Writes && now.renewed == earlier.renewed
-		if now.rested || earlier.sample != nil && time.Now().After(patience) {
+		if now.rested || earlier.sample != nil && time.Now().After(timeout) {
 			return now, nil
 		}
 		earlier = now
 		select {
-		case <-time.After(samplePause):
+		case <-time.After(sampleInterval):
 		case <-ctx.Done():
 			return look{}, context.Cause(ctx)
 		}
@@ -290,8 +290,8 @@ func (r *round) measure(ctx context.Context) error {
 	defer working.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.reaper.deadline = time.Now().Add(r.options.RoundTimeout)
-	working.Go(func() { r.reaper.run(ctx, r.recorder.bindings) })
+	r.deleter.deadline = time.Now().Add(r.options.RoundTimeout)
+	working.Go(func() { r.deleter.run(ctx, r.recorder.bindings) })
 	created, started := make(chan error, 1), make(chan time.Time, 1)
 	working.Go(func() { created <- r.creator.run(ctx, func(at time.Time) { started <- at }) })
 	r.start = <-started
@@ -331,7 +331,7 @@ func (r *round) settle(ctx context.Context, created <-chan error) error {
 		}
 		var failure error
 		now.counts = r.recorder.progress()
-		if now.leaving, failure = r.reaper.status(); failure != nil {
+		if now.leaving, failure = r.deleter.status(); failure != nil {
 			return failure
 		}
 		if failure = r.recorder.misplaced(); failure != nil {

@@ -53,8 +53,8 @@ type observation struct {
 	duration, lag, endLag time.Duration
 	// losses is how often the watch was lost.
 	losses int
-	// complaints are lines of the scheduler's log about rights that it lacks.
-	complaints []string
+	// rbacErrors are lines of the scheduler's log about rights that it lacks.
+	rbacErrors []string
 }
 
 // throttled reports whether a client's limit held up too many of its requests.
@@ -84,7 +84,7 @@ func (o *observation) invalid() []string {
 	if o.paced && o.lateness > maxLateness {
 		add("a pod was created %v later than planned: the API server does not keep up", o.lateness.Round(time.Millisecond))
 	}
-	for _, line := range o.complaints {
+	for _, line := range o.rbacErrors {
 		add("the scheduler lacks a right: %s", line)
 	}
 	return why

@@ -38,7 +38,7 @@ func TestInvalid(t *testing.T) {
 		{"late", func(o *observation) { o.paced = true }, "a pod was created 1h0m0s later than planned"},
 		{"not late", func(o *observation) { o.paced, o.lateness = true, maxLateness }, ""},
 		{"the watch is slow, and was lost", func(o *observation) { o.lag, o.endLag, o.losses = time.Minute, time.Minute, 1 }, ""},
-		{"a right is missing", func(o *observation) { o.complaints = []string{"pods is forbidden"} }, "the scheduler lacks a right: pods is forbidden"},
+		{"a right is missing", func(o *observation) { o.rbacErrors = []string{"pods is forbidden"} }, "the scheduler lacks a right: pods is forbidden"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,11 +8,11 @@
 // wrong is told at once, with paths such as spec.pods[0].gpu.milli. config/bench has
 // the files that are shipped, and its README.md describes every field.
 //
-// Workload.Plan writes a workload out for schedulers of one Dialect: the nodes, and the
+// Workload.Plan writes a workload out for schedulers of one RequestFormat: the nodes, and the
 // pods with the times at which they arrive. What is left to chance is decided by the
 // workload's seed, so every scheduler gets the same pods in the same order at the same
 // times, in every round. Plan.Group says of each pod what was asked for, whatever the
-// dialect: what a result is measured against.
+// format: what a result is measured against.
 //
 // The package is pure but for the reading of files: it talks to no cluster, and
 // neither namespaces nor marks of a run are its business.

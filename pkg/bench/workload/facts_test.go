@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,7 +13,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
@@ -119,9 +123,22 @@ func TestOnlineBoutique(t *testing.T) {
 	if err != nil {
 		t.Skipf("Online Boutique is not at hand: %v", err)
 	}
-	deployments, services, err := callgraph.Manifests(content)
-	if err != nil {
-		t.Fatal(err)
+	var deployments []appsv1.Deployment
+	var services []corev1.Service
+	for _, document := range bytes.Split(content, []byte("\n---\n")) {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(document, nil, nil)
+		if runtime.IsMissingKind(err) {
+			continue // comments only
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch object := object.(type) {
+		case *appsv1.Deployment:
+			deployments = append(deployments, *object)
+		case *corev1.Service:
+			services = append(services, *object)
+		}
 	}
 	graph, err := callgraph.Read(deployments, services)
 	if err != nil {

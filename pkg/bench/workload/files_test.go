@@ -50,13 +50,13 @@ func TestShippedWorkloads(t *testing.T) {
 			if w.Spec.Description == "" {
 				t.Error("It has no description, which reports show")
 			}
-			for _, dialect := range Dialects() {
-				plan, err := w.Plan(dialect)
+			for _, format := range RequestFormats() {
+				plan, err := w.Plan(format)
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("%s: %d nodes, %d existing pods, %d pods, %d services, notes %q", dialect, len(plan.Nodes), len(plan.Existing), len(plan.Arrivals), len(plan.Services), plan.Notes)
-				checkPlan(t, plan, dialect)
+				t.Logf("%s: %d nodes, %d existing pods, %d pods, %d services, notes %q", format, len(plan.Nodes), len(plan.Existing), len(plan.Arrivals), len(plan.Services), plan.Notes)
+				checkPlan(t, plan, format)
 			}
 		})
 	}

@@ -27,8 +27,8 @@ func FuzzDecode(f *testing.F) {
 		if len(errs) > 0 || pods(&w.Spec) > 1000 {
 			return
 		}
-		for _, dialect := range Dialects() {
-			plan, err := w.Plan(dialect)
+		for _, format := range RequestFormats() {
+			plan, err := w.Plan(format)
 			if err != nil {
 				continue // existing pods that do not fit
 			}

@@ -14,7 +14,7 @@ import (
 
 // note says what a reader of the result must know.
 func (w *writer) note() {
-	if w.dialect == DevicePlugin {
+	if w.format == DevicePlugin {
 		w.noteWholeDevices()
 	}
 	for i := range w.spec.Applications {

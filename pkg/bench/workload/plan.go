@@ -10,24 +10,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Dialect is how pods and nodes express devices.
-type Dialect string
+// RequestFormat is how pods and nodes express devices.
+type RequestFormat string
 
 const (
 	// Shares has shares of devices as berth.dev resources, on nodes that are labelled
 	// as shared: for schedulers with GPUDevice.
-	Shares Dialect = "Shares"
+	Shares RequestFormat = "Shares"
 	// DevicePlugin has each share as one whole nvidia.com/gpu, on nodes that advertise
 	// their devices as a device plugin does: for schedulers that know no shares. It
 	// needs more devices for the same pods, and a report says so.
-	DevicePlugin Dialect = "DevicePlugin"
+	DevicePlugin RequestFormat = "DevicePlugin"
 )
 
-// Dialects returns both.
-func Dialects() []Dialect { return []Dialect{Shares, DevicePlugin} }
+// RequestFormats returns both.
+func RequestFormats() []RequestFormat { return []RequestFormat{Shares, DevicePlugin} }
 
 // Plan is a workload written out: the objects to create, and when. It is a function
-// of the workload and the dialect alone, and both dialects have the same pods, by
+// of the workload and the format alone, and both requestFormats have the same pods, by
 // name, at the same times. Names are unique within it; pods, Services and
 // Deployments have no namespace, which the run decides.
 type Plan struct {
@@ -57,7 +57,7 @@ type Plan struct {
 }
 
 // Group returns what the workload says of a pod, by the name that it has in the plan,
-// in whatever dialect it is written out; nil for a pod that is not part of it.
+// in whatever format it is written out; nil for a pod that is not part of it.
 func (p *Plan) Group(podName string) *Group { return p.groups[podName] }
 
 // Group is what the workload says of pods that are alike.

@@ -24,13 +24,13 @@ const namespace = "any"
 
 // checkPlan checks what every plan must be: accepted by the API server, with unique
 // names, in the order of time, and understood by the plugins and by callgraph.
-func checkPlan(t *testing.T, plan *Plan, dialect Dialect) {
+func checkPlan(t *testing.T, plan *Plan, format RequestFormat) {
 	t.Helper()
-	checkNodes(t, plan, dialect)
+	checkNodes(t, plan, format)
 	seen := map[string]bool{}
 	for i := range plan.Arrivals {
 		arrival := &plan.Arrivals[i]
-		checkPod(t, plan, arrival.Pod, dialect, seen)
+		checkPod(t, plan, arrival.Pod, format, seen)
 		if i > 0 && arrival.At < plan.Arrivals[i-1].At {
 			t.Fatalf("Pod %s comes before the one that precedes it", arrival.Pod.Name)
 		}
@@ -39,7 +39,7 @@ func checkPlan(t *testing.T, plan *Plan, dialect Dialect) {
 		}
 	}
 	for i := range plan.Existing {
-		checkPod(t, plan, &plan.Existing[i], dialect, seen)
+		checkPod(t, plan, &plan.Existing[i], format, seen)
 	}
 	checkCalls(t, plan)
 }
@@ -55,7 +55,7 @@ func internal[T runtime.Object](t *testing.T, versioned runtime.Object, into T) 
 	return into
 }
 
-func checkNodes(t *testing.T, plan *Plan, dialect Dialect) {
+func checkNodes(t *testing.T, plan *Plan, format RequestFormat) {
 	t.Helper()
 	seen := map[string]bool{}
 	keys := device.DefaultNodeKeys()
@@ -70,7 +70,7 @@ func checkNodes(t *testing.T, plan *Plan, dialect Dialect) {
 		}
 		want := device.NodeWithoutDevices
 		if node.Labels[keys.Count] != "" {
-			want = map[Dialect]device.NodeKind{Shares: device.NodeShared, DevicePlugin: device.NodeDevicePlugin}[dialect]
+			want = map[RequestFormat]device.NodeKind{Shares: device.NodeShared, DevicePlugin: device.NodeDevicePlugin}[format]
 		}
 		if parsed := device.ParseNode(node, &keys); parsed.Kind != want {
 			t.Fatalf("Node %s is %v to GPUDevice, and should be %v", node.Name, parsed.Kind, want)
@@ -83,7 +83,7 @@ func checkNodes(t *testing.T, plan *Plan, dialect Dialect) {
 	}
 }
 
-func checkPod(t *testing.T, plan *Plan, pod *corev1.Pod, dialect Dialect, seen map[string]bool) {
+func checkPod(t *testing.T, plan *Plan, pod *corev1.Pod, format RequestFormat, seen map[string]bool) {
 	t.Helper()
 	if seen[pod.Name] {
 		t.Fatalf("Pod %s is there twice", pod.Name)
@@ -116,7 +116,7 @@ func checkPod(t *testing.T, plan *Plan, pod *corev1.Pod, dialect Dialect, seen m
 		return
 	}
 	want := device.Ask{Devices: group.Devices, Milli: group.Milli, MemoryMiB: group.MemoryMiB}
-	if dialect == DevicePlugin {
+	if format == DevicePlugin {
 		want.Milli, want.MemoryMiB = device.MilliPerDevice, 0
 	}
 	if len(request.Asks) != 1 {

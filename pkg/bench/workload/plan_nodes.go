@@ -29,7 +29,7 @@ const (
 func pluginResource() corev1.ResourceName { return device.DefaultNodeKeys().PluginResources[0] }
 
 // writeNodes writes out all groups, in their order.
-func writeNodes(groups []NodeGroup, dialect Dialect) []corev1.Node {
+func writeNodes(groups []NodeGroup, format RequestFormat) []corev1.Node {
 	var nodes []corev1.Node
 	next := map[string]int{} // groups may share a prefix
 	for i := range groups {
@@ -41,7 +41,7 @@ func writeNodes(groups []NodeGroup, dialect Dialect) []corev1.Node {
 			}
 			name := nodeName(group.NamePrefix, next[group.NamePrefix])
 			next[group.NamePrefix]++
-			nodes = append(nodes, writeNode(group, name, zone, dialect))
+			nodes = append(nodes, writeNode(group, name, zone, format))
 		}
 	}
 	return nodes
@@ -51,7 +51,7 @@ func writeNodes(groups []NodeGroup, dialect Dialect) []corev1.Node {
 func nodeName(prefix string, number int) string { return fmt.Sprintf("%s-%d", prefix, number) }
 
 // writeNode writes out one node; zone may be empty.
-func writeNode(group *NodeGroup, name, zone string, dialect Dialect) corev1.Node {
+func writeNode(group *NodeGroup, name, zone string, format RequestFormat) corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname:   name,
 		corev1.LabelOSStable:   "linux",
@@ -74,7 +74,7 @@ func writeNode(group *NodeGroup, name, zone string, dialect Dialect) corev1.Node
 		labels[keys.Memory] = strconv.FormatInt(gpu.MemoryMiB, 10)
 		labels[keys.Product] = gpu.Model
 		labels[keys.Replicas] = "1"
-		if dialect == Shares {
+		if format == Shares {
 			labels[names.GPUSharingLabel] = "true"
 		} else {
 			capacity[keys.PluginResources[0]] = *resource.NewQuantity(int64(gpu.Count), resource.DecimalSI)

@@ -75,7 +75,7 @@ func (w *writer) groupTemplate(group *PodGroup) corev1.PodTemplateSpec {
 	return pod
 }
 
-// addDevices has a pod ask for devices, in the dialect.
+// addDevices has a pod ask for devices, in the format.
 func (w *writer) addDevices(pod *corev1.PodTemplateSpec, gpu *PodGPU) {
 	resources := &pod.Spec.Containers[0].Resources
 	ask := func(name corev1.ResourceName, amount resource.Quantity) {
@@ -83,7 +83,7 @@ func (w *writer) addDevices(pod *corev1.PodTemplateSpec, gpu *PodGPU) {
 		resources.Requests[name] = amount
 	}
 	patterns := strings.Join(gpu.Models, ",")
-	if w.dialect == Shares {
+	if w.format == Shares {
 		switch {
 		case gpu.Milli != 0:
 			ask(names.GPUMilliResource, *resource.NewQuantity(gpu.Milli, resource.DecimalSI))

@@ -31,13 +31,13 @@ func read(t *testing.T, spec string) (*Workload, error) {
 	return Read(path)
 }
 
-func mustPlan(t *testing.T, spec string, dialect Dialect) *Plan {
+func mustPlan(t *testing.T, spec string, format RequestFormat) *Plan {
 	t.Helper()
 	w, err := read(t, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.Plan(dialect)
+	plan, err := w.Plan(format)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,17 +61,17 @@ const (
 `
 )
 
-// TestDeterminism writes out the same workload twice, and in both dialects.
+// TestDeterminism writes out the same workload twice, and in both requestFormats.
 func TestDeterminism(t *testing.T) {
 	for _, file := range []string{"smoke.yaml", "churn.yaml", "gpu-mix.yaml"} {
 		t.Run(file, func(t *testing.T) {
 			var plans []*Plan
-			for _, dialect := range []Dialect{Shares, Shares, DevicePlugin} {
+			for _, format := range []RequestFormat{Shares, Shares, DevicePlugin} {
 				w, err := Read(filepath.Join(folder, file))
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, err := w.Plan(dialect)
+				plan, err := w.Plan(format)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -97,10 +97,10 @@ func TestDeterminism(t *testing.T) {
 				return arrivals
 			}
 			if diff := cmp.Diff(strip(plans[0]), strip(plans[2])); diff != "" {
-				t.Errorf("The dialects have different pods or times (-Shares,+DevicePlugin):\n%s", diff)
+				t.Errorf("The requestFormats have different pods or times (-Shares,+DevicePlugin):\n%s", diff)
 			}
 			if diff := cmp.Diff(plans[0].Existing, plans[2].Existing); diff != "" {
-				t.Errorf("The dialects have different existing pods (-Shares,+DevicePlugin):\n%s", diff)
+				t.Errorf("The requestFormats have different existing pods (-Shares,+DevicePlugin):\n%s", diff)
 			}
 		})
 	}
@@ -253,9 +253,9 @@ func TestNodes(t *testing.T) {
 		maps.Copy(all, more)
 		return all
 	}
-	for _, dialect := range Dialects() {
-		t.Run(string(dialect), func(t *testing.T) {
-			nodes := mustPlan(t, spec, dialect).Nodes
+	for _, format := range RequestFormats() {
+		t.Run(string(format), func(t *testing.T) {
+			nodes := mustPlan(t, spec, format).Nodes
 			want := []map[string]string{
 				labels("a-0", "NVIDIA-A10", "2", "23028", map[string]string{"disk": "ssd", "topology.kubernetes.io/zone": "x"}),
 				labels("a-1", "NVIDIA-A10", "2", "23028", map[string]string{"disk": "ssd", "topology.kubernetes.io/zone": "z"}),
@@ -263,7 +263,7 @@ func TestNodes(t *testing.T) {
 			}
 			for i, node := range nodes {
 				wantDevices := int64(0)
-				if dialect == Shares {
+				if format == Shares {
 					want[i]["berth.dev/gpu-sharing"] = "true"
 				} else {
 					wantDevices = map[string]int64{"a-0": 2, "a-1": 2, "a-2": 1}[node.Name]
@@ -286,7 +286,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestDevices shows what pods ask for in either dialect.
+// TestDevices shows what pods ask for in either format.
 func TestDevices(t *testing.T) {
 	for _, tt := range []struct {
 		name, gpu  string
@@ -330,7 +330,7 @@ func TestDevices(t *testing.T) {
 func TestNotes(t *testing.T) {
 	for _, tt := range []struct {
 		name, spec string
-		dialect    Dialect
+		format     RequestFormat
 		want       string
 	}{
 		{"no shares", "  pods: [{name: a, count: 3, gpu: {count: 2}}, {name: b, count: 1}]\n", DevicePlugin, ""},
@@ -345,7 +345,7 @@ func TestNotes(t *testing.T) {
 		{"nobody says so", "  applications: [{name: a, colocate: Nobody, services: [{name: b}]}]\n", Shares, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := strings.Join(mustPlan(t, gpuNodes+tt.spec, tt.dialect).Notes, "\n")
+			got := strings.Join(mustPlan(t, gpuNodes+tt.spec, tt.format).Notes, "\n")
 			if (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("Got the notes %q, want %q", got, tt.want)
 			}
@@ -472,7 +472,7 @@ func TestUnknownDialect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Plan("shares"); err == nil || !strings.Contains(err.Error(), `dialect "shares": want one of [Shares DevicePlugin]`) {
+	if _, err := w.Plan("shares"); err == nil || !strings.Contains(err.Error(), `format "shares": want one of [Shares DevicePlugin]`) {
 		t.Errorf("Unexpected error: %v", err)
 	}
 }

@@ -13,21 +13,21 @@ import (
 
 // writer writes out one plan.
 type writer struct {
-	spec    *Spec
-	dialect Dialect
-	plan    *Plan
+	spec   *Spec
+	format RequestFormat
+	plan   *Plan
 	// lifetimes are thrown in the order in which pods are listed.
 	lifetimes *rand.Rand
 }
 
-// Plan writes out a workload that [Read] has returned. It fails on a dialect that is
-// none of [Dialects], and where existing pods do not fit on the nodes; the error names
+// Plan writes out a workload that [Read] has returned. It fails on a format that is
+// none of [RequestFormats], and where existing pods do not fit on the nodes; the error names
 // file and field.
-func (w *Workload) Plan(dialect Dialect) (*Plan, error) {
-	if !slices.Contains(Dialects(), dialect) {
-		return nil, fmt.Errorf("dialect %q: want one of %v", dialect, Dialects())
+func (w *Workload) Plan(format RequestFormat) (*Plan, error) {
+	if !slices.Contains(RequestFormats(), format) {
+		return nil, fmt.Errorf("format %q: want one of %v", format, RequestFormats())
 	}
-	out := &writer{spec: &w.Spec, dialect: dialect, plan: &Plan{groups: map[string]*Group{}}}
+	out := &writer{spec: &w.Spec, format: format, plan: &Plan{groups: map[string]*Group{}}}
 	out.lifetimes = out.dice(streamLifetime)
 	if err := out.write(); err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Path, err)
@@ -36,7 +36,7 @@ func (w *Workload) Plan(dialect Dialect) (*Plan, error) {
 }
 
 func (w *writer) write() error {
-	w.plan.Nodes = writeNodes(w.spec.Nodes, w.dialect)
+	w.plan.Nodes = writeNodes(w.spec.Nodes, w.format)
 	if err := w.placeExisting(); err != nil {
 		return err
 	}

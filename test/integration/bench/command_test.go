@@ -28,9 +28,9 @@ import (
 const (
 	// program is the binary.
 	program = "kubectl-berth"
-	// patience is how long a benchmark may take on a busy machine; alone it needs a
+	// timeout is how long a benchmark may take on a busy machine; alone it needs a
 	// tenth.
-	patience = 4 * time.Minute
+	timeout = 4 * time.Minute
 
 	exitOK, exitFailed, exitUsage, exitNoRoundCounts, exitInterrupted = 0, 1, 2, 4, 130
 )
@@ -50,7 +50,7 @@ func startCommand(t *testing.T, args ...string) (command *framework.Process, tem
 func runCommand(t *testing.T, wantCode int, args ...string) string {
 	t.Helper()
 	command, temporary := startCommand(t, args...)
-	if code := command.Wait(t, patience); code != wantCode {
+	if code := command.Wait(t, timeout); code != wantCode {
 		t.Errorf("exit code %d, want %d:\n%s", code, wantCode, command.Output())
 	}
 	checkGone(t, temporary)
@@ -62,7 +62,7 @@ func runCommand(t *testing.T, wantCode int, args ...string) string {
 func measure(t *testing.T, args ...string) string {
 	t.Helper()
 	command, temporary := startCommand(t, args...)
-	code := command.Wait(t, patience)
+	code := command.Wait(t, timeout)
 	checkGone(t, temporary)
 	output := command.Output()
 	if code == exitNoRoundCounts && strings.Contains(output, "does not keep up") {
@@ -204,7 +204,7 @@ func TestRefuses(t *testing.T) {
 		{"a scheduler without profile", []string{"-f", churn, "--schedulers", "mine"}, exitUsage, []string{"mine: the profile cannot be used: there is none: give one with --config mine=PROFILE.yaml"}},
 		{"a profile that is none", []string{"-f", churn, "--schedulers", "mine", "--config", "mine=" + churn}, exitUsage, []string{"mine: the profile cannot be used: " + churn, "kubescheduler.config.k8s.io/v1"}},
 		{"berth-scheduler without profile", []string{"-f", churn, "--schedulers", "berth-scheduler"}, exitUsage, []string{"--config berth-scheduler=PROFILE.yaml"}},
-		{"a name twice", []string{"-f", churn, "--schedulers", "random-scheduler,random-scheduler"}, exitUsage, []string{"--schedulers: random-scheduler stands twice"}},
+		{"a name twice", []string{"-f", churn, "--schedulers", "random-scheduler,random-scheduler"}, exitUsage, []string{"--schedulers: random-scheduler is given more than once"}},
 		{"a name that is none", []string{"-f", churn, "--schedulers", "Random"}, exitUsage, []string{`--schedulers: "Random" is no scheduler's name`}},
 		{"no rounds", []string{"-f", churn, "--schedulers", "random-scheduler", "--rounds", "0"}, exitUsage, []string{"--rounds: 0 must be from 1 to 100"}},
 		{"a flag for another place", []string{"-f", churn, "--schedulers", "random-scheduler", "--shares", "random-scheduler"}, exitUsage, []string{"--shares: only with --kubeconfig"}},
@@ -290,9 +290,9 @@ func TestInterrupted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "report")
 			command, temporary := startCommand(t, "-f", "test/integration/bench/testdata/churn.yaml", "--schedulers", "bare-binder", "--rounds", "9", "--out", out)
-			command.WaitForOutput(t, patience, tt.at)
+			command.WaitForOutput(t, timeout, tt.at)
 			command.Signal(syscall.SIGINT)
-			if code := command.Wait(t, patience); code != exitInterrupted {
+			if code := command.Wait(t, timeout); code != exitInterrupted {
 				t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
 			}
 			checkGone(t, temporary)
@@ -315,7 +315,7 @@ func TestInterrupted(t *testing.T) {
 func TestSchedulerDies(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "report")
 	command, temporary := startCommand(t, "-f", "test/integration/bench/testdata/churn.yaml", "--schedulers", "random-scheduler", "--rounds", "3", "--out", out)
-	command.WaitForOutput(t, patience, "round 2 of 3, random-scheduler\n")
+	command.WaitForOutput(t, timeout, "round 2 of 3, random-scheduler\n")
 	killed := 0
 	for pid, commandLine := range processes(t) {
 		if strings.Contains(commandLine, temporary) && strings.Contains(commandLine, "/random-scheduler\x00") {
@@ -328,7 +328,7 @@ func TestSchedulerDies(t *testing.T) {
 	if killed != 1 {
 		t.Errorf("%d schedulers were killed, want 1", killed)
 	}
-	if code := command.Wait(t, patience); code != exitFailed {
+	if code := command.Wait(t, timeout); code != exitFailed {
 		t.Errorf("exit code %d, want %d:\n%s", code, exitFailed, command.Output())
 	}
 	want(t, command.Output(), "round 2 of 3, random-scheduler: random-scheduler ended unexpectedly (signal: killed); the end of its log ")
@@ -376,9 +376,9 @@ func TestGivenCluster(t *testing.T) {
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		command, _ := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "9")
-		command.WaitForOutput(t, patience, "round 1 of 9, default-scheduler: starting")
+		command.WaitForOutput(t, timeout, "round 1 of 9, default-scheduler: starting")
 		command.Signal(syscall.SIGINT)
-		if code := command.Wait(t, patience); code != exitInterrupted {
+		if code := command.Wait(t, timeout); code != exitInterrupted {
 			t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
 		}
 		checkClean(t, c)
@@ -443,9 +443,9 @@ func interruptedTwice(t *testing.T, c *framework.Cluster) {
 		t.Fatal(err)
 	}
 	command.Signal(syscall.SIGINT)
-	command.WaitForOutput(t, patience, "stopping and cleaning up")
+	command.WaitForOutput(t, timeout, "stopping and cleaning up")
 	command.Signal(syscall.SIGINT)
-	if code := command.Wait(t, patience); code != exitFailed {
+	if code := command.Wait(t, timeout); code != exitFailed {
 		t.Errorf("exit code %d, want %d: something is left", code, exitFailed)
 	}
 	run, _, _ := strings.Cut(strings.TrimPrefix(node, names.BenchPrefix), "-")

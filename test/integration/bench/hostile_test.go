@@ -11,15 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 )
 
 // TestHostileNeighbour: a round beside the hostile namespace measures the others' pods
 // alone, while the API server answers writes of every kind there.
 func TestHostileNeighbour(t *testing.T) {
-	b := start(t, contender.Limit{QPS: 5000, Burst: 5000})
+	b := start(t, schedulers.Limit{QPS: 5000, Burst: 5000})
 	seen := 0
 	for _, name := range []string{corev1.DefaultSchedulerName, names.Scheduler} {
 		t.Run(name, func(t *testing.T) {

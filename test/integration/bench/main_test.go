@@ -18,16 +18,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
 	"github.com/berth-scheduler/berth/pkg/bench/run"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 // everyone is all that a benchmark can run on a control plane of its own.
-var everyone = []string{corev1.DefaultSchedulerName, names.Scheduler, names.RandomScheduler, contender.BareBinderName}
+var everyone = []string{corev1.DefaultSchedulerName, names.Scheduler, names.RandomScheduler, schedulers.BareBinderName}
 
 // silent is a run.Progress that tells nobody.
 type silent struct{}
@@ -37,24 +37,24 @@ func (silent) Pods(int, int) {}
 
 func (silent) Rounds(int, int) {}
 
-// bench is a control plane with ground for benchmarks.
+// bench is a control plane with an environment for benchmarks.
 type bench struct {
 	*framework.Cluster
-	ground *ground.Ground
-	local  *contender.Local
-	limit  contender.Limit
+	environment *environment.Environment
+	local       *schedulers.Local
+	limit       schedulers.Limit
 }
 
 // start starts a control plane and prepares it.
-func start(t *testing.T, limit contender.Limit) *bench {
+func start(t *testing.T, limit schedulers.Limit) *bench {
 	t.Helper()
 	b := &bench{Cluster: framework.Start(t, framework.Options{Audit: true}), limit: limit}
 	var err error
-	if b.local, err = contender.NewLocal(t.Context(), b.Cluster.Cluster, t.TempDir(), limit); err != nil {
+	if b.local, err = schedulers.NewLocal(t.Context(), b.Cluster.Cluster, t.TempDir(), limit); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.local.Close)
-	if b.ground, err = ground.Prepare(t.Context(), b.Config, ground.Options{Exclusive: true}); err != nil {
+	if b.environment, err = environment.Prepare(t.Context(), b.Config, environment.Options{Exclusive: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -78,20 +78,20 @@ func (b *bench) rounds(t *testing.T, file, scheduler string) []report.Round {
 	if profile, ok := w.Profile(scheduler); ok {
 		profiles[scheduler] = profile
 	}
-	spec, err := contender.Find(t.Context(), scheduler, contender.FindOptions{BinDir: binDir(t), Profiles: profiles})
+	spec, err := schedulers.Find(t.Context(), scheduler, schedulers.FindOptions{BinDir: binDir(t), Profiles: profiles})
 	if err != nil {
 		t.Fatal(err)
 	}
 	experiment, err := run.New(run.Options{
-		Plan: w.Plan, Contenders: []*contender.Spec{spec}, Rounds: 1, RoundTimeout: w.Spec.RoundTimeout.Duration,
-		Limit: b.limit, Config: b.Config, Ground: b.ground, Schedulers: b.local, Progress: silent{},
+		Plan: w.Plan, Schedulers: []*schedulers.Spec{spec}, Rounds: 1, RoundTimeout: w.Spec.RoundTimeout.Duration,
+		Limit: b.limit, Config: b.Config, Environment: b.environment, Launcher: b.local, Progress: silent{},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		if err := errors.Join(b.ground.Reset(ctx), b.ground.DeleteNodes(ctx)); err != nil {
+		if err := errors.Join(b.environment.Reset(ctx), b.environment.DeleteNodes(ctx)); err != nil {
 			t.Error(err)
 		}
 	})

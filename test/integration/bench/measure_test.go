@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/bench/contender"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
+	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 )
 
 // users are the schedulers' names at the API server.
@@ -31,7 +31,7 @@ var users = map[string]string{
 // TestMeasures runs each scheduler once and holds every number against what the API
 // server says.
 func TestMeasures(t *testing.T) {
-	b := start(t, contender.Limit{QPS: 5000, Burst: 5000})
+	b := start(t, schedulers.Limit{QPS: 5000, Burst: 5000})
 	for _, name := range everyone {
 		t.Run(name, func(t *testing.T) {
 			round := b.run(t, "testdata/small.yaml", name)
@@ -41,7 +41,7 @@ func TestMeasures(t *testing.T) {
 			world := b.look(t, name)
 			events := b.audit(t)
 			began := checkTimes(t, round, world, events, name)
-			if name == contender.BareBinderName {
+			if name == schedulers.BareBinderName {
 				return // it places pods where they cannot be
 			}
 			checkCosts(t, round, world, since(events, began), name)
@@ -70,7 +70,7 @@ func (b *bench) look(t *testing.T, scheduler string) *world {
 	for i := range nodes.Items {
 		w.nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}
-	pods, err := b.Client.CoreV1().Pods(b.ground.Namespace()).List(t.Context(), metav1.ListOptions{})
+	pods, err := b.Client.CoreV1().Pods(b.environment.Namespace()).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func checkPlacement(t *testing.T, round report.Round, w *world, shares bool) {
 
 // TestChurn: pods are deleted when their lifetime is over, and make room for others.
 func TestChurn(t *testing.T) {
-	b := start(t, contender.Limit{QPS: 5000, Burst: 5000})
+	b := start(t, schedulers.Limit{QPS: 5000, Burst: 5000})
 	round := b.run(t, "testdata/churn.yaml", names.RandomScheduler)
 	if got := round.Metrics[report.Unplaced]; got != 0 {
 		t.Errorf("%v pods are not placed: %v", got, round.Reasons)
@@ -274,7 +274,7 @@ func TestChurn(t *testing.T) {
 	if len(deleted) < 16 {
 		t.Errorf("%d pods were deleted, and there is room for 8 of 24", len(deleted))
 	}
-	pods, err := b.Client.CoreV1().Pods(b.ground.Namespace()).List(t.Context(), metav1.ListOptions{})
+	pods, err := b.Client.CoreV1().Pods(b.environment.Namespace()).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -23,9 +24,9 @@ type scenario struct {
 	run  func(*testing.T, *framework.Cluster)
 }
 
-// TestGround goes through what runs do to one cluster, which holds what it held before
+// TestEnvironment goes through what runs do to one cluster, which holds what it held before
 // at the end: first those that may happen side by side, then those that may not.
-func TestGround(t *testing.T) { //nolint:tparallel // the second half may not run side by side
+func TestEnvironment(t *testing.T) { //nolint:tparallel // the second half may not run side by side
 	t.Parallel()
 	c, before := start(t)
 	together := t.Run("together", func(t *testing.T) {
@@ -55,40 +56,42 @@ func TestGround(t *testing.T) { //nolint:tparallel // the second half may not ru
 		{"a pod that fake nodes hold up", spreadPod},
 		{"no kwok", noKwok},
 		{"no API server while closing", noServerWhileClosing},
+		{"a pod with a finalizer", stuckFinalizer},
 	} {
 		if !t.Run(tt.name, func(t *testing.T) { tt.run(t, c) }) {
 			return
 		}
 		compare(t, c, before, "after "+tt.name)
 	}
+	t.Run("killed with kwok", func(t *testing.T) { killedWithKwok(t, c) })
 }
 
-func prepare(t *testing.T, c *framework.Cluster, options ground.Options) *ground.Ground {
+func prepare(t *testing.T, c *framework.Cluster, options environment.Options) *environment.Environment {
 	t.Helper()
-	g, err := ground.Prepare(t.Context(), c.Config, options)
+	e, err := environment.Prepare(t.Context(), c.Config, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g
+	return e
 }
 
-func closeGround(t *testing.T, g *ground.Ground) {
+func closeEnvironment(t *testing.T, e *environment.Environment) {
 	t.Helper()
-	if err := g.Close(t.Context()); err != nil {
+	if err := e.Close(t.Context()); err != nil {
 		t.Errorf("Close() = %v", err)
 	}
 }
 
 func runEnds(t *testing.T, c *framework.Cluster) {
-	g := prepare(t, c, ground.Options{})
-	if err := g.Probe(t.Context(), "default-scheduler"); err != nil {
+	e := prepare(t, c, environment.Options{})
+	if err := e.Probe(t.Context(), "default-scheduler"); err != nil {
 		t.Errorf("Probe() before there are nodes = %v", err)
 	}
-	fill(t, g, 3, 5)
-	if err := g.Probe(t.Context(), "default-scheduler"); err != nil {
+	fill(t, e, 3, 5)
+	if err := e.Probe(t.Context(), "default-scheduler"); err != nil {
 		t.Errorf("Probe() = %v", err)
 	}
-	pods := c.Client.CoreV1().Pods(g.Namespace())
+	pods := c.Client.CoreV1().Pods(e.Namespace())
 	framework.WaitForCondition(t, framework.WaitTimeout, "every pod to have a node", func() (bool, error) {
 		list, err := pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
 		return err == nil && len(list.Items) == 0, err
@@ -98,7 +101,7 @@ func runEnds(t *testing.T, c *framework.Cluster) {
 		t.Fatal(err)
 	}
 	for i := range placed.Items {
-		if err := g.CheckNode(&placed.Items[i]); err != nil {
+		if err := e.CheckNode(&placed.Items[i]); err != nil {
 			t.Errorf("CheckNode() = %v", err)
 		}
 	}
@@ -108,7 +111,7 @@ func runEnds(t *testing.T, c *framework.Cluster) {
 	}
 	own := 0
 	for i := range nodes.Items {
-		if g.OwnsNode(nodes.Items[i].Name) {
+		if e.OwnsNode(nodes.Items[i].Name) {
 			own++
 			if cpu := nodes.Items[i].Status.Allocatable[corev1.ResourceCPU]; cpu.Value() != 32 {
 				t.Errorf("node %s offers %s CPUs, want the planned 32", nodes.Items[i].Name, cpu.String())
@@ -122,36 +125,36 @@ func runEnds(t *testing.T, c *framework.Cluster) {
 	if err != nil || len(daemons.Items) != 5 {
 		t.Errorf("a DaemonSet for Linux has %d pods (%v), want none besides the 5 on the cluster's nodes", len(daemons.Items), err)
 	}
-	if err := g.Reset(t.Context()); err != nil {
+	if err := e.Reset(t.Context()); err != nil {
 		t.Errorf("Reset() = %v", err)
 	}
 	left, err := pods.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("after Reset() there are %d pods (%v), want none", len(left.Items), err)
 	}
-	services, err := c.Client.CoreV1().Services(g.Namespace()).List(t.Context(), metav1.ListOptions{})
+	services, err := c.Client.CoreV1().Services(e.Namespace()).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(services.Items) > 0 {
 		t.Errorf("after Reset() there are %d Services (%v), want none", len(services.Items), err)
 	}
-	fill(t, g, 4, 5) // another workload
-	closeGround(t, g)
-	closeGround(t, g) // and once more
+	fill(t, e, 4, 5) // another workload
+	closeEnvironment(t, e)
+	closeEnvironment(t, e) // and once more
 }
 
 func runCancelled(t *testing.T, c *framework.Cluster) {
 	ctx, cancel := context.WithCancel(t.Context())
 	// While the fake node is being checked.
-	g, err := ground.Prepare(ctx, c.Config, ground.Options{Progress: func(string) { cancel() }})
-	if g != nil || err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
-		t.Errorf("Prepare() with a context that ends = %v, %v, want nothing and %v", g, err, context.Canceled)
+	e, err := environment.Prepare(ctx, c.Config, environment.Options{Progress: func(string) { cancel() }})
+	if e != nil || err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		t.Errorf("Prepare() with a context that ends = %v, %v, want nothing and %v", e, err, context.Canceled)
 	}
 }
 
 func runsSideBySide(t *testing.T, c *framework.Cluster) {
-	one, other := prepare(t, c, ground.Options{}), prepare(t, c, ground.Options{})
+	one, other := prepare(t, c, environment.Options{}), prepare(t, c, environment.Options{})
 	fill(t, one, 2, 2)
 	fill(t, other, 2, 2)
-	closeGround(t, one)
+	closeEnvironment(t, one)
 	list, err := c.Client.CoreV1().Pods(other.Namespace()).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 4 {
 		t.Errorf("after the other run's Close() a run has %d pods (%v), want 4", len(list.Items), err)
@@ -159,15 +162,15 @@ func runsSideBySide(t *testing.T, c *framework.Cluster) {
 	if err := other.Probe(t.Context(), "default-scheduler"); err != nil {
 		t.Errorf("Probe() after the other run's Close() = %v", err)
 	}
-	closeGround(t, other)
+	closeEnvironment(t, other)
 }
 
 func schedulerMissing(t *testing.T, c *framework.Cluster) {
-	g := prepare(t, c, ground.Options{Patience: 2 * time.Second})
-	defer closeGround(t, g)
-	wantError(t, g.Probe(t.Context(), "nobody"), "the name nobody", "none of that name runs")
+	e := prepare(t, c, environment.Options{Timeout: 2 * time.Second})
+	defer closeEnvironment(t, e)
+	wantError(t, e.Probe(t.Context(), "nobody"), "the name nobody", "none of that name runs")
 	// One that runs and does not find a node says so.
-	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), g.NodeName("probe"), metav1.GetOptions{})
+	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), e.NodeName("probe"), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,40 +178,40 @@ func schedulerMissing(t *testing.T, c *framework.Cluster) {
 	if _, err := c.Client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, g.Probe(t.Context(), "default-scheduler"), "default-scheduler", "FailedScheduling", "were unschedulable")
+	wantError(t, e.Probe(t.Context(), "default-scheduler"), "default-scheduler", "FailedScheduling", "were unschedulable")
 }
 
 func podOnForeignNode(t *testing.T, c *framework.Cluster) {
-	g := prepare(t, c, ground.Options{})
-	defer closeGround(t, g)
+	e := prepare(t, c, environment.Options{})
+	defer closeEnvironment(t, e)
 	pod := planned("astray", "app")
-	g.Adopt(pod)
+	e.Adopt(pod)
 	pod.Spec.NodeName = "node-0"
-	pod, err := c.Client.CoreV1().Pods(g.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{})
+	pod, err := c.Client.CoreV1().Pods(e.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, g.CheckNode(pod), "pod "+g.Namespace()+"/astray", "node node-0", "not one of the run's")
+	wantError(t, e.CheckNode(pod), "pod "+e.Namespace()+"/astray", "node node-0", "not one of the run's")
 }
 
 func runIDInUse(t *testing.T, c *framework.Cluster) {
-	g := prepare(t, c, ground.Options{})
-	defer closeGround(t, g)
-	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{RunID: g.RunID()})
-	wantError(t, err, g.Namespace(), "already exists")
-	if _, err := c.Client.CoreV1().Namespaces().Get(t.Context(), g.Namespace(), metav1.GetOptions{}); err != nil {
+	e := prepare(t, c, environment.Options{})
+	defer closeEnvironment(t, e)
+	_, err := environment.Prepare(t.Context(), c.Config, environment.Options{RunID: e.RunID()})
+	wantError(t, err, e.Namespace(), "already exists")
+	if _, err := c.Client.CoreV1().Namespaces().Get(t.Context(), e.Namespace(), metav1.GetOptions{}); err != nil {
 		t.Errorf("the namespace of the run that had the id first: %v", err)
 	}
 }
 
 func strangersStay(t *testing.T, c *framework.Cluster) {
 	for _, id := range []string{"", strangerID} {
-		removed, err := ground.Clean(t.Context(), c.Config, ground.CleanOptions{RunID: id, Force: true})
+		removed, err := environment.Clean(t.Context(), c.Config, environment.CleanOptions{RunID: id, Force: true})
 		if err != nil || len(removed.Runs) > 0 {
 			t.Errorf("Clean(%q) = %+v, %v, want nothing", id, removed, err)
 		}
 	}
-	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{RunID: strangerID})
+	_, err := environment.Prepare(t.Context(), c.Config, environment.Options{RunID: strangerID})
 	wantError(t, err, "berth-bench-"+strangerID, "already exists")
 }
 
@@ -223,10 +226,10 @@ spec:
   topologySpreadConstraints:
   - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: spread}}}
 `)
-	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{RunID: strangerID})
+	_, err := environment.Prepare(t.Context(), c.Config, environment.Options{RunID: strangerID})
 	wantError(t, err, "pod default/spread", "over topology.kubernetes.io/zone", "--ignore-spread-constraints")
 	// It goes on to where this id is in use.
-	_, err = ground.Prepare(t.Context(), c.Config, ground.Options{RunID: strangerID, IgnoreSpread: true})
+	_, err = environment.Prepare(t.Context(), c.Config, environment.Options{RunID: strangerID, IgnoreSpread: true})
 	wantError(t, err, "already exists")
 	if err := c.Client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "spread", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
@@ -237,7 +240,7 @@ func noKwok(t *testing.T, c *framework.Cluster) {
 	if err := c.KillComponent(controlplane.Kwok); err != nil {
 		t.Fatal(err)
 	}
-	_, err := ground.Prepare(t.Context(), c.Config, ground.Options{Patience: 2 * time.Second})
+	_, err := environment.Prepare(t.Context(), c.Config, environment.Options{Timeout: 2 * time.Second})
 	wantError(t, err, "kwok does not run in this cluster", "kubectl apply -f https://github.com/kubernetes-sigs/kwok/")
 	if err := c.RestartComponent(t.Context(), controlplane.Kwok); err != nil {
 		t.Fatal(err)
@@ -245,21 +248,41 @@ func noKwok(t *testing.T, c *framework.Cluster) {
 }
 
 func noServerWhileClosing(t *testing.T, c *framework.Cluster) {
-	g := prepare(t, c, ground.Options{})
-	fill(t, g, 2, 2)
+	e := prepare(t, c, environment.Options{})
+	fill(t, e, 2, 2)
 	settled(t, c) // so that no event about the nodes is under way, and gets lost
 	if err := c.KillComponent(controlplane.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	wantError(t, g.Close(ctx), "run "+g.RunID(), c.Server(), ground.CleanCommand(g.RunID()))
+	wantError(t, e.Close(ctx), "run "+e.RunID(), c.Server(), environment.CleanCommand(e.RunID()))
 	if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	// Controllers take up their work some seconds later. Another run sees that they do.
-	closeGround(t, prepare(t, c, ground.Options{}))
-	closeGround(t, g)
+	closeEnvironment(t, prepare(t, c, environment.Options{}))
+	closeEnvironment(t, e)
+}
+
+// stuckFinalizer shows that what does not go is named, and goes once it can.
+func stuckFinalizer(t *testing.T, c *framework.Cluster) {
+	e := prepare(t, c, environment.Options{})
+	pod := planned("stuck", "app")
+	pod.Finalizers = []string{"example.com/stuck"}
+	e.Adopt(pod)
+	pods := c.Client.CoreV1().Pods(e.Namespace())
+	pod, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	wantError(t, e.Close(ctx), "run "+e.RunID(), "removing pods: 1 left, among them stuck")
+	if _, err := pods.Patch(t.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	closeEnvironment(t, e)
 }
 
 // wantError wants an error that says all of this.

@@ -6,10 +6,17 @@ package benchclean
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -34,14 +41,18 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// startBench starts a short benchmark.
+func startBench(t *testing.T, c *framework.Cluster) *framework.Process {
+	t.Helper()
+	return framework.StartProcess(t, kubectlBerth, "bench", "-f", workload, "--kubeconfig", c.Kubeconfig,
+		"--schedulers", "default-scheduler", "--rounds", "1", "--steady-rounds", "0")
+}
+
 func killRepeatedly(t *testing.T) {
 	c, before := start(t)
-	bench := func() *framework.Process {
-		return framework.StartProcess(t, kubectlBerth, "bench", "-f", workload, "--kubeconfig", c.Kubeconfig,
-			"--schedulers", "default-scheduler", "--rounds", "1", "--steady-rounds", "0")
-	}
 	clean := func() string {
-		process := framework.StartProcess(t, kubectlBerth, "bench", "clean", "--kubeconfig", c.Kubeconfig)
+		// By force: it does not wait for the Lease of the killed one to expire.
+		process := framework.StartProcess(t, kubectlBerth, "bench", "clean", "--force", "--kubeconfig", c.Kubeconfig)
 		if code := process.Wait(t, framework.WaitTimeout); code != 0 {
 			t.Errorf("bench clean ended with %d", code)
 		}
@@ -49,7 +60,7 @@ func killRepeatedly(t *testing.T) {
 	}
 
 	began := time.Now()
-	whole := bench()
+	whole := startBench(t, c)
 	whole.WaitForOutput(t, framework.WaitTimeout, "removing what run")
 	work := time.Since(began)
 	if code := whole.Wait(t, framework.WaitTimeout); code != 0 {
@@ -70,7 +81,7 @@ func killRepeatedly(t *testing.T) {
 	}
 	found := 0
 	for _, moment := range moments {
-		process := bench()
+		process := startBench(t, c)
 		select {
 		case <-process.Done(): // faster this time
 		case <-time.After(moment):
@@ -91,4 +102,47 @@ func killRepeatedly(t *testing.T) {
 		t.Errorf("bench clean of a clean cluster says %q", said)
 	}
 	compare(t, c, before, "at the end")
+}
+
+// killedWithKwok kills the benchmark together with what plays the kubelets of its nodes:
+// whoever deletes the namespace deletes all of it, but for the events about nodes, which
+// expire.
+func killedWithKwok(t *testing.T, c *framework.Cluster) {
+	process := startBench(t, c)
+	process.WaitForOutput(t, framework.WaitTimeout, "round 1 of 1")
+	selector := metav1.ListOptions{LabelSelector: names.BenchLabel}
+	framework.WaitForCondition(t, framework.WaitTimeout, "pods of the benchmark to have a node", func() (bool, error) {
+		pods, err := c.Client.CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), selector)
+		return err == nil && slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" }), err
+	})
+	process.Kill()
+	if err := c.KillComponent(controlplane.Kwok); err != nil {
+		t.Fatal(err)
+	}
+	namespaces, err := c.Client.CoreV1().Namespaces().List(t.Context(), selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range namespaces.Items {
+		if namespaces.Items[i].Name != "labelled" { // a stranger's
+			c.Kubectl(t, "delete", "namespace", namespaces.Items[i].Name, "--timeout=1m")
+		}
+	}
+	framework.WaitForCondition(t, framework.WaitTimeout, "the nodes and their Leases to be gone", func() (bool, error) {
+		nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: names.BenchLabel + "!=" + strangerID + "," + names.BenchLabel})
+		if err != nil {
+			return false, err
+		}
+		leases, err := c.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		own := slices.DeleteFunc(leases.Items, func(lease coordinationv1.Lease) bool {
+			return !strings.HasPrefix(lease.Name, names.BenchPrefix) || lease.Name == "berth-bench-mine" || strings.HasPrefix(lease.Name, "berth-bench-"+strangerID)
+		})
+		return len(nodes.Items)+len(own) == 0, fmt.Errorf("%d nodes, %d Leases are left", len(nodes.Items), len(own))
+	})
+	if err := c.RestartComponent(t.Context(), controlplane.Kwok); err != nil {
+		t.Fatal(err)
+	}
 }

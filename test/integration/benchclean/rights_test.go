@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 // grant gives the user these rights, each where it says, and returns how to take them
 // away again. Those in the run's namespace, which does not exist yet, are given in all.
-func grant(t *testing.T, c *framework.Cluster, user, g string, rights []preflight.Right) (*rest.Config, func()) {
+func grant(t *testing.T, c *framework.Cluster, user, namespace string, rights []preflight.Right) (*rest.Config, func()) {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, right := range rights {
@@ -30,7 +30,7 @@ func grant(t *testing.T, c *framework.Cluster, user, g string, rights []prefligh
 			resource += "/" + right.Subresource
 		}
 		where := right.Namespace
-		if where == g {
+		if where == namespace {
 			where = ""
 		}
 		rules[where] = append(rules[where], rbacv1.PolicyRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group}, Resources: []string{resource}})
@@ -77,8 +77,8 @@ func grant(t *testing.T, c *framework.Cluster, user, g string, rights []prefligh
 
 // exactRights shows that the rights which Prepare checks are all that a run needs.
 func exactRights(t *testing.T, c *framework.Cluster) {
-	id := ground.NewRunID()
-	rights := ground.Rights("berth-bench-"+id, false)
+	id := environment.NewRunID()
+	rights := environment.Rights("berth-bench-"+id, false)
 	const user = "bencher"
 	config, back := grant(t, c, user, "berth-bench-"+id, rights)
 	defer back()
@@ -86,36 +86,36 @@ func exactRights(t *testing.T, c *framework.Cluster) {
 		err := preflight.Check(t.Context(), framework.ClientFor(t, c.UserKubeconfig(t, user)), rights)
 		return err == nil, err
 	})
-	g, err := ground.Prepare(t.Context(), config, ground.Options{RunID: id})
+	e, err := environment.Prepare(t.Context(), config, environment.Options{RunID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, g, 2, 2)
-	if err := g.Probe(t.Context(), "default-scheduler"); err != nil {
+	fill(t, e, 2, 2)
+	if err := e.Probe(t.Context(), "default-scheduler"); err != nil {
 		t.Errorf("Probe() = %v", err)
 	}
-	if err := g.Reset(t.Context()); err != nil {
+	if err := e.Reset(t.Context()); err != nil {
 		t.Errorf("Reset() = %v", err)
 	}
 	// Whoever may run a benchmark may clean up after it.
 	for _, run := range []string{id, ""} {
-		removed, err := ground.Clean(t.Context(), config, ground.CleanOptions{RunID: run})
-		if err != nil || !slices.ContainsFunc(removed.Alive, func(alive ground.AliveRun) bool { return alive.ID == id }) {
+		removed, err := environment.Clean(t.Context(), config, environment.CleanOptions{RunID: run})
+		if err != nil || !slices.ContainsFunc(removed.Alive, func(alive environment.AliveRun) bool { return alive.ID == id }) {
 			t.Errorf("Clean(%q) = %+v, %v, want run %s to be told as alive", run, removed, err, id)
 		}
 	}
-	removed, err := ground.Clean(t.Context(), config, ground.CleanOptions{RunID: id, Force: true})
-	if err != nil || removed.Namespaces != 1 || removed.Nodes != 2 {
-		t.Errorf("Clean() by force = %+v, %v, want a namespace and 2 nodes removed", removed, err)
+	removed, err := environment.Clean(t.Context(), config, environment.CleanOptions{RunID: id, Force: true})
+	if err != nil || len(removed.Runs) != 1 {
+		t.Errorf("Clean() by force = %+v, %v, want the run removed", removed, err)
 	}
-	closeGround(t, g)
+	closeEnvironment(t, e)
 }
 
 // missingRights shows that every right that is missing is named before anything is
 // created.
 func missingRights(t *testing.T, c *framework.Cluster) {
-	id := ground.NewRunID()
-	all := ground.Rights("berth-bench-"+id, false)
+	id := environment.NewRunID()
+	all := environment.Rights("berth-bench-"+id, false)
 	missing := func(right preflight.Right) bool {
 		return right.Resource == "nodes" && right.Verb == "create" || right.Resource == "services" && right.Verb == "delete"
 	}
@@ -130,7 +130,7 @@ func missingRights(t *testing.T, c *framework.Cluster) {
 		err := preflight.Check(t.Context(), framework.ClientFor(t, c.UserKubeconfig(t, user)), held)
 		return err == nil, err
 	})
-	_, err := ground.Prepare(t.Context(), config, ground.Options{RunID: id, Rights: []preflight.Right{{Verb: "get", Resource: "secrets"}}})
+	_, err := environment.Prepare(t.Context(), config, environment.Options{RunID: id, Rights: []preflight.Right{{Verb: "get", Resource: "secrets"}}})
 	wantError(t, err, `user "restricted-bencher" lacks 3 right(s)`, "create nodes", `delete services in namespace "berth-bench-`+id, "get secrets", "leave out --kubeconfig")
 	if _, ok := errors.AsType[*preflight.MissingRightsError](err); !ok {
 		t.Errorf("the error is no MissingRightsError: %v", err)

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/bench/ground"
+	"github.com/berth-scheduler/berth/pkg/bench/environment"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -125,11 +125,11 @@ func start(t *testing.T) (*framework.Cluster, snapshot) {
 	return c, settled(t, c)
 }
 
-// fill does to a ground what a benchmark does: nodes, Services, pods that have a node
+// fill does to an environment what a benchmark does: nodes, Services, pods that have a node
 // and pods that want one.
-func fill(t *testing.T, g *ground.Ground, nodes, pods int) {
+func fill(t *testing.T, e *environment.Environment, nodes, pods int) {
 	t.Helper()
-	if err := g.CreateNodes(t.Context(), controlplane.FakeNodes(nodes)); err != nil {
+	if err := e.CreateNodes(t.Context(), controlplane.FakeNodes(nodes)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range pods {
@@ -137,15 +137,15 @@ func fill(t *testing.T, g *ground.Ground, nodes, pods int) {
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("service-%d", i)},
 			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Selector: map[string]string{"app": fmt.Sprintf("app-%d", i)}},
 		}
-		g.AdoptService(service)
-		if _, err := g.Client().CoreV1().Services(g.Namespace()).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		e.AdoptService(service)
+		if _, err := e.Client().CoreV1().Services(e.Namespace()).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		placed := planned(fmt.Sprintf("placed-%d", i), fmt.Sprintf("app-%d", i))
 		placed.Spec.NodeName = fmt.Sprintf("node-%d", i%nodes)
 		for _, pod := range []*corev1.Pod{placed, planned(fmt.Sprintf("pending-%d", i), fmt.Sprintf("app-%d", i))} {
-			g.Adopt(pod)
-			if _, err := g.Client().CoreV1().Pods(g.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			e.Adopt(pod)
+			if _, err := e.Client().CoreV1().Pods(e.Namespace()).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}

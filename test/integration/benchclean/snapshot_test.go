@@ -4,6 +4,7 @@
 package benchclean
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -99,12 +100,14 @@ func settled(tb testing.TB, c *framework.Cluster) snapshot {
 	return last
 }
 
-// compare fails the test if the cluster does not hold exactly what it held before.
+// compare fails the test if the cluster does not come to hold exactly what it held
+// before: the garbage collector takes its time with the Leases of nodes.
 func compare(tb testing.TB, c *framework.Cluster, before snapshot, when string) {
 	tb.Helper()
-	if diff := cmp.Diff(before, observe(tb, c)); diff != "" {
-		tb.Errorf("%s, the cluster does not hold what it held before (-before,+now):\n%s", when, diff)
-	}
+	framework.WaitForCondition(tb, framework.WaitTimeout, when+", the cluster to hold what it held before", func() (bool, error) {
+		diff := cmp.Diff(before, observe(tb, c))
+		return diff == "", fmt.Errorf("(-before,+now):\n%s", diff)
+	})
 }
 
 func pairs(values map[string]string) string {

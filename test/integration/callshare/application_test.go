@@ -4,7 +4,9 @@
 package callshare
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -13,6 +15,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 )
@@ -28,15 +33,33 @@ type application struct {
 // readApplication reads a manifest; every Deployment gets the same replicas.
 func readApplication(t *testing.T, name, path string, replicas int) application {
 	t.Helper()
-	content, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployments, services, err := callgraph.Manifests(content)
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
+	defer file.Close()
+	a := application{name: name, replicas: replicas}
+	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
+		var raw runtime.RawExtension
+		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+			return a
+		} else if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if len(raw.Raw) == 0 {
+			continue // comments only
+		}
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw.Raw, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		switch object := object.(type) {
+		case *appsv1.Deployment:
+			a.deployments = append(a.deployments, *object)
+		case *corev1.Service:
+			a.services = append(a.services, *object)
+		}
 	}
-	return application{name, replicas, deployments, services}
 }
 
 // in returns the application in a namespace, and who calls whom. A Deployment that
@@ -129,49 +152,35 @@ func milliCPU(d *appsv1.Deployment) int64 {
 	return total
 }
 
-// problem is how to place the application on nodes.
-func (a application) problem(t *testing.T, nodes []callgraph.ProblemNode, replicas int) *callgraph.Problem {
-	t.Helper()
-	_, graph := a.in(t, "any")
-	deploymentOf := map[string]string{}
-	for i := range graph.Workloads {
-		for _, service := range graph.Workloads[i].Behind {
-			deploymentOf[service.Name] = graph.Workloads[i].Deployment.Name
-		}
-	}
-	problem := &callgraph.Problem{Nodes: nodes, Spread: true}
-	for i := range graph.Workloads {
-		service := callgraph.ProblemService{Name: a.deployments[i].Name, Replicas: replicas, MilliCPU: milliCPU(&a.deployments[i])}
-		for _, callee := range graph.Workloads[i].Calls {
-			service.Calls = append(service.Calls, deploymentOf[callee.Name])
-		}
-		problem.Services = append(problem.Services, service)
-	}
-	return problem
-}
-
-// solve returns the best share of calls within a node that any placement has.
-func solve(t *testing.T, problem *callgraph.Problem, routing callgraph.Routing) float64 {
-	t.Helper()
-	const steps = 50_000_000 // under a minute, and many times what is needed
-	solution, err := callgraph.Optimum(problem, routing, callgraph.Node, steps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return solution.Share
-}
-
-// optimum is solve under PreferSameNode, zone by zone: with as many replicas as
-// zones, every zone has one pod of each Deployment, and no call is answered on the
-// caller's node by a pod of another zone.
+// optimum returns the best share of calls within a node that any placement has under
+// PreferSameNode, zone by zone: with as many replicas as zones, every zone has one pod
+// of each Deployment, and no call is answered on the caller's node by a pod of another
+// zone.
 func (a application) optimum(t *testing.T, p pool) float64 {
 	t.Helper()
 	if a.replicas != len(p.free) {
 		t.Fatalf("%d replicas in %d zones: the zones are not alike", a.replicas, len(p.free))
 	}
-	sum := 0.0
-	for zone := range p.free {
-		sum += solve(t, a.problem(t, p.problemNodes(zone), 1), callgraph.PreferSameNode)
+	_, graph := a.in(t, "any")
+	problem, callers := zoneProblem{}, 0.0
+	for i := range graph.Workloads {
+		var calls []int
+		for _, callee := range graph.Workloads[i].Calls {
+			calls = append(calls, slices.IndexFunc(graph.Workloads, func(w callgraph.Workload) bool { return slices.Contains(w.Behind, callee) }))
+		}
+		if len(calls) > 0 {
+			callers++
+		}
+		problem.cpu, problem.calls = append(problem.cpu, milliCPU(&a.deployments[i])), append(problem.calls, calls)
 	}
-	return sum / float64(len(p.free))
+	sum := 0.0
+	for _, free := range p.free {
+		problem.free = free
+		best := problem.optimum()
+		if best < 0 {
+			t.Fatalf("%s does not fit on %d nodes", a.name, len(free))
+		}
+		sum += best
+	}
+	return sum / callers / float64(len(p.free))
 }

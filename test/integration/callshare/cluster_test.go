@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -93,17 +92,6 @@ func (p pool) fill(t *testing.T, c *framework.Cluster) {
 			create(t, c, pod)
 		}
 	}
-}
-
-// problemNodes returns the nodes of zones with what is free on them.
-func (p pool) problemNodes(zones ...string) []callgraph.ProblemNode {
-	var nodes []callgraph.ProblemNode
-	for _, zone := range zones {
-		for i, left := range p.free[zone] {
-			nodes = append(nodes, callgraph.ProblemNode{Name: p.node(zone, i), Zone: zone, MilliCPU: left})
-		}
-	}
-	return nodes
 }
 
 // total is what is free in each zone, and on all nodes.
