@@ -218,7 +218,7 @@ func (e *Environment) occupy(ctx context.Context) error {
 	if !e.exclusive {
 		e.renewLease(ctx)
 	}
-	if err := e.awaitServiceAccount(ctx); err != nil {
+	if err := e.awaitServiceAccount(ctx, e.namespace); err != nil {
 		return err
 	}
 	if e.exclusive {
@@ -228,10 +228,10 @@ func (e *Environment) occupy(ctx context.Context) error {
 	return e.checkKwok(ctx)
 }
 
-// awaitServiceAccount waits until the namespace takes pods.
-func (e *Environment) awaitServiceAccount(ctx context.Context) error {
+// awaitServiceAccount waits until a namespace takes pods.
+func (e *Environment) awaitServiceAccount(ctx context.Context, namespace string) error {
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, namespaceTimeout, true, func(ctx context.Context) (bool, error) {
-		_, err := e.client.CoreV1().ServiceAccounts(e.namespace).Get(ctx, "default", metav1.GetOptions{})
+		_, err := e.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
@@ -241,7 +241,7 @@ func (e *Environment) awaitServiceAccount(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("waiting for the ServiceAccount default of namespace %s, which kube-controller-manager creates: %w", e.namespace, err)
+		return fmt.Errorf("waiting for the ServiceAccount default of namespace %s, which kube-controller-manager creates: %w", namespace, err)
 	}
 	return nil
 }
@@ -259,11 +259,29 @@ func (e *Environment) Client() kubernetes.Interface { return e.client }
 // Services and no events. It returns when they are gone. On an exclusive environment the
 // events stay: nobody reads them, and to delete one takes as long as to delete a pod.
 func (e *Environment) Reset(ctx context.Context) error {
-	err := errors.Join(e.deleteAll(ctx, "pods", e.namespace, metav1.ListOptions{}, nil), e.deleteAll(ctx, "services", e.namespace, metav1.ListOptions{}, nil))
+	err := e.empty(ctx, e.namespace)
 	if !e.exclusive {
 		err = errors.Join(err, e.deleteAll(ctx, "events", e.namespace, metav1.ListOptions{}, nil))
 	}
 	return err
+}
+
+// EmptyNamespace creates a namespace, if it is not there, and removes pods and Services
+// from it. It is for an exclusive environment: Close does not remove it.
+func (e *Environment) EmptyNamespace(ctx context.Context, name string) error {
+	_, err := e.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %s: %w", name, err)
+	}
+	if err := e.awaitServiceAccount(ctx, name); err != nil {
+		return err
+	}
+	return e.empty(ctx, name)
+}
+
+// empty removes pods and Services from a namespace.
+func (e *Environment) empty(ctx context.Context, namespace string) error {
+	return errors.Join(e.deleteAll(ctx, "pods", namespace, metav1.ListOptions{}, nil), e.deleteAll(ctx, "services", namespace, metav1.ListOptions{}, nil))
 }
 
 // DeleteNodes deletes the run's nodes and returns when they are gone. The pods on

@@ -8,46 +8,27 @@ import (
 	"strings"
 )
 
-// Places within a chart of bars: each scheduler has a line of text and, below it, a
-// bar.
 const (
-	barSlot   = 44.0
-	barText   = 14.0
-	barTop    = 22.0
-	barHeight = 12.0
-	barLeft   = 2.0
-	barRight  = chartWidth - 2
+	// barSlot is the height of a scheduler's part of a chart of bars: a line of text and,
+	// below it, a bar. The template has the places within it.
+	barSlot  = 44.0
+	barLeft  = 2.0
+	barRight = chartWidth - 2
 	// maxNameLength is how much of a name finds room beside the number.
 	maxNameLength = 32
 )
 
 // bar is a metric of a scheduler.
 type bar struct {
-	Scheduler int
-	Name      string
-	Value     string
+	Scheduler   int
+	Name, Value string
 	// Seen is false where the scheduler does not have the metric.
 	Seen bool
-	// End, Low and High are the places of the median, the least and the most.
-	End, Low, High float64
+	// Width is that of the bar up to the median; Low and High are the places of the least
+	// and the most.
+	Width, Low, High float64
 	// Slot is where its part of the drawing begins.
 	Slot float64
-}
-
-// Places for the template.
-func (b bar) TextY() float64 { return b.Slot + barText }
-func (b bar) Top() float64   { return b.Slot + barTop }
-func (bar) Left() float64    { return barLeft }
-func (bar) Right() float64   { return barRight }
-func (bar) Rail() float64    { return barRight - barLeft }
-func (bar) Height() float64  { return barHeight }
-func (b bar) Width() float64 { return tenth(b.End - barLeft) }
-
-// Whisker draws the line from the least to the most, with a stroke at both ends.
-func (b bar) Whisker() string {
-	const top, base = barTop - 2, barTop + barHeight + 2
-	y := func(place float64) float64 { return b.Slot + place }
-	return fmt.Sprintf("M%g %gV%gM%g %gV%gM%g %gH%g", b.Low, y(top), y(base), b.High, y(top), y(base), b.Low, y(barTop+barHeight/2), b.High)
 }
 
 // barChart is a metric of all schedulers.
@@ -56,11 +37,8 @@ type barChart struct {
 	// Better is "more is better", "less is better" or empty.
 	Better string
 	Bars   []bar
+	Height float64
 }
-
-// Places for the template.
-func (*barChart) Width() float64    { return chartWidth }
-func (c *barChart) Height() float64 { return barSlot * float64(len(c.Bars)) }
 
 // qualityCharts draws the metrics of where the pods are.
 func (r *Report) qualityCharts(phase Phase) []*barChart {
@@ -100,9 +78,9 @@ func (r *Report) barChart(phase Phase, metric Metric, cells []cell) *barChart {
 		}
 		b := bar{Scheduler: i, Name: shortened(name), Value: cells[i].String(), Seen: seen, Slot: barSlot * float64(len(c.Bars))}
 		if seen {
-			b.End, b.Low, b.High = scale.at(spread.Median), scale.at(spread.Min), scale.at(spread.Max)
+			b.Width, b.Low, b.High = tenth(scale.at(spread.Median)-barLeft), scale.at(spread.Min), scale.at(spread.Max)
 		}
-		c.Bars = append(c.Bars, b)
+		c.Bars, c.Height = append(c.Bars, b), b.Slot+barSlot
 		words = append(words, name+": "+cells[i].String())
 	}
 	c.Description = fmt.Sprintf("%s; median of the rounds that count, with the least and the most. %s.", metric.Title, strings.Join(words, "; "))

@@ -13,7 +13,8 @@ import (
 )
 
 // The drawings are small on purpose: several stand side by side on a wide screen,
-// and their text can still be read on a narrow one. Units are those of the viewBox.
+// and their text can still be read on a narrow one. Units are those of the viewBox; the
+// template has the same places.
 const (
 	chartWidth  = 420.0
 	chartHeight = 250.0
@@ -39,16 +40,6 @@ type chart struct {
 	XLabel, YLabel     string
 	Lines              []line
 }
-
-// Places for the template.
-func (*chart) Width() float64  { return chartWidth }
-func (*chart) Height() float64 { return chartHeight }
-func (*chart) Left() float64   { return plotLeft }
-func (*chart) Right() float64  { return plotRight }
-func (*chart) Top() float64    { return plotTop }
-func (*chart) Bottom() float64 { return plotBottom }
-func (*chart) Middle() float64 { return (plotLeft + plotRight) / 2 }
-func (*chart) Centre() float64 { return (plotTop + plotBottom) / 2 }
 
 // kind is how the line of a round is drawn.
 func (r *Round) kind() string {

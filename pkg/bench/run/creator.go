@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,42 +41,30 @@ type creator struct {
 // called with the time from which at counts.
 func (c *creator) run(ctx context.Context, started func(time.Time)) error {
 	c.sent, c.answered = make([]time.Time, len(c.pods)), make([]time.Time, len(c.pods))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(createWorkers, len(c.pods)) {
-		workers.Go(func() {
-			for i := range next {
-				if err := c.create(ctx, i); err != nil {
-					cancel(err) // the first one stays
-				}
-			}
-		})
-	}
+	group, creating := errgroup.WithContext(ctx)
+	group.SetLimit(createWorkers)
 	start := time.Now()
 	started(start)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-hand:
 	for i := range c.pods {
 		if c.at != nil {
 			timer.Reset(time.Until(start.Add(c.at[i])))
 			select {
 			case <-timer.C:
-			case <-ctx.Done():
-				break hand
+			case <-creating.Done():
 			}
 		}
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break hand
+		if creating.Err() != nil {
+			break
 		}
+		group.Go(func() error { return c.create(creating, i) })
 	}
-	close(next)
-	workers.Wait()
-	return context.Cause(ctx)
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // create creates one pod.

@@ -39,6 +39,7 @@ type Environment interface {
 	CreateNodes(ctx context.Context, nodes []corev1.Node) error
 	DeleteNodes(ctx context.Context) error
 	Reset(ctx context.Context) error
+	EmptyNamespace(ctx context.Context, name string) error
 	Probe(ctx context.Context, schedulerName string) error
 }
 
@@ -335,8 +336,10 @@ func (e *Experiment) prepareNodes(ctx context.Context, nodes []corev1.Node) erro
 	}
 	if e.hostileTenant != nil {
 		// Its namespaces are there in every round.
-		if err := e.hostileTenant.enter(ctx); err != nil {
-			return err
+		for _, namespace := range []string{workload.HostileNamespace, workload.AccompliceNamespace} {
+			if err := e.options.Environment.EmptyNamespace(ctx, namespace); err != nil {
+				return err
+			}
 		}
 	}
 	if e.hasNodes && !e.mixed {

@@ -23,9 +23,6 @@ import (
 )
 
 const (
-	// hostileTimeout is how long the hostile namespace may take to take pods, and to
-	// be empty.
-	hostileTimeout = time.Minute
 	// triedTimeout is how long a scheduler may take to try the waiting pods before the
 	// others arrive. One that takes longer is still busy with them then.
 	triedTimeout = 30 * time.Second
@@ -39,70 +36,6 @@ type hostileTenant struct {
 	client      kubernetes.Interface
 	plan        *workload.HostilePlan
 	environment Environment
-}
-
-// enter creates the namespaces, if they are not there, and deletes what is in them.
-func (n *hostileTenant) enter(ctx context.Context) error {
-	for _, namespace := range []string{workload.HostileNamespace, workload.AccompliceNamespace} {
-		if err := n.create(ctx, namespace); err != nil {
-			return err
-		}
-		if err := n.clear(ctx, namespace); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// create creates a namespace, if it is not there, and waits until it takes pods.
-func (n *hostileTenant) create(ctx context.Context, namespace string) error {
-	_, err := n.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating namespace %s: %w", namespace, err)
-	}
-	return n.await(ctx, "namespace "+namespace+" to get its ServiceAccount", hostileTimeout, func(ctx context.Context) (bool, error) {
-		_, err := n.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-}
-
-// await waits for a condition; the error says for what it waited.
-func (n *hostileTenant) await(ctx context.Context, what string, timeout time.Duration, condition wait.ConditionWithContextFunc) error {
-	err := wait.PollUntilContextTimeout(ctx, hostilePoll, timeout, true, condition)
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("waiting for %s: %w", what, err)
-	}
-	return nil
-}
-
-// clear deletes all that is in a namespace, and returns when it is gone.
-func (n *hostileTenant) clear(ctx context.Context, namespace string) error {
-	pods, services := n.client.CoreV1().Pods(namespace), n.client.CoreV1().Services(namespace)
-	return n.await(ctx, "namespace "+namespace+" to be empty", hostileTimeout, func(ctx context.Context) (bool, error) {
-		if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{}); err != nil {
-			return false, err
-		}
-		serviceList, err := services.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		for i := range serviceList.Items {
-			if err := services.Delete(ctx, serviceList.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return false, err
-			}
-		}
-		podList, err := pods.List(ctx, metav1.ListOptions{Limit: 1})
-		if err != nil {
-			return false, err
-		}
-		return len(podList.Items)+len(serviceList.Items) == 0, nil
-	})
 }
 
 // settleIn creates what is there before the pods of others arrive.
@@ -136,7 +69,7 @@ func (n *hostileTenant) adopt(planned *corev1.Pod, spec *schedulers.Spec) *corev
 // awaitTried waits until the scheduler has tried each waiting pod, or until it has had
 // the time for it. A scheduler that knows no requirements binds them.
 func (n *hostileTenant) awaitTried(ctx context.Context) error {
-	err := n.await(ctx, "the waiting pods", triedTimeout, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, hostilePoll, triedTimeout, true, func(ctx context.Context) (bool, error) {
 		tried := 0
 		for _, namespace := range []string{workload.HostileNamespace, workload.AccompliceNamespace} {
 			list, err := n.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
@@ -152,7 +85,10 @@ func (n *hostileTenant) awaitTried(ctx context.Context) error {
 		}
 		return tried >= len(n.plan.Bound)+len(n.plan.Waiting), nil
 	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case wait.Interrupted(err):
 		return nil
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-scheduler/berth/pkg/bench/report"
 	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
@@ -224,22 +225,16 @@ func (r *round) prepare(ctx context.Context) error {
 // is started after that finds them in its first list; one that runs already gets
 // them before its probe pod.
 func (r *round) awaitExisting(ctx context.Context, count int) error {
-	timeout := time.NewTimer(existingTimeout)
-	defer timeout.Stop()
-	poll := time.NewTicker(settlePoll)
-	defer poll.Stop()
-	for {
-		if r.recorder.progress().bound >= count {
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-timeout.C:
-			return fmt.Errorf("%d of %d existing pods are not bound after %v", count-r.recorder.progress().bound, count, existingTimeout)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	err := wait.PollUntilContextTimeout(ctx, settlePoll, existingTimeout, true, func(context.Context) (bool, error) {
+		return r.recorder.progress().bound >= count, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fmt.Errorf("%d of %d existing pods are not bound after %v", count-r.recorder.progress().bound, count, existingTimeout)
 	}
+	return nil
 }
 
 // look is a look at a scheduler's counters.
@@ -255,30 +250,30 @@ type look struct {
 // sample reads the scheduler's counters once they have come to rest, or when
 // sampleTimeout is over.
 func (r *round) sample(ctx context.Context) (look, error) {
-	timeout := time.Now().Add(sampleTimeout)
-	var earlier look
-	for {
+	var now look
+	err := wait.PollUntilContextTimeout(ctx, sampleInterval, sampleTimeout, true, func(context.Context) (bool, error) {
 		sample, err := r.running.Sample(ctx)
 		if err != nil || sample == nil {
-			return look{}, err
+			now = look{}
+			return true, err
 		}
-		now := look{sample: sample}
+		earlier := now
+		now = look{sample: sample}
 		if r.renewals != nil {
 			now.renewed = r.renewals.count.Load()
 		}
 		// A renewal may be counted before it is seen, or the other way round: only
 		// two looks without any change are sure to agree.
 		now.rested = earlier.sample != nil && sample.Writes == earlier.sample.Writes && now.renewed == earlier.renewed
-		if now.rested || earlier.sample != nil && time.Now().After(timeout) {
-			return now, nil
-		}
-		earlier = now
-		select {
-		case <-time.After(sampleInterval):
-		case <-ctx.Done():
-			return look{}, context.Cause(ctx)
-		}
+		return now.rested, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return look{}, context.Cause(ctx)
+	case wait.Interrupted(err):
+		return now, nil
 	}
+	return now, err
 }
 
 // measure creates the pods and returns when the queue has settled, or the round's time

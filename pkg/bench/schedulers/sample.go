@@ -18,6 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // The metrics that a Sample is made of. Each scheduler that has bound a pod has them
@@ -38,20 +39,18 @@ const scrapeInterval = 200 * time.Millisecond
 // scrapeOnceKnown reads a page of metrics. A scheduler that has just started answers
 // before it has read by which authority clients are known; a connection from that
 // time stays anonymous, so each further attempt makes a new one.
-func scrapeOnceKnown(ctx context.Context, client *http.Client, url string, timeout time.Duration) (*Sample, error) {
-	deadline := time.Now().Add(timeout)
-	for {
-		sample, err := scrape(ctx, client, url)
-		if !errors.Is(err, errNotKnown) || time.Now().After(deadline) {
-			return sample, err
+func scrapeOnceKnown(ctx context.Context, client *http.Client, url string, timeout time.Duration) (sample *Sample, err error) {
+	pollErr := wait.PollUntilContextTimeout(ctx, scrapeInterval, timeout, true, func(context.Context) (bool, error) {
+		if sample, err = scrape(ctx, client, url); errors.Is(err, errNotKnown) {
+			client.CloseIdleConnections()
+			return false, nil
 		}
-		client.CloseIdleConnections()
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), err)
-		case <-time.After(scrapeInterval):
-		}
+		return true, nil
+	})
+	if pollErr != nil && ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
 	}
+	return sample, err
 }
 
 // scrape reads a page of metrics.
