@@ -5,37 +5,90 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/berth-scheduler/berth/hack/demo/verdict"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
-// errViolations is returned when the verdict is not a good one. The verdict has
-// been printed then.
+const (
+	// clusterTimeout is how long the control plane may take to start, and
+	// schedulerTimeout a scheduler until it is ready and holds its lease. A small, busy
+	// machine needs ten times the usual.
+	clusterTimeout   = 3 * time.Minute
+	schedulerTimeout = 90 * time.Second
+	// settleTimeout is how long the pods may take to appear, to be placed or refused, and
+	// to run, and their events to be written. What is not so by then is up to the verdict.
+	settleTimeout = time.Minute
+	// stopTimeout is how long a process may take to stop before it is killed.
+	// berth-local stops four components in order meanwhile.
+	stopTimeout = 30 * time.Second
+)
+
+// errViolations is returned when the verdict is not a good one. The verdict has been
+// printed then.
 var errViolations = errors.New("a pod is where its scheduler's rules do not allow it")
+
+// scheduler is how one of the three is started and recognised.
+type scheduler struct {
+	// binary is its file in bin/.
+	binary string
+	// credential are flags of "berth-local kubeconfig", and args its own.
+	credential, args []string
+	// leaseNamespace and leaseName are where it is elected.
+	leaseNamespace, leaseName string
+}
+
+// schedulers are the three, in the order of schedulerNames.
+var schedulers = []scheduler{
+	{
+		binary: "kube-scheduler", credential: []string{"--user", "system:kube-scheduler"},
+		// The defaults of every scheduler that does not say otherwise.
+		leaseNamespace: metav1.NamespaceSystem, leaseName: "kube-scheduler",
+	},
+	{
+		binary: "berth-scheduler", credential: []string{"--service-account", names.Namespace + "/" + names.Scheduler},
+		args:           []string{"--config=hack/demo/berth-scheduler.yaml"},
+		leaseNamespace: names.Namespace, leaseName: names.Scheduler,
+	},
+	{
+		binary: "random-scheduler", credential: []string{"--service-account", names.Namespace + "/" + names.RandomScheduler},
+		// The verdict holds every scheduler to the nodes' resources.
+		args:           []string{"--fit=resources"},
+		leaseNamespace: names.Namespace, leaseName: names.RandomScheduler,
+	},
+}
 
 // demo is one run.
 type demo struct {
 	*options
 	out     io.Writer
 	started time.Time
-	// dir has the cluster's data, the kubeconfigs and the logs.
-	dir string
 	// processes are the children in the order in which they were started.
-	processes []*process
+	processes []*process.Process
 	// client is the administrator's, set once the control plane is up.
 	client kubernetes.Interface
+	// fail ends the run with a reason.
+	fail context.CancelCauseFunc
 }
 
 func newDemo(opts *options, out io.Writer) *demo {
@@ -47,111 +100,77 @@ func (d *demo) step(format string, args ...any) {
 	fmt.Fprintf(d.out, "[%5.1fs] %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// run shows everything and returns errViolations if the verdict is bad. When it
-// returns, nothing runs any more and nothing is left on disk, unless all was
-// started and options.keep is set.
-func (d *demo) run(ctx context.Context) (err error) {
-	if err := d.checkBinaries(); err != nil {
-		return err
-	}
-	if err := d.makeDir(); err != nil {
-		return err
-	}
-	kept := false
-	defer func() {
-		if !kept {
-			err = errors.Join(err, d.cleanUp())
-		}
-	}()
-
-	// A child that dies ends whatever is being waited for, and is the reason.
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	good, err := d.show(ctx, fail)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		if errors.Is(err, context.Canceled) {
-			err = errors.New("interrupted")
-		}
-		return err
-	}
-	if d.keep {
-		kept = true
-		d.printUsage()
-	}
-	if !good {
-		return errViolations
-	}
-	return nil
-}
-
-// show starts everything, applies the workloads, prints what came of them and
-// reports whether all is as it must be.
-func (d *demo) show(ctx context.Context, fail func(error)) (good bool, err error) {
-	if err := d.startCluster(ctx, fail); err != nil {
-		return false, err
-	}
-	if err := d.createNamespaces(ctx); err != nil {
-		return false, err
-	}
-	if err := d.install(ctx); err != nil {
-		return false, err
-	}
-	if err := d.startSchedulers(ctx, fail); err != nil {
-		return false, err
-	}
-	if err := d.applyWorkloads(ctx); err != nil {
-		return false, err
-	}
-	cluster, err := d.settled(ctx)
-	if err != nil {
-		return false, err
-	}
-	result := verdict.Judge(ofNamespaces(cluster, tableNamespaces), declaration())
-	calls := verdict.Judge(ofNamespaces(cluster, callsNamespaces), callsDeclaration())
-	d.step("verdict")
-	printNodes(d.out, cluster)
-	printDevices(d.out, result.Devices)
-	if err := d.printCalls(ctx, cluster); err != nil {
-		return false, err
-	}
-	printVerdict(d.out, cluster, result)
-	printCallsVerdict(d.out, calls)
-	return result.OK() && calls.OK(), nil
-}
-
-// bin returns the path of one of the binaries of "make build".
-func (d *demo) bin(name string) string { return filepath.Join(d.root, "bin", name) }
-
 // path returns a path in the demo's folder.
 func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
 
-// checkBinaries fails if "make build" has not been run.
-func (d *demo) checkBinaries() error {
-	for _, name := range []string{berthLocal, kubectl, stockBinary, berthBinary, randomBinary} {
-		if _, err := os.Stat(d.bin(name)); errors.Is(err, fs.ErrNotExist) {
+// run shows everything and returns errViolations if the verdict is bad. When it returns,
+// nothing runs any more and nothing is left on disk, unless all was started and
+// options.keep is set.
+func (d *demo) run(ctx context.Context) (err error) {
+	for _, name := range []string{"berth-local", "kubectl", "kube-scheduler", "berth-scheduler", "random-scheduler"} {
+		if !isFile(filepath.Join("bin", name)) {
 			return fmt.Errorf("bin/%s is missing: run \"make build\" first", name)
 		}
 	}
-	return nil
-}
-
-func (d *demo) makeDir() (err error) {
 	if d.keep {
-		d.dir = d.keptDir
-		return claimKept(d.dir)
+		err = claimKept(d.dir)
+	} else {
+		d.dir, err = os.MkdirTemp("", "berth-demo-")
 	}
-	if d.dir, err = os.MkdirTemp("", "berth-demo-"); err != nil {
-		return fmt.Errorf("creating a folder for the demo: %w", err)
+	if err != nil {
+		return fmt.Errorf("making the demo's folder: %w", err)
 	}
-	return nil
+	// A child that dies ends whatever is being waited for, and is the reason.
+	ctx, d.fail = context.WithCancelCause(ctx)
+	defer d.fail(nil)
+	good, err := d.show(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	if err == nil && d.keep {
+		d.printUsage()
+	} else {
+		err = errors.Join(err, d.cleanUp())
+	}
+	if err == nil && !good {
+		return errViolations
+	}
+	return err
 }
 
-// start starts a binary of bin/ as a process of the demo.
-func (d *demo) start(fail func(error), name string, args ...string) (*process, error) {
-	p, err := startProcess(d.bin(name), args, d.dir, d.keep, fail)
+// show starts everything, applies the workloads, prints what came of them and reports
+// whether all is as expected.
+func (d *demo) show(ctx context.Context) (good bool, err error) {
+	for _, step := range []func(context.Context) error{d.startCluster, d.createNamespaces, d.startSchedulers, d.applyWorkloads} {
+		if err := step(ctx); err != nil {
+			return false, err
+		}
+	}
+	d.step("waiting until every pod is placed and running, or refused")
+	cluster, report, err := d.settled(ctx)
+	if err != nil {
+		return false, err
+	}
+	services, err := d.client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, err
+	}
+	d.step("verdict")
+	printNodes(d.out, cluster)
+	printDevices(d.out, report.Devices)
+	printCalls(d.out, cluster, services.Items)
+	printVerdict(d.out, cluster, report)
+	return len(report.Violations) == 0, nil
+}
+
+// start starts a binary of bin/ as a process of the demo. With keep it outlives the demo;
+// without, it does not survive it, however that ends.
+func (d *demo) start(name string, args ...string) (*process.Process, error) {
+	options := process.Options{LogFile: d.path(name + ".log"), Detached: d.keep, OnFailure: func(err error) { d.fail(err) }}
+	p, err := process.Start(options, filepath.Join("bin", name), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -167,46 +186,187 @@ func (d *demo) start(fail func(error), name string, args ...string) (*process, e
 func (d *demo) cleanUp() error {
 	var errs []error
 	for _, p := range slices.Backward(d.processes) {
-		errs = append(errs, p.stop())
+		errs = append(errs, p.Stop(stopTimeout))
 	}
-	if err := os.RemoveAll(d.dir); err != nil {
-		errs = append(errs, fmt.Errorf("removing the demo's folder: %w", err))
-	}
+	errs = append(errs, os.RemoveAll(d.dir))
 	if len(d.processes) > 0 {
 		d.step("everything stopped and removed")
 	}
 	return errors.Join(errs...)
 }
 
+// kubectl runs bin/kubectl as the administrator.
+func (d *demo) kubectl(ctx context.Context, stdin string, args ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join("bin", "kubectl"), append([]string{"--kubeconfig", d.path("kubeconfig")}, args...)...)
+	// Its cache goes with the cluster: another one may get the same port.
+	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+d.path("kubectl-cache"))
+	cmd.Stdin = strings.NewReader(stdin)
+	_, err := process.Output(cmd)
+	return err
+}
+
+// startCluster starts the control plane with the demo's nodes.
+func (d *demo) startCluster(ctx context.Context) error {
+	d.step("starting etcd, kube-apiserver, kube-controller-manager and kwok, with nodes from hack/demo/nodes.yaml")
+	p, err := d.start("berth-local", "up", "--kubeconfig", d.path("kubeconfig"), "--data-dir", d.path("cluster"), "--nodes", "hack/demo/nodes.yaml")
+	if err != nil {
+		return err
+	}
+	var ready string
+	err = p.WaitFor(ctx, clusterTimeout, "is not ready", func(context.Context) (bool, error) {
+		log, err := os.ReadFile(p.LogFile)
+		line, complete := strings.CutSuffix(string(log), "\n")
+		ready = line[max(0, strings.LastIndex(line, "berth-local ready:")):]
+		return complete && strings.HasPrefix(ready, "berth-local ready:"), err
+	})
+	if err != nil {
+		return err
+	}
+	d.step("%s", ready)
+	config, err := clientcmd.BuildConfigFromFlags("", d.path("kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig that berth-local wrote: %w", err)
+	}
+	config.QPS = -1 // the demo polls a server of its own
+	config.Timeout = time.Minute
+	d.client, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+// createNamespaces creates the namespaces of the demo's pods and, if it is asked for, the
+// pods that break rules: before the admission policies that would refuse them are
+// installed.
+func (d *demo) createNamespaces(ctx context.Context) error {
+	if err := d.kubectl(ctx, "", "apply", "-f", "hack/demo/namespaces.yaml"); err != nil {
+		return err
+	}
+	for _, namespace := range namespaces {
+		// A pod needs it.
+		if err := d.kubectl(ctx, "", "wait", "-n", namespace, "--for=create", "serviceaccount/default", "--timeout=60s"); err != nil {
+			return err
+		}
+	}
+	if d.breakRules {
+		d.step("DEMO_BREAK: injecting a pod on a node without label %q, and two that hold 600m of one device (hack/demo/break.yaml)", ruleLabel)
+		if err := d.kubectl(ctx, "", "apply", "-f", "hack/demo/break.yaml"); err != nil {
+			return err
+		}
+	}
+	d.step("installing the schedulers' ServiceAccounts, roles and admission policies from manifests/")
+	return errors.Join(
+		d.kubectl(ctx, "", "apply", "-k", "hack/demo/install/berth-scheduler"),
+		d.kubectl(ctx, "", "apply", "-k", "hack/demo/install/random-scheduler"))
+}
+
+// startSchedulers starts the three, each with its own credential, and waits until each is
+// ready and leads.
+func (d *demo) startSchedulers(ctx context.Context) error {
+	d.step("starting kube-scheduler, berth-scheduler (hack/demo/berth-scheduler.yaml) and random-scheduler, each with a credential of its own")
+	// Certificates are not checked: each scheduler makes its own, and what it says is no
+	// secret.
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	conditions := make([]wait.ConditionWithContextFunc, len(schedulers))
+	for i, s := range schedulers {
+		kubeconfig := d.path(s.binary + ".kubeconfig")
+		content, err := process.Output(exec.CommandContext(ctx, filepath.Join("bin", "berth-local"), append([]string{"kubeconfig", "--data-dir", d.path("cluster")}, s.credential...)...))
+		if err == nil {
+			err = os.WriteFile(kubeconfig, []byte(content), 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("making the kubeconfig of %s: %w", s.binary, err)
+		}
+		port, err := controlplane.FreePort()
+		if err != nil {
+			return err
+		}
+		args := append([]string{"--kubeconfig=" + kubeconfig, "--secure-port=" + strconv.Itoa(port)}, s.args...)
+		if s.leaseName != names.RandomScheduler {
+			args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+		}
+		if _, err := d.start(s.binary, args...); err != nil {
+			return err
+		}
+		conditions[i] = process.Ready(client, fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
+	}
+	for i, s := range schedulers {
+		p := d.processes[len(d.processes)-len(schedulers)+i]
+		err := p.WaitFor(ctx, schedulerTimeout, "is not ready", func(ctx context.Context) (bool, error) {
+			if ready, err := conditions[i](ctx); !ready || err != nil {
+				return false, err
+			}
+			// The cluster is new: whoever holds the lease is of this run.
+			lease, err := d.client.CoordinationV1().Leases(s.leaseNamespace).Get(ctx, s.leaseName, metav1.GetOptions{})
+			return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil //nolint:nilerr // not there yet
+		})
+		if err != nil {
+			return err
+		}
+		d.step("%s is ready and holds lease %s/%s", s.binary, s.leaseNamespace, s.leaseName)
+	}
+	return nil
+}
+
+// settled waits until the oracle finds nothing wrong but what was injected, and returns
+// what the API server says then, or at the end of the timeout.
+func (d *demo) settled(ctx context.Context) (cluster *oracle.Cluster, report *oracle.Report, err error) {
+	err = wait.PollUntilContextTimeout(ctx, 2*process.PollInterval, settleTimeout, true, func(context.Context) (bool, error) {
+		// With the demo's context, not with the wait's: an observation that is under way
+		// when the time is over is finished, and is the last one.
+		seen, err := d.observe(ctx)
+		if err != nil {
+			return false, err
+		}
+		cluster, report = seen, oracle.Check(seen, expectation)
+		return !slices.ContainsFunc(report.Violations, func(v oracle.Violation) bool { return !strings.Contains(v.String(), "injected") }) &&
+			!slices.ContainsFunc(cluster.Pods, func(pod corev1.Pod) bool {
+				return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodRunning
+			}), nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil && report != nil {
+		err = nil // the verdict says what it means
+	}
+	return cluster, report, err
+}
+
+// observe lists what the verdict needs.
+func (d *demo) observe(ctx context.Context) (*oracle.Cluster, error) {
+	nodes, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	deployments, err := d.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	events, err := d.client.EventsV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &oracle.Cluster{Nodes: nodes.Items, Pods: pods.Items, Deployments: deployments.Items, Events: events.Items}, nil
+}
+
 // printUsage says how to go on with what was left running.
 func (d *demo) printUsage() {
+	stop := "bin/demo --stop"
+	if kept, err := filepath.Abs(keptDir); err != nil || d.dir != kept {
+		stop += " --dir " + d.dir
+	}
 	fmt.Fprintf(d.out, `
 Left running, in %s (kubeconfigs, logs). From the checkout:
 
   export KUBECONFIG=%s
   bin/kubectl get nodes -L topology.kubernetes.io/zone,selectable,device
   bin/kubectl get pods -A -o wide
-  bin/kubectl get pods -n %s -o custom-columns='POD:.metadata.name,NODE:.spec.nodeName,DEVICES:.metadata.annotations.%s'
-  bin/kubectl describe pod -n %s %s    # pending: no node fits its scheduler's rule
+  bin/kubectl get pods -n gpu -o custom-columns='POD:.metadata.name,NODE:.spec.nodeName,DEVICES:.metadata.annotations.%s'
+  bin/kubectl describe pod -n policy gpu-in-zone-c    # pending: no node fits its scheduler's rule
   bin/kubectl label node c2 %s=true           # now one does
 
 Stop everything and remove the folder:
 
   %s
-`, d.dir, d.path(adminKubeconfig), gpuNamespace, strings.ReplaceAll(names.GPUAssignedAnnotation, ".", `\.`), policyNamespace, stuckPod, ruleLabel, d.stopCommand())
-}
-
-// stopCommand returns what to type, in the checkout, to stop a demo that was left
-// running: the binary that "make demo" builds if this is it.
-func (d *demo) stopCommand() string {
-	command := "go run ./hack/demo --stop"
-	if executable, err := os.Executable(); err == nil {
-		if relative, err := filepath.Rel(d.root, executable); err == nil && filepath.IsLocal(relative) {
-			command = relative + " --stop"
-		}
-	}
-	if d.keptDir != filepath.Join(d.root, defaultKeptDir) {
-		command += " --dir " + d.keptDir
-	}
-	return command
+`, d.dir, d.path("kubeconfig"), strings.ReplaceAll(names.GPUAssignedAnnotation, ".", `\.`), ruleLabel, stop)
 }

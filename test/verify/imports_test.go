@@ -264,9 +264,9 @@ func TestImportRulesBite(t *testing.T) {
 		{"code imports the builders", "pkg/registry/registry.go", module + "/pkg/schedtest", "shipped-code"},
 		{"test imports the builders", "pkg/registry/registry_test.go", module + "/pkg/schedtest", ""},
 
-		{"verdict imports a plugin", "hack/demo/verdict/verdict.go", module + "/pkg/plugins/labelpresence", "verdict"},
-		{"verdict imports the random binder", "hack/demo/verdict/verdict.go", module + "/pkg/randombinder", "verdict"},
-		{"demo imports the names", "hack/demo/verdict/verdict.go", module + "/pkg/apis/names", ""},
+		{"oracle imports something of ours", "test/oracle/check.go", module + "/pkg/apis/names", "oracle"},
+		{"oracle imports the scheduler", "test/oracle/check.go", "k8s.io/kubernetes/pkg/scheduler", "oracle"},
+		{"oracle's test imports the names", "test/oracle/oracle_test.go", module + "/pkg/apis/names", ""},
 	}
 	bitten := map[string]bool{}
 	for _, tt := range tests {
@@ -365,8 +365,7 @@ var reach = []struct {
 	{"cmd/random-scheduler", "k8s.io/kubernetes/"},
 	{"pkg/device", "k8s.io/client-go/"},
 	{"pkg/device", "k8s.io/kube-scheduler/"},
-	{"hack/demo/verdict", module + "/pkg/plugins/"},
-	{"hack/demo/verdict", module + "/pkg/randombinder"},
+	{"test/oracle", module + "/pkg/"},
 	{"pkg/apis/config", "k8s.io/kubernetes/"},
 	{"pkg/apis/config/v1", "k8s.io/kubernetes/"},
 }

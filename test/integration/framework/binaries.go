@@ -33,6 +33,20 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
+// dataEnv names the environment variable with a folder of real data.
+const dataEnv = "BERTH_DATA"
+
+// Data returns the path of a file of real data, in the folder that BERTH_DATA names. It
+// skips the test where that is not at hand.
+func Data(tb testing.TB, name string) string {
+	tb.Helper()
+	path := filepath.Join(os.Getenv(dataEnv), name)
+	if _, err := os.Stat(path); err != nil {
+		tb.Skipf("%s is not at hand: %v: name the folder with %s", name, err, dataEnv)
+	}
+	return path
+}
+
 // Binary returns the absolute path of a binary, built from the current tree.
 func Binary(tb testing.TB, name string) string {
 	tb.Helper()

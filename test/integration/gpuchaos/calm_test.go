@@ -86,16 +86,16 @@ func TestOneWrite(t *testing.T) {
 	})
 
 	r, _ := waitSettled(t, c, pods+1)
-	if len(r.Problems) > 0 {
-		t.Error(r.Problems)
+	if len(r.Violations) > 0 {
+		t.Error(r.Violations)
 	}
 	requireView(t, c, s, names.Scheduler)
 	if diff := cmp.Diff(want, writesBy(t, c, "system:serviceaccount:"+names.Namespace+":"+names.Scheduler)); diff != "" {
 		t.Errorf("Unexpected writes to pods (-want,+got):\n%s", diff)
 	}
-	problems, versions, bindings := watch.history.Problems()
-	if len(problems) > 0 {
-		t.Error(problems)
+	violations, versions, bindings := watch.history.Violations()
+	if len(violations) > 0 {
+		t.Error(violations)
 	}
 	if bindings != pods+1 || versions < 2*pods {
 		t.Errorf("the watch showed %d versions and %d bindings of %d pods", versions, bindings, pods)

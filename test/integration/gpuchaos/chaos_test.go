@@ -17,7 +17,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // quickElection keeps the test from waiting long for a killed leader's lease.
@@ -178,9 +178,9 @@ func TestChaos(t *testing.T) {
 
 	rs.fill(t)
 	r, pods := waitSettled(t, c, -1)
-	history, versions, bindings := watch.history.Problems()
-	if problems := slices.Concat(r.Problems, checker.CheckLost(ch.kept, pods), history); len(problems) > 0 {
-		t.Error(problems)
+	history, versions, bindings := watch.history.Violations()
+	if violations := slices.Concat(r.Violations, oracle.CheckLost(ch.kept, pods), history); len(violations) > 0 {
+		t.Error(violations)
 	}
 	for _, s := range rs.running {
 		s.WaitReady(t)

@@ -24,7 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // churnWorkers create and delete pods side by side.
@@ -33,7 +33,7 @@ const churnWorkers = 6
 // watchAll feeds every version of every pod that the API server sends to history,
 // across restarts of the API server, until the test ends. It also counts.
 type watchAll struct {
-	history *checker.History
+	history *oracle.History
 
 	mu sync.Mutex
 	// unseen are pods that nobody has placed or refused; bound counts bindings.
@@ -43,7 +43,7 @@ type watchAll struct {
 
 func startWatch(t *testing.T, c *framework.Cluster) *watchAll {
 	t.Helper()
-	w := &watchAll{history: checker.NewHistory(), unseen: map[types.UID]bool{}}
+	w := &watchAll{history: oracle.NewHistory(), unseen: map[types.UID]bool{}}
 	factory := informers.NewSharedInformerFactory(c.Client, 0)
 	informer := factory.Core().V1().Pods().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -80,7 +80,7 @@ func (w *watchAll) saw(before, now any) {
 	if !ok {
 		return
 	}
-	w.history.Saw(pod)
+	w.history.Observe(pod)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	refused := framework.PodScheduledCondition(pod)

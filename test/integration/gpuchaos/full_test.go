@@ -41,9 +41,9 @@ func TestKillsOnAFullPool(t *testing.T) {
 		s = launch()
 	}
 	r, _ := waitSettled(t, c, pods)
-	history, _, bindings := watch.history.Problems()
-	if problems := slices.Concat(r.Problems, history); len(problems) > 0 {
-		t.Error(problems)
+	history, _, bindings := watch.history.Violations()
+	if violations := slices.Concat(r.Violations, history); len(violations) > 0 {
+		t.Error(violations)
 	}
 	var held int64
 	for _, milli := range r.Allocated {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // long reports whether the long versions are asked for by make test-long.
@@ -103,8 +103,8 @@ preemptionPolicy: Never
 				t.Errorf("%d Bindings of the former leader were answered %v, want all refused with %d", total, answers, http.StatusConflict)
 			}
 			r, _ := waitSettled(t, c, nodes*devices)
-			if len(r.Problems) > 0 {
-				t.Error(r.Problems)
+			if len(r.Violations) > 0 {
+				t.Error(r.Violations)
 			}
 			// Nobody lost anything: those that waited get the devices when they are free.
 			for i := range nodes * devices {
@@ -113,8 +113,8 @@ preemptionPolicy: Never
 			for i := range nodes * devices {
 				c.WaitForPodScheduled(t, namespace, fmt.Sprintf("%s-late-%d", end.name, i))
 			}
-			if r, _ = waitSettled(t, c, nodes*devices); len(r.Problems) > 0 {
-				t.Error(r.Problems)
+			if r, _ = waitSettled(t, c, nodes*devices); len(r.Violations) > 0 {
+				t.Error(r.Violations)
 			}
 			requireView(t, c, next, names.Scheduler)
 			for i := range nodes * devices {
@@ -189,14 +189,14 @@ func TestHandovers(t *testing.T) {
 	})
 	onTheirWay.Wait()
 	r, pods := waitSettled(t, c, -1)
-	history, versions, bindings := watch.history.Problems()
-	if problems := slices.Concat(r.Problems, checker.CheckLost(ch.kept, pods), history); len(problems) > 0 {
-		t.Error(problems)
+	history, versions, bindings := watch.history.Violations()
+	if violations := slices.Concat(r.Violations, oracle.CheckLost(ch.kept, pods), history); len(violations) > 0 {
+		t.Error(violations)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	t.Logf("%d hand-overs with Bindings delayed up to %v; %d versions with %d bindings seen, Bindings answered %v; at the end %d bound, %d pending, %d devices given away twice",
-		turns, delay, versions, bindings, answers, r.Bound, r.Pending, len(r.Problems.Of(checker.Overcommitted)))
+		turns, delay, versions, bindings, answers, r.Bound, r.Pending, len(r.Violations.Of(oracle.Overcommitted)))
 	if conflicts := warned(t, c, "GPUDeviceConflict"); len(conflicts) > 0 {
 		t.Errorf("conflicts were reported: %v", conflicts)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // careless is stock kube-scheduler that is told not to count our resources, as the
@@ -102,7 +102,7 @@ func TestMixedPool(t *testing.T) {
 		c.WaitForPodScheduled(t, namespace, "share")
 		var on map[string][]string
 		framework.WaitForCondition(t, framework.WaitTimeout, "the devices of the plugin to be taken", func() (bool, error) {
-			_, pods, err := look(t.Context(), c)
+			_, pods, err := check(t.Context(), c)
 			on = byNode(pods)
 			taken := len(on["both"])
 			for i := range plugin {
@@ -152,8 +152,8 @@ func TestMixedPool(t *testing.T) {
 		// They go, and the nodes are open again: every half has its place then.
 		forceDelete(t, c, "unknown-0")
 		forceDelete(t, c, "unknown-1")
-		if r, _ = waitSettled(t, c, 2*shared*devices); len(r.Problems) > 0 {
-			t.Error(r.Problems)
+		if r, _ = waitSettled(t, c, 2*shared*devices); len(r.Violations) > 0 {
+			t.Error(r.Violations)
 		}
 		requireView(t, c, s, names.Scheduler)
 		for i := range 2 * shared * devices {
@@ -163,14 +163,14 @@ func TestMixedPool(t *testing.T) {
 	t.Run("both at once", func(t *testing.T) { bothAtOnce(t, c, s) })
 }
 
-// requireUnknown fails if there are other problems than pods of a prefix without a
+// requireUnknown fails if there are other violations than pods of a prefix without a
 // record, wherever they are.
-func requireUnknown(t *testing.T, r checker.Result, prefix string) {
+func requireUnknown(t *testing.T, r *oracle.Devices, prefix string) {
 	t.Helper()
-	for _, problem := range r.Problems {
-		kinds := []checker.Kind{checker.Unrecorded, checker.Torn, checker.WrongNode}
-		if !slices.Contains(kinds, problem.Kind) || !strings.HasPrefix(problem.Object, namespace+"/"+prefix) {
-			t.Error(problem)
+	for _, violation := range r.Violations {
+		kinds := []oracle.Kind{oracle.Unrecorded, oracle.Torn, oracle.WrongNode}
+		if !slices.Contains(kinds, violation.Kind) || !strings.HasPrefix(violation.Object, namespace+"/"+prefix) {
+			t.Error(violation)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // patch is code that goes in front of everything that a function does.
@@ -100,7 +100,7 @@ func receiverOf(function *ast.FuncDecl) string {
 }
 
 // TestProtection runs the same pods through the scheduler as it is and through one
-// whose ledger forgets its promises. The checker must clear the first and convict
+// whose ledger forgets its promises. The oracle must clear the first and convict
 // the second, or it proves nothing.
 func TestProtection(t *testing.T) {
 	const nodes, devices, pods = 4, 4, 60
@@ -125,13 +125,13 @@ func TestProtection(t *testing.T) {
 			})
 			s.WaitReady(t)
 			r, _ := waitSettled(t, c, -1)
-			over := r.Problems.Of(checker.Overcommitted)
+			over := r.Violations.Of(oracle.Overcommitted)
 			t.Logf("%d bound, %d pending, %d devices given away twice", r.Bound, r.Pending, len(over))
 			if convicted := len(over) > 0; convicted != tt.want {
-				t.Errorf("the checker found overcommitted devices: %t, want %t\n%s", convicted, tt.want, over)
+				t.Errorf("the oracle found overcommitted devices: %t, want %t\n%s", convicted, tt.want, over)
 			}
-			if rest := len(r.Problems) - len(over); rest > 0 {
-				t.Error(r.Problems)
+			if rest := len(r.Violations) - len(over); rest > 0 {
+				t.Error(r.Violations)
 			}
 		})
 	}

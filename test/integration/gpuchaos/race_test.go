@@ -17,8 +17,8 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // profileNamed writes a copy of the shipped profile for another schedulerName, and
@@ -101,12 +101,12 @@ func TestRaceOfTwo(t *testing.T) {
 		}))
 	}
 	r, _ := waitSettled(t, c, 2*devices)
-	over := r.Problems.Of(checker.Overcommitted)
-	if len(over) != devices || len(r.Problems) != devices {
-		t.Fatalf("%d devices are given away twice, want all %d, and no other problem\n%s", len(over), devices, r.Problems)
+	over := r.Violations.Of(oracle.Overcommitted)
+	if len(over) != devices || len(r.Violations) != devices {
+		t.Fatalf("%d devices are given away twice, want all %d, and no other violation\n%s", len(over), devices, r.Violations)
 	}
-	for _, problem := range over {
-		requireTold(t, c, problem)
+	for _, violation := range over {
+		requireTold(t, c, violation)
 	}
 	for i, s := range schedulers {
 		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", devices)
@@ -125,27 +125,27 @@ func TestRaceOfTwo(t *testing.T) {
 	if pod := c.WaitForPodScheduled(t, namespace, late.Name); pod.Spec.NodeName != node {
 		t.Errorf("the pod that waited is on %s, and the device that was freed on %s", pod.Spec.NodeName, node)
 	}
-	if r, _ = waitSettled(t, c, 2*devices); len(r.Problems.Of(checker.Overcommitted)) != devices-1 {
-		t.Errorf("want %d devices given away twice\n%s", devices-1, r.Problems)
+	if r, _ = waitSettled(t, c, 2*devices); len(r.Violations.Of(oracle.Overcommitted)) != devices-1 {
+		t.Errorf("want %d devices given away twice\n%s", devices-1, r.Violations)
 	}
 }
 
 // requireTold waits until each pod on an overcommitted device has an event that
 // names the device, and one of the events names all of the pods: the one on the
 // pod that was seen last.
-func requireTold(t *testing.T, c *framework.Cluster, problem checker.Problem) {
+func requireTold(t *testing.T, c *framework.Cluster, violation oracle.Violation) {
 	t.Helper()
-	node, index, _ := strings.Cut(problem.Object, "/")
-	framework.WaitForCondition(t, framework.WaitTimeout, "the pods to be told: "+problem.String(), func() (bool, error) {
+	node, index, _ := strings.Cut(violation.Object, "/")
+	framework.WaitForCondition(t, framework.WaitTimeout, "the pods to be told: "+violation.String(), func() (bool, error) {
 		notes := warned(t, c, "GPUDeviceConflict")
 		complete := false
-		for _, pod := range problem.Pods {
+		for _, pod := range violation.Pods {
 			_, name, _ := strings.Cut(pod, "/")
 			if !strings.Contains(strings.Join(notes[name], "\n"), fmt.Sprintf("device(s) %s of node %q", index, node)) {
 				return false, fmt.Errorf("pod %s has the events %q", name, notes[name])
 			}
 			for _, note := range notes[name] {
-				if !slices.ContainsFunc(problem.Pods, func(pod string) bool { return !strings.Contains(note, pod) }) {
+				if !slices.ContainsFunc(violation.Pods, func(pod string) bool { return !strings.Contains(note, pod) }) {
 					complete = true
 				}
 			}
@@ -155,7 +155,7 @@ func requireTold(t *testing.T, c *framework.Cluster, problem checker.Problem) {
 }
 
 // TestRaceUnforced lets two schedulers place pods on one pool as fast as they can.
-// What the checker finds and what is reported must be the same devices.
+// What the oracle finds and what is reported must be the same devices.
 func TestRaceUnforced(t *testing.T) {
 	tests := []struct {
 		name string
@@ -187,14 +187,14 @@ func raceUnforced(t *testing.T, rivals [2]string) {
 		create(t, c, by(rivals[i%2], sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
 	}
 	r, _ := waitSettled(t, c, -1)
-	over := r.Problems.Of(checker.Overcommitted)
-	if len(r.Problems) > len(over) {
-		t.Errorf("there is more wrong than devices given away twice\n%s", r.Problems)
+	over := r.Violations.Of(oracle.Overcommitted)
+	if len(r.Violations) > len(over) {
+		t.Errorf("there is more wrong than devices given away twice\n%s", r.Violations)
 	}
 	var want []string
-	for _, problem := range over {
-		requireTold(t, c, problem)
-		for _, pod := range problem.Pods {
+	for _, violation := range over {
+		requireTold(t, c, violation)
+		for _, pod := range violation.Pods {
 			_, name, _ := strings.Cut(pod, "/")
 			want = append(want, name)
 		}

@@ -3,8 +3,8 @@
 
 // Package gpuchaos breaks what GPUDevice relies on, on a real API server: it
 // kills schedulers and API servers, loses answers, lets schedulers race, and then
-// judges from the API alone, with code that shares none with the plugin, whether
-// a device was given away twice.
+// has test/oracle say from the API alone whether a device was allocated more than
+// once.
 //
 // The tests run small. BERTH_GPUCHAOS=full runs what takes minutes at full size:
 //
@@ -28,7 +28,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 const (
@@ -107,29 +107,29 @@ func forceDelete(t *testing.T, c *framework.Cluster, name string) {
 	}
 }
 
-// look reads nodes and pods and judges them.
-func look(ctx context.Context, c *framework.Cluster) (checker.Result, []corev1.Pod, error) {
+// check reads nodes and pods and has the oracle check them.
+func check(ctx context.Context, c *framework.Cluster) (*oracle.Devices, []corev1.Pod, error) {
 	nodes, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return checker.Result{}, nil, err
+		return nil, nil, err
 	}
 	pods, err := c.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return checker.Result{}, nil, err
+		return nil, nil, err
 	}
-	return checker.Check(nodes.Items, pods.Items), pods.Items, nil
+	return oracle.CheckDevices(nodes.Items, pods.Items), pods.Items, nil
 }
 
 // waitSettled waits until every pod that is there and not terminated has a node,
 // or a reason and no node with room, and n of them have a node; n below 0 leaves
-// that open. It returns the last look.
-func waitSettled(t *testing.T, c *framework.Cluster, n int) (checker.Result, []corev1.Pod) {
+// that open. It returns what was checked last.
+func waitSettled(t *testing.T, c *framework.Cluster, n int) (*oracle.Devices, []corev1.Pod) {
 	t.Helper()
-	var r checker.Result
+	r := &oracle.Devices{}
 	var pods []corev1.Pod
 	framework.WaitForCondition(t, 3*framework.WaitTimeout, "every pod to have a node or a reason", func() (bool, error) {
 		var err error
-		if r, pods, err = look(t.Context(), c); err != nil {
+		if r, pods, err = check(t.Context(), c); err != nil {
 			return false, err
 		}
 		for i := range pods {
@@ -137,7 +137,7 @@ func waitSettled(t *testing.T, c *framework.Cluster, n int) (checker.Result, []c
 				return false, fmt.Errorf("pod %s is being deleted", pods[i].Name)
 			}
 		}
-		waiting := r.Problems.Of(checker.Silent, checker.Stranded)
+		waiting := r.Violations.Of(oracle.Silent, oracle.Stranded)
 		return len(waiting) == 0 && (n < 0 || r.Bound == n), fmt.Errorf("%d pods are bound and %d pending, %s", r.Bound, r.Pending, waiting)
 	})
 	return r, pods
@@ -148,12 +148,12 @@ func waitSettled(t *testing.T, c *framework.Cluster, n int) (checker.Result, []c
 func requireView(t *testing.T, c *framework.Cluster, s *framework.Scheduler, profile string) {
 	t.Helper()
 	framework.WaitForCondition(t, framework.WaitTimeout, "the scheduler's view to equal the API's", func() (bool, error) {
-		r, _, err := look(t.Context(), c)
+		r, _, err := check(t.Context(), c)
 		if err != nil {
 			return false, err
 		}
-		problems := checker.CheckView(s.Metrics(t), profile, r)
-		return len(problems) == 0, fmt.Errorf("%s", problems)
+		violations := oracle.CheckMetrics(s.Metrics(t), profile, r)
+		return len(violations) == 0, fmt.Errorf("%s", violations)
 	})
 }
 
@@ -168,7 +168,7 @@ func requireMetric(t *testing.T, s *framework.Scheduler, name string, least floa
 
 func metric(t *testing.T, s *framework.Scheduler, name string) float64 {
 	t.Helper()
-	values, err := checker.Metric(s.Metrics(t), name, "profile")
+	values, err := oracle.Metric(s.Metrics(t), name, "profile")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // versionLabel is on every node: how often the test has changed it. A pod is for one node
@@ -80,9 +81,42 @@ type uses struct {
 	nodes   map[string]*useNode
 	created map[string]string // UIDs by namespace/name
 	count   int
-	last    *checker.Uses
+	last    *usage
 	pods    []corev1.Pod
 	did     map[string]int
+}
+
+// usage is what the pods of one moment use.
+type usage struct {
+	*oracle.Devices
+	// shares and others are the names of the running pods on each node that have a share,
+	// and that were given devices by something else.
+	shares, others map[string]sets.Set[string]
+}
+
+func usageOf(nodes []corev1.Node, pods []corev1.Pod) *usage {
+	u := &usage{oracle.CheckDevices(nodes, pods), map[string]sets.Set[string]{}, map[string]sets.Set[string]{}}
+	for i := range nodes {
+		u.shares[nodes[i].Name], u.others[nodes[i].Name] = sets.New[string](), sets.New[string]()
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		if oracle.RequestsOther(pod) {
+			u.others[pod.Spec.NodeName].Insert(pod.Name)
+		}
+		if requestedMilli(pod) > 0 {
+			u.shares[pod.Spec.NodeName].Insert(pod.Name)
+		}
+	}
+	return u
+}
+
+func requestedMilli(pod *corev1.Pod) int64 {
+	q := pod.Spec.Containers[0].Resources.Limits[names.GPUMilliResource]
+	return q.Value()
 }
 
 func (h *uses) must(err error) {
@@ -210,7 +244,7 @@ func (h *uses) change(name string) {
 	}
 	n := h.nodes[name]
 	n.version++
-	inUse := h.last.Shares[name].Len()+h.last.Others[name].Len() > 0
+	inUse := h.last.shares[name].Len()+h.last.others[name].Len() > 0
 	choice, shuffled := h.rng.IntN(6), h.rng.Perm(3)
 	nodes := h.c.Client.CoreV1().Nodes()
 	var share *bool
@@ -280,7 +314,7 @@ func (h *uses) change(name string) {
 // judges what has become of the pods since the last time.
 func (h *uses) settle() {
 	h.t.Helper()
-	var now *checker.Uses
+	var now *usage
 	var pods []corev1.Pod
 	byName := map[string]*corev1.Node{}
 	framework.WaitForCondition(h.t, framework.WaitTimeout, "every pod to have a node or a reason", func() (bool, error) {
@@ -295,7 +329,7 @@ func (h *uses) settle() {
 		for i := range nodeList.Items {
 			byName[nodeList.Items[i].Name] = &nodeList.Items[i]
 		}
-		now, pods = checker.CheckUses(nodeList.Items, podList.Items), podList.Items
+		now, pods = usageOf(nodeList.Items, podList.Items), podList.Items
 		for i := range pods {
 			if why := h.unsettled(&pods[i], now, byName); why != "" {
 				return false, fmt.Errorf("pod %s with limits %v %s", pods[i].Name, pods[i].Spec.Containers[0].Resources.Limits, why)
@@ -303,8 +337,9 @@ func (h *uses) settle() {
 		}
 		return true, nil
 	})
-	if problems := slices.Concat(now.Problems, checker.CheckLost(h.created, pods)); len(problems) > 0 {
-		h.t.Fatal(problems)
+	// Records say what their nodes were like when the pods came.
+	if violations := slices.Concat(now.Violations.Of(oracle.Overcommitted, oracle.Unrecorded), oracle.CheckLost(h.created, pods)); len(violations) > 0 {
+		h.t.Fatal(violations)
 	}
 	if h.last != nil {
 		h.compare(now)
@@ -313,47 +348,47 @@ func (h *uses) settle() {
 }
 
 // unsettled says what is still to happen to a pod, or "".
-func (h *uses) unsettled(pod *corev1.Pod, now *checker.Uses, nodes map[string]*corev1.Node) string {
+func (h *uses) unsettled(pod *corev1.Pod, now *usage, nodes map[string]*corev1.Node) string {
 	if pod.Spec.NodeName != "" {
 		return ""
 	}
 	condition := framework.PodScheduledCondition(pod)
 	node := nodes[pod.Spec.NodeSelector[corev1.LabelHostname]]
-	milli := checker.WantedMilli(pod)
+	milli := requestedMilli(pod)
 	switch {
 	case condition == nil || condition.Status != corev1.ConditionFalse:
 		return "has neither a node nor a reason"
-	case milli > 0 && now.Takes(node, milli):
+	case milli > 0 && now.HasCompute(node.Name, milli):
 		return "waits, and there is room: " + condition.Message
-	case milli == 0 && !checker.WantsOther(pod):
+	case milli == 0 && !oracle.RequestsOther(pod):
 		return "asks for nothing, and waits: " + condition.Message
-	case milli == 0 && node.Labels[names.GPUSharingLabel] != "true" && now.Shares[node.Name].Len() == 0:
+	case milli == 0 && node.Labels[names.GPUSharingLabel] != "true" && now.shares[node.Name].Len() == 0:
 		return "waits for devices of a device plugin, and there are some: " + condition.Message
 	}
 	return ""
 }
 
 // compare looks at the pods that came to have a node since the last time.
-func (h *uses) compare(now *checker.Uses) {
+func (h *uses) compare(now *usage) {
 	h.t.Helper()
 	for name := range h.nodes {
-		shares, others := now.Shares[name].Difference(h.last.Shares[name]), now.Others[name].Difference(h.last.Others[name])
+		shares, others := now.shares[name].Difference(h.last.shares[name]), now.others[name].Difference(h.last.others[name])
 		h.did["share bound"] += shares.Len()
 		h.did["other bound"] += others.Len()
-		if staying := now.Others[name].Intersection(h.last.Others[name]); shares.Len() > 0 && staying.Len() > 0 {
+		if staying := now.others[name].Intersection(h.last.others[name]); shares.Len() > 0 && staying.Len() > 0 {
 			h.t.Fatalf("node %s: %v were given shares while %v use its devices", name, shares.UnsortedList(), staying.UnsortedList())
 		}
-		if staying := now.Shares[name].Intersection(h.last.Shares[name]); others.Len() > 0 && staying.Len() > 0 {
+		if staying := now.shares[name].Intersection(h.last.shares[name]); others.Len() > 0 && staying.Len() > 0 {
 			h.t.Fatalf("node %s: %v were given devices while %v hold shares", name, others.UnsortedList(), staying.UnsortedList())
 		}
 	}
 	for i := range h.pods {
 		switch pod := &h.pods[i]; {
-		case checker.WantedMilli(pod) > 0 && pod.Spec.NodeName == "":
+		case requestedMilli(pod) > 0 && pod.Spec.NodeName == "":
 			h.did["share waits"]++
-		case checker.WantsOther(pod) && pod.Spec.NodeName == "":
+		case oracle.RequestsOther(pod) && pod.Spec.NodeName == "":
 			h.did["other waits"]++
-		case checker.WantedMilli(pod) == 0 && !checker.WantsOther(pod):
+		case requestedMilli(pod) == 0 && !oracle.RequestsOther(pod):
 			h.did["zero"]++
 		}
 	}

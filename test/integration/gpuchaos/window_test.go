@@ -115,8 +115,8 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("the pod was failed in between: %+v", condition)
 		}
 		r, _ := waitSettled(t, c, 1)
-		if len(r.Problems) > 0 {
-			t.Error(r.Problems)
+		if len(r.Violations) > 0 {
+			t.Error(r.Violations)
 		}
 		requireView(t, c, s, names.Scheduler)
 		forceDelete(t, c, "edited")
@@ -138,8 +138,8 @@ func TestLostAnswers(t *testing.T) {
 			c.WaitForPodScheduled(t, namespace, name)
 		}
 		r, _ := waitSettled(t, c, 2)
-		if len(r.Problems) > 0 {
-			t.Error(r.Problems)
+		if len(r.Violations) > 0 {
+			t.Error(r.Violations)
 		}
 		requireView(t, c, s, names.Scheduler)
 		forceDelete(t, c, "third")
@@ -159,8 +159,8 @@ func TestLostAnswers(t *testing.T) {
 		deaf.Store(false)
 		c.WaitForPodScheduled(t, namespace, "late")
 		r, _ := waitSettled(t, c, 1)
-		if len(r.Problems) > 0 {
-			t.Error(r.Problems)
+		if len(r.Violations) > 0 {
+			t.Error(r.Violations)
 		}
 		requireView(t, c, s, names.Scheduler)
 		forceDelete(t, c, "late")
@@ -172,8 +172,8 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("the second pod of the name was given %q, want %q", got, want)
 		}
 		r, _ := waitSettled(t, c, 1)
-		if len(r.Problems) > 0 {
-			t.Error(r.Problems)
+		if len(r.Violations) > 0 {
+			t.Error(r.Violations)
 		}
 		requireView(t, c, s, names.Scheduler)
 	})
@@ -221,8 +221,8 @@ func TestFaultyNetwork(t *testing.T) {
 		create(t, c, sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3]))
 	}
 	r, _ := waitSettled(t, c, -1)
-	if len(r.Problems) > 0 {
-		t.Error(r.Problems)
+	if len(r.Violations) > 0 {
+		t.Error(r.Violations)
 	}
 	if r.Pending == 0 || r.Bound == 0 {
 		t.Errorf("%d pods are bound and %d pending: the pods do not compete", r.Bound, r.Pending)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/gpuchaos/checker"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // nativeGates are Kubernetes 1.36's own gangs: alpha, off by default.
@@ -46,8 +46,8 @@ spec: {schedulingPolicy: {gang: {minCount: %d}}}
 	return pods
 }
 
-// judge fails if a device was given twice, by the checker that imports no plugin.
-func judge(t *testing.T, c *framework.Cluster, wantBound int) {
+// requireDevicesRight fails if the oracle finds a device allocated more than once.
+func requireDevicesRight(t *testing.T, c *framework.Cluster, wantBound int) {
 	t.Helper()
 	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -57,9 +57,9 @@ func judge(t *testing.T, c *framework.Cluster, wantBound int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := checker.Check(nodes.Items, pods.Items)
+	r := oracle.CheckDevices(nodes.Items, pods.Items)
 	// A member of a gang that does not fit as a whole waits although one node has room.
-	if wrong := r.Problems.Of(checker.Overcommitted, checker.Unrecorded, checker.Torn, checker.WrongRecord, checker.WrongNode); len(wrong) > 0 {
+	if wrong := r.Violations.Of(oracle.Overcommitted, oracle.Unrecorded, oracle.Torn, oracle.WrongRecord, oracle.WrongNode); len(wrong) > 0 {
 		t.Error(wrong)
 	}
 	if r.Bound != wantBound {
@@ -109,14 +109,14 @@ subjects:
 			for _, pod := range gang {
 				c.WaitForPodUnschedulable(t, pod.Namespace, pod.Name)
 			}
-			judge(t, c, bound+1)
+			requireDevicesRight(t, c, bound+1)
 
 			// It is tried again, and fits.
 			remove(t, c, single)
 			for _, pod := range gang {
 				c.WaitForPodScheduled(t, pod.Namespace, pod.Name)
 			}
-			judge(t, c, bound+size)
+			requireDevicesRight(t, c, bound+size)
 			devices := map[string]bool{}
 			for _, pod := range gang {
 				devices[placement(get(t, c, pod.Name))] = true
@@ -131,13 +131,13 @@ subjects:
 			for _, pod := range next {
 				c.WaitForPodUnschedulable(t, pod.Namespace, pod.Name)
 			}
-			judge(t, c, bound+size)
+			requireDevicesRight(t, c, bound+size)
 			remove(t, c, gang...)
 			for _, pod := range next {
 				c.WaitForPodScheduled(t, pod.Namespace, pod.Name)
 			}
 			bound += size
-			judge(t, c, bound)
+			requireDevicesRight(t, c, bound)
 		})
 	}
 }

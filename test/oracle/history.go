@@ -1,0 +1,80 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// History checks versions of pods as they come. It may be used by several goroutines;
+// versions of one pod must come in order.
+type History struct {
+	mu         sync.Mutex
+	violations Violations
+	last       map[types.UID]placement
+	versions   int
+	bindings   int
+}
+
+// placement is what must not change any more once a pod has a node.
+type placement struct {
+	node   string
+	record map[string]string
+}
+
+// NewHistory returns one that has seen nothing.
+func NewHistory() *History { return &History{last: map[types.UID]placement{}} }
+
+// Observe checks one version of a pod, as an event or a list delivered it. Pods without
+// shares are left out.
+func (h *History) Observe(pod *corev1.Pod) {
+	if !requestsDevices(pod) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.versions++
+	h.violations = append(h.violations, torn(pod)...)
+	now := placement{node: pod.Spec.NodeName, record: written(pod)}
+	before := h.last[pod.UID]
+	if before.node != "" && (before.node != now.node || !maps.Equal(before.record, now.record)) {
+		h.violations.add(Moved, podName(pod), "version %s is on %q with %v, and before on %q with %v", pod.ResourceVersion, now.node, now.record, before.node, before.record)
+	}
+	if before.node == "" && now.node != "" {
+		h.bindings++
+	}
+	h.last[pod.UID] = now
+}
+
+// Violations returns what was wrong, how many versions were seen, and of how many pods a
+// version with a node.
+func (h *History) Violations() (violations Violations, versions, bindings int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.violations.sorted(), h.versions, h.bindings
+}
+
+// torn returns the violation of a version that has a node without devices, or devices
+// without a node.
+func torn(pod *corev1.Pod) Violations {
+	record := written(pod)
+	_, complete := record[recordAnnotation]
+	requests, _ := readRequests(pod)
+	for _, r := range requests {
+		_, reads := record[devicesPrefix+r.container]
+		complete = complete && reads
+	}
+	if pod.Spec.NodeName != "" && complete || pod.Spec.NodeName == "" && len(record) == 0 {
+		return nil
+	}
+	return Violations{{
+		Kind: Torn, Object: podName(pod),
+		Detail: fmt.Sprintf("version %s is on node %q with the annotations %v", pod.ResourceVersion, pod.Spec.NodeName, record),
+	}}
+}
