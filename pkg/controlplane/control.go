@@ -9,6 +9,22 @@ import (
 	"slices"
 )
 
+// Component names one process of the control plane.
+type Component string
+
+// The components, in the order in which they start. They stop in reverse.
+const (
+	Etcd              Component = "etcd"
+	APIServer         Component = "kube-apiserver"
+	ControllerManager Component = "kube-controller-manager"
+	Kwok              Component = "kwok"
+)
+
+// Components returns every component in the order of their start.
+func Components() []Component {
+	return []Component{Etcd, APIServer, ControllerManager, Kwok}
+}
+
 // PID returns the process id of a component, 0 when it does not run.
 func (c *Cluster) PID(component Component) int {
 	c.mu.Lock()

@@ -39,7 +39,7 @@ func UserKubeconfig(dataDir, user string, groups ...string) ([]byte, error) {
 	if err != nil {
 		return nil, notACluster(dataDir, err)
 	}
-	return ca.clientKubeconfig(now, server, user, groups)
+	return ca.clientKubeconfig(now, server, user, groups, nil)
 }
 
 // ServiceAccountKubeconfig returns a kubeconfig with a token that the API server
@@ -70,10 +70,8 @@ func ServiceAccountKubeconfig(ctx context.Context, dataDir, namespace, name stri
 	case err != nil:
 		return nil, fmt.Errorf("requesting a token for ServiceAccount %s/%s from %s: %w", namespace, name, config.Host, err)
 	}
-	auth := clientcmdapi.NewAuthInfo()
-	auth.Token = answer.Status.Token
 	user := strings.Join([]string{"system:serviceaccount", namespace, name}, ":")
-	return encodeKubeconfig(newKubeconfig(config.Host, config.CAData, user, auth))
+	return encodeKubeconfig(config.Host, config.CAData, user, &clientcmdapi.AuthInfo{Token: answer.Status.Token}, nil)
 }
 
 // AdminConfig returns the administrator's client configuration for the control

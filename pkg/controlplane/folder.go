@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 )
 
 // temporaryPrefix begins the name of every temporary folder.
@@ -22,7 +24,9 @@ type folder struct {
 	root string
 	// temporary folders are removed by a clean stop.
 	temporary bool
-	lock      *folderLock
+	// lock is the locked file. The kernel gives the lock back when the holder dies,
+	// however it dies, so a stale one cannot exist.
+	lock *os.File
 }
 
 func (f *folder) path(elem ...string) string {
@@ -101,12 +105,53 @@ func unwritable(dir string, err error) error {
 	return fmt.Errorf("--data-dir %s: cannot use the folder: %w: name one that you can write to", dir, err)
 }
 
-// close releases the lock. The folder and its data stay.
+// lockFolder locks dir for this process. When another one holds the lock, the
+// error says which.
+func lockFolder(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockName)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, unwritable(dir, err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("--data-dir %s: the folder is in use by another berth-local (%s): stop that one, or name another folder", dir, lockHolder(path)), file.Close())
+	}
+	// The content is for people and for the error message of a second instance;
+	// the lock itself is the kernel's.
+	if err == nil {
+		err = file.Truncate(0)
+	}
+	if err == nil {
+		_, err = file.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	}
+	if err != nil {
+		return nil, unwritable(dir, errors.Join(err, file.Close()))
+	}
+	return file, nil
+}
+
+// lockHolder describes the process that holds the lock, as far as the file tells.
+func lockHolder(path string) string {
+	content, err := os.ReadFile(path)
+	pid := strings.TrimSpace(string(content))
+	if err != nil || pid == "" {
+		return "process id unknown"
+	}
+	return "process " + pid
+}
+
+// close releases the lock. The folder and its data stay, and so does the lock's file:
+// it marks the folder as ours, and removing it would let two processes lock two
+// different files of one name.
 func (f *folder) close() error {
 	if f.lock == nil {
 		return nil
 	}
-	return f.lock.release()
+	if err := f.lock.Close(); err != nil {
+		return fmt.Errorf("releasing the data directory: %w", err)
+	}
+	return nil
 }
 
 // remove deletes a temporary folder and leaves any other alone.

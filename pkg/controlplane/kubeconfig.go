@@ -4,16 +4,18 @@
 package controlplane
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	certutil "k8s.io/client-go/util/cert"
 )
 
 // contextName names cluster and context in every kubeconfig that this package
@@ -29,44 +31,44 @@ const (
 	kwokUser              = "berth-local:kwok"
 )
 
-// newKubeconfig builds a kubeconfig for one user of one server.
-func newKubeconfig(server string, caPEM []byte, user string, auth *clientcmdapi.AuthInfo) *clientcmdapi.Config {
-	config := clientcmdapi.NewConfig()
-	cluster := clientcmdapi.NewCluster()
-	cluster.Server = server
-	cluster.CertificateAuthorityData = caPEM
-	config.Clusters[contextName] = cluster
-	config.AuthInfos[user] = auth
-	context := clientcmdapi.NewContext()
-	context.Cluster = contextName
-	context.AuthInfo = user
-	config.Contexts[contextName] = context
-	config.CurrentContext = contextName
-	return config
+// owner is what a kubeconfig says of the control plane that wrote it, as an
+// extension of its cluster. Other clients ignore it and keep it.
+type owner struct {
+	// DataDir is the folder, absolute. While the control plane runs, it is locked.
+	DataDir string `json:"dataDir"`
 }
 
-// clientKubeconfig issues a client certificate and wraps it in a kubeconfig.
-func (a *authority) clientKubeconfig(now time.Time, server, user string, groups []string) ([]byte, error) {
-	certPEM, keyPEM, err := a.issueClient(now, user, groups)
-	if err != nil {
-		return nil, err
+// encodeKubeconfig returns a kubeconfig for one user of one server. With an owner it
+// says whose it is.
+func encodeKubeconfig(server string, caPEM []byte, user string, auth *clientcmdapi.AuthInfo, own *owner) ([]byte, error) {
+	cluster := &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: caPEM}
+	if own != nil {
+		raw, err := json.Marshal(own)
+		if err != nil {
+			return nil, fmt.Errorf("encoding a kubeconfig: %w", err)
+		}
+		cluster.Extensions = map[string]runtime.Object{contextName: &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}}
 	}
-	caPEM, err := certutil.EncodeCertificates(a.cert)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the certificate authority: %w", err)
-	}
-	auth := clientcmdapi.NewAuthInfo()
-	auth.ClientCertificateData = certPEM
-	auth.ClientKeyData = keyPEM
-	return encodeKubeconfig(newKubeconfig(server, caPEM, user, auth))
-}
-
-func encodeKubeconfig(config *clientcmdapi.Config) ([]byte, error) {
-	out, err := clientcmd.Write(*config)
+	out, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{contextName: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: auth},
+		Contexts:       map[string]*clientcmdapi.Context{contextName: {Cluster: contextName, AuthInfo: user}},
+		CurrentContext: contextName,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding a kubeconfig: %w", err)
 	}
 	return out, nil
+}
+
+// clientKubeconfig issues a client certificate and wraps it in a kubeconfig.
+func (a *authority) clientKubeconfig(now time.Time, server, user string, groups []string, own *owner) ([]byte, error) {
+	certPEM, keyPEM, err := a.issueClient(now, user, groups)
+	if err != nil {
+		return nil, err
+	}
+	auth := &clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}
+	return encodeKubeconfig(server, encodeCert(a.cert.Raw), user, auth, own)
 }
 
 // writeKubeconfigs writes the kubeconfig of every client that the control plane
@@ -80,11 +82,8 @@ func writeKubeconfigs(f *folder, ca *authority, now time.Time, server string) er
 		{file: string(ControllerManager), user: controllerManagerUser},
 		{file: string(Kwok), user: kwokUser},
 	} {
-		config, err := ca.clientKubeconfig(now, server, client.user, client.groups)
+		config, err := ca.clientKubeconfig(now, server, client.user, client.groups, &owner{DataDir: f.root})
 		if err != nil {
-			return err
-		}
-		if config, err = withOwner(config, f.root); err != nil {
 			return err
 		}
 		if err := writeFile(f.kubeconfig(client.file), config); err != nil {
@@ -124,10 +123,13 @@ func checkKubeconfigTarget(path, own string) error {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("--kubeconfig %s: cannot write the file: %w: name another one", path, err)
-	case len(content) > 0 && !isOurs(content):
-		return fmt.Errorf("--kubeconfig %s: the file exists and berth-local did not write it: name another one", path)
+	case len(content) == 0:
 	default:
-		if err := checkOwner(ownerOf(content), own); err != nil {
+		cluster := ownCluster(content)
+		if cluster == nil {
+			return fmt.Errorf("--kubeconfig %s: the file exists and berth-local did not write it: name another one", path)
+		}
+		if err := checkOwner(ownerOf(cluster), own); err != nil {
 			return fmt.Errorf("--kubeconfig %s: %w", path, err)
 		}
 	}
@@ -138,10 +140,58 @@ func checkKubeconfigTarget(path, own string) error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// isOurs reports whether a kubeconfig holds our cluster and nothing else.
-func isOurs(content []byte) bool {
+// ownCluster returns our cluster of a kubeconfig that holds nothing else, or nil.
+func ownCluster(content []byte) *clientcmdapi.Cluster {
 	config, err := clientcmd.Load(content)
-	return err == nil && len(config.Clusters) == 1 && config.Clusters[contextName] != nil
+	if err != nil || len(config.Clusters) != 1 {
+		return nil
+	}
+	return config.Clusters[contextName]
+}
+
+// ownerOf returns the folder of the control plane that a cluster belongs to, "" when
+// it does not say.
+func ownerOf(cluster *clientcmdapi.Cluster) string {
+	var o owner
+	if extension, ok := cluster.Extensions[contextName].(*runtime.Unknown); ok {
+		_ = json.Unmarshal(extension.Raw, &o) // one that cannot be read does not say
+	}
+	return o.DataDir
+}
+
+// removeOwned removes the kubeconfig of the control plane in dataDir. A file that
+// has become another's, or nobody's, is left alone.
+func removeOwned(kubeconfig, dataDir string) error {
+	content, err := os.ReadFile(kubeconfig)
+	if cluster := ownCluster(content); err != nil || cluster == nil || ownerOf(cluster) != dataDir {
+		return nil //nolint:nilerr // not ours any more
+	}
+	if err := os.Remove(kubeconfig); err != nil {
+		return fmt.Errorf("removing the kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// checkOwner refuses the kubeconfig of a control plane that still runs, unless it
+// is the one whose folder is own.
+func checkOwner(dataDir, own string) error {
+	if dataDir == "" || dataDir == own {
+		return nil
+	}
+	path := filepath.Join(dataDir, lockName)
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // gone together with its folder
+	}
+	if err != nil {
+		return fmt.Errorf("the file belongs to the control plane in %s, and whether that still runs cannot be told: %w: name another file", dataDir, err)
+	}
+	defer func() { _ = file.Close() }() // which gives the lock back
+	// Shared, so that two that check at the same time do not take each other for the owner.
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("the file belongs to the control plane in %s, which still runs (%s): stop that one, or name another file", dataDir, lockHolder(path))
+	}
+	return nil
 }
 
 // serverOf returns the server that a kubeconfig file of ours points at.

@@ -9,17 +9,24 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func TestCheckKubeconfigTarget(t *testing.T) {
-	ours, err := encodeKubeconfig(newKubeconfig("https://127.0.0.1:1", nil, "jane", clientcmdapi.NewAuthInfo()))
+	encoded := func(own *owner) []byte {
+		content, err := encodeKubeconfig("https://127.0.0.1:1", nil, "jane", clientcmdapi.NewAuthInfo(), own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	both, err := clientcmd.Load(encoded(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := newKubeconfig("https://127.0.0.1:1", nil, "jane", clientcmdapi.NewAuthInfo())
 	both.Clusters["prod"] = clientcmdapi.NewCluster()
-	merged, err := encodeKubeconfig(both)
+	merged, err := clientcmd.Write(*both)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,23 +37,14 @@ func TestCheckKubeconfigTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 		if dir == ended {
-			if err := lock.release(); err != nil {
+			if err := lock.Close(); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
-		t.Cleanup(func() { _ = lock.release() })
+		t.Cleanup(func() { _ = lock.Close() })
 	}
-	ownedBy := func(dir string) []byte {
-		content, err := withOwner(ours, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := ownerOf(content); got != dir {
-			t.Fatalf("owner: want %s, got %q", dir, got)
-		}
-		return content
-	}
+	ownedBy := func(dir string) []byte { return encoded(&owner{DataDir: dir}) }
 	for _, tt := range []struct {
 		name    string
 		content []byte
@@ -55,7 +53,7 @@ func TestCheckKubeconfigTarget(t *testing.T) {
 	}{
 		{name: "a new file", missing: true},
 		{name: "an empty file"},
-		{name: "one of ours", content: ours},
+		{name: "one of ours", content: encoded(nil)},
 		{name: "this control plane's own", content: ownedBy(own)},
 		{name: "that of one that runs", content: ownedBy(running), want: "which still runs (process "},
 		{name: "that of one that has ended", content: ownedBy(ended)},

@@ -5,11 +5,10 @@ package controlplane
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,24 +48,18 @@ type authority struct {
 func ensurePKI(f *folder, now time.Time) (*authority, error) {
 	ca, err := loadAuthority(f, now)
 	if errors.Is(err, fs.ErrNotExist) {
-		ca, err = createAuthority(f)
+		if err := createAuthority(f); err != nil {
+			return nil, unwritable(f.root, err)
+		}
+		ca, err = loadAuthority(f, now)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := ensureFrontProxyCert(f); err != nil {
-		return nil, err
+	if _, _, err := keyutil.LoadOrGenerateKeyFile(f.pki(saKeyFile)); err != nil {
+		return nil, unwritable(f.root, err)
 	}
-	if _, err := os.Stat(f.pki(saKeyFile)); errors.Is(err, fs.ErrNotExist) {
-		pem, err := keyutil.MakeEllipticPrivateKeyPEM()
-		if err != nil {
-			return nil, fmt.Errorf("making the service account signing key: %w", err)
-		}
-		if err := keyutil.WriteKey(f.pki(saKeyFile), pem); err != nil {
-			return nil, unwritable(f.root, err)
-		}
-	}
-	certPEM, keyPEM, err := ca.issue(now, x509.Certificate{
+	certPEM, keyPEM, err := ca.issue(now, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), serviceIP},
@@ -91,83 +84,86 @@ func loadAuthority(f *folder, now time.Time) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate authority: %w", err)
 	}
-	key, err := keyutil.PrivateKeyFromFile(f.pki(caKeyFile))
+	keyPEM, err := os.ReadFile(f.pki(caKeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate authority's key: %w", err)
 	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("reading %s: a %T cannot sign", f.pki(caKeyFile), key)
+	key, err := parseKey(keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", f.pki(caKeyFile), err)
 	}
 	if expiry := certs[0].NotAfter; now.After(expiry) {
 		return nil, fmt.Errorf("--data-dir %s: its certificate authority expired on %s: start with a new folder", f.root, expiry.Format(time.DateOnly))
 	}
-	return &authority{cert: certs[0], key: signer}, nil
+	return &authority{cert: certs[0], key: key}, nil
 }
 
-func createAuthority(f *folder) (*authority, error) {
-	ca, certPEM, err := newAuthority("berth-local-ca")
+// createAuthority makes two certificate authorities that live for ten years: the
+// folder's, and that of the front proxy, whose key is forgotten.
+func createAuthority(f *folder) error {
+	frontProxyKey, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return nil, err
-	}
-	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(ca.key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the certificate authority's key: %w", err)
+		return err
 	}
 	// The key first: a folder with a certificate is a folder with both.
-	if err := errors.Join(
-		keyutil.WriteKey(f.pki(caKeyFile), keyPEM),
-		certutil.WriteCert(f.pki(caCertFile), certPEM),
-	); err != nil {
-		return nil, unwritable(f.root, err)
-	}
-	return ca, nil
-}
-
-// ensureFrontProxyCert makes a certificate authority and forgets its key.
-func ensureFrontProxyCert(f *folder) error {
-	path := f.pki(frontProxyCertFile)
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	_, certPEM, err := newAuthority("berth-local-front-proxy-ca")
+	caKey, _, err := keyutil.LoadOrGenerateKeyFile(f.pki(caKeyFile))
 	if err != nil {
 		return err
 	}
-	if err := certutil.WriteCert(path, certPEM); err != nil {
-		return unwritable(f.root, err)
+	for _, ca := range []struct {
+		name, file string
+		key        []byte
+	}{{"berth-local-front-proxy-ca", frontProxyCertFile, frontProxyKey}, {"berth-local-ca", caCertFile, caKey}} {
+		key, err := parseKey(ca.key)
+		if err != nil {
+			return err
+		}
+		cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: ca.name}, key)
+		if err != nil {
+			return err
+		}
+		if err := certutil.WriteCert(f.pki(ca.file), encodeCert(cert.Raw)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// newAuthority makes a certificate authority that lives for ten years.
-func newAuthority(name string) (ca *authority, certPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func parseKey(keyPEM []byte) (crypto.Signer, error) {
+	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the key of %s: %w", name, err)
+		return nil, err
 	}
-	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name}, key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making %s: %w", name, err)
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a %T cannot sign", key)
 	}
-	if certPEM, err = certutil.EncodeCertificates(cert); err != nil {
-		return nil, nil, fmt.Errorf("encoding %s: %w", name, err)
-	}
-	return &authority{cert: cert, key: key}, certPEM, nil
+	return signer, nil
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: der})
 }
 
 // issue signs a certificate for a new key. The template says who and what for;
 // serial number and life time are set here.
-func (a *authority) issue(now time.Time, template x509.Certificate) (certPEM, keyPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a key for %s: %w", template.Subject.CommonName, err)
+func (a *authority) issue(now time.Time, template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("issuing the certificate of %s: %w", template.Subject.CommonName, err)
+		}
+	}()
+	if keyPEM, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
+		return nil, nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialNumBits))
+	key, err := parseKey(keyPEM)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a serial number for %s: %w", template.Subject.CommonName, err)
+		return nil, nil, err
 	}
-	template.SerialNumber = serial
+	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialNumBits))
+	if err != nil {
+		return nil, nil, err
+	}
 	template.NotBefore = a.cert.NotBefore
 	template.NotAfter = now.Add(leafLifetime)
 	if template.NotAfter.After(a.cert.NotAfter) {
@@ -175,27 +171,14 @@ func (a *authority) issue(now time.Time, template x509.Certificate) (certPEM, ke
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.BasicConstraintsValid = true
-	der, err := x509.CreateCertificate(rand.Reader, &template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("signing the certificate of %s: %w", template.Subject.CommonName, err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading back the certificate of %s: %w", template.Subject.CommonName, err)
-	}
-	if certPEM, err = certutil.EncodeCertificates(cert); err != nil {
-		return nil, nil, fmt.Errorf("encoding the certificate of %s: %w", template.Subject.CommonName, err)
-	}
-	if keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
-		return nil, nil, fmt.Errorf("encoding the key of %s: %w", template.Subject.CommonName, err)
-	}
-	return certPEM, keyPEM, nil
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	return encodeCert(der), keyPEM, err
 }
 
-// issueClient signs a client certificate: the API server takes the common name
-// as the user and the organizations as the groups.
+// issueClient signs a client certificate: the API server takes the common name as
+// the user and the organizations as the groups.
 func (a *authority) issueClient(now time.Time, user string, groups []string) (certPEM, keyPEM []byte, err error) {
-	return a.issue(now, x509.Certificate{
+	return a.issue(now, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})

@@ -26,12 +26,9 @@ func TestSweep(t *testing.T) {
 		t.Cleanup(func() { _ = f.close() })
 		return f
 	}
-	publish := func(f *folder, owner string) string {
+	publish := func(f *folder, dataDir string) string {
 		t.Helper()
-		config, err := encodeKubeconfig(newKubeconfig("https://127.0.0.1:1", nil, "user", clientcmdapi.NewAuthInfo()))
-		if err == nil {
-			config, err = withOwner(config, owner)
-		}
+		config, err := encodeKubeconfig("https://127.0.0.1:1", nil, "user", clientcmdapi.NewAuthInfo(), &owner{DataDir: dataDir})
 		path := filepath.Join(t.TempDir(), "kubeconfig")
 		if err := errors.Join(err, os.WriteFile(path, config, 0o600), os.WriteFile(f.published(), []byte(path), 0o600)); err != nil {
 			t.Fatal(err)
