@@ -35,7 +35,7 @@ func TestUpSignalledTwice(t *testing.T) {
 	framework.WaitForCondition(t, framework.WaitTimeout, "the stop to begin", func() (bool, error) {
 		return strings.Contains(l.errors(t), "stopping"), nil
 	})
-	for l.running() {
+	for l.Running() {
 		l.Signal(syscall.SIGTERM)
 	}
 	if code := l.Wait(t, framework.WaitTimeout); code != 0 {
@@ -43,15 +43,6 @@ func TestUpSignalledTwice(t *testing.T) {
 	}
 	empty(t, temporary)
 	wantAbsent(t, l.kubeconfig)
-}
-
-func (l *local) running() bool {
-	select {
-	case <-l.Done():
-		return false
-	default:
-		return true
-	}
 }
 
 // TestNextStartSweeps: one that was killed could not remove its keys; the next one

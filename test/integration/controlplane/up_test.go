@@ -56,10 +56,8 @@ func up(t *testing.T, args ...string) *local {
 	t.Helper()
 	l := launch(t, args...)
 	framework.WaitForCondition(t, startTimeout, "the ready line", func() (bool, error) {
-		select {
-		case <-l.Done():
+		if !l.Running() {
 			t.Fatalf("berth-local ended before it was ready:\n%s", l.errors(t))
-		default:
 		}
 		return strings.HasSuffix(l.Output(), "\n"), nil
 	})

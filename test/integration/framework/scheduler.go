@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -142,10 +141,8 @@ func section(config map[string]any, name string) map[string]any {
 func (s *Scheduler) WaitReady(tb testing.TB) {
 	tb.Helper()
 	WaitForCondition(tb, WaitTimeout, s.Name+" to be ready", func() (bool, error) {
-		select {
-		case <-s.Done():
-			tb.Fatalf("%s ended with code %d before it was ready", s.Name, s.Wait(tb, time.Second))
-		default:
+		if !s.Running() {
+			tb.Fatalf("%s ended with code %d before it was ready", s.Name, s.ExitCode())
 		}
 		err := s.Ready(tb)
 		return err == nil, err

@@ -85,11 +85,7 @@ func TestOneWrite(t *testing.T) {
 		return condition != nil && condition.Status == corev1.ConditionFalse
 	})
 
-	r, _ := waitSettled(t, c, pods+1)
-	if len(r.Violations) > 0 {
-		t.Error(r.Violations)
-	}
-	requireView(t, c, s, names.Scheduler)
+	requireRight(t, c, s, pods+1)
 	if diff := cmp.Diff(want, writesBy(t, c, "system:serviceaccount:"+names.Namespace+":"+names.Scheduler)); diff != "" {
 		t.Errorf("Unexpected writes to pods (-want,+got):\n%s", diff)
 	}

@@ -59,20 +59,18 @@ type replicas struct {
 func (r *replicas) fill(t *testing.T) {
 	t.Helper()
 	r.running = slices.DeleteFunc(r.running, func(s *framework.Scheduler) bool {
-		select {
-		case <-s.Done():
-			switch output := strings.ToLower(s.Output()); {
-			case strings.Contains(output, "leaderelection lost"):
-				r.lost++
-			case strings.Contains(output, "scheduler cache is corrupted"):
-				r.confused++
-			default:
-				t.Errorf("a replica ended by itself with code %d", s.Wait(t, 0))
-			}
-			return true
-		default:
+		if s.Running() {
 			return false
 		}
+		switch output := strings.ToLower(s.Output()); {
+		case strings.Contains(output, "leaderelection lost"):
+			r.lost++
+		case strings.Contains(output, "scheduler cache is corrupted"):
+			r.confused++
+		default:
+			t.Errorf("a replica ended by itself with code %d", s.ExitCode())
+		}
+		return true
 	})
 	for len(r.running) < 2 {
 		s := r.c.LaunchScheduler(t, framework.BerthScheduler, gpuProfile, framework.SchedulerOptions{

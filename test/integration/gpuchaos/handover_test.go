@@ -113,10 +113,7 @@ preemptionPolicy: Never
 			for i := range nodes * devices {
 				c.WaitForPodScheduled(t, namespace, fmt.Sprintf("%s-late-%d", end.name, i))
 			}
-			if r, _ = waitSettled(t, c, nodes*devices); len(r.Violations) > 0 {
-				t.Error(r.Violations)
-			}
-			requireView(t, c, next, names.Scheduler)
+			requireRight(t, c, next, nodes*devices)
 			for i := range nodes * devices {
 				forceDelete(t, c, fmt.Sprintf("%s-late-%d", end.name, i))
 			}

@@ -152,10 +152,7 @@ func TestMixedPool(t *testing.T) {
 		// They go, and the nodes are open again: every half has its place then.
 		forceDelete(t, c, "unknown-0")
 		forceDelete(t, c, "unknown-1")
-		if r, _ = waitSettled(t, c, 2*shared*devices); len(r.Violations) > 0 {
-			t.Error(r.Violations)
-		}
-		requireView(t, c, s, names.Scheduler)
+		requireRight(t, c, s, 2*shared*devices)
 		for i := range 2 * shared * devices {
 			forceDelete(t, c, fmt.Sprintf("half-%d", i))
 		}

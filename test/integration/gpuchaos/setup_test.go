@@ -143,6 +143,16 @@ func waitSettled(t *testing.T, c *framework.Cluster, n int) (*oracle.Devices, []
 	return r, pods
 }
 
+// requireRight waits until n pods are bound and the others wait for a reason, and fails
+// if anything is wrong, or if the scheduler counts otherwise than the API does.
+func requireRight(t *testing.T, c *framework.Cluster, s *framework.Scheduler, n int) {
+	t.Helper()
+	if r, _ := waitSettled(t, c, n); len(r.Violations) > 0 {
+		t.Error(r.Violations)
+	}
+	requireView(t, c, s, names.Scheduler)
+}
+
 // requireView waits until the scheduler counts as the API does. A moment passes
 // until its informer has delivered the last binding.
 func requireView(t *testing.T, c *framework.Cluster, s *framework.Scheduler, profile string) {

@@ -114,11 +114,7 @@ func TestLostAnswers(t *testing.T) {
 		if condition := framework.PodScheduledCondition(pod); condition == nil || condition.Reason != "" {
 			t.Errorf("the pod was failed in between: %+v", condition)
 		}
-		r, _ := waitSettled(t, c, 1)
-		if len(r.Violations) > 0 {
-			t.Error(r.Violations)
-		}
-		requireView(t, c, s, names.Scheduler)
+		requireRight(t, c, s, 1)
 		forceDelete(t, c, "edited")
 	})
 	t.Run("unheard", func(t *testing.T) {
@@ -137,11 +133,7 @@ func TestLostAnswers(t *testing.T) {
 		for _, name := range []string{"third", "unheard"} {
 			c.WaitForPodScheduled(t, namespace, name)
 		}
-		r, _ := waitSettled(t, c, 2)
-		if len(r.Violations) > 0 {
-			t.Error(r.Violations)
-		}
-		requireView(t, c, s, names.Scheduler)
+		requireRight(t, c, s, 2)
 		forceDelete(t, c, "third")
 		forceDelete(t, c, "unheard")
 	})
@@ -158,11 +150,7 @@ func TestLostAnswers(t *testing.T) {
 		forceDelete(t, c, "fourth")
 		deaf.Store(false)
 		c.WaitForPodScheduled(t, namespace, "late")
-		r, _ := waitSettled(t, c, 1)
-		if len(r.Violations) > 0 {
-			t.Error(r.Violations)
-		}
-		requireView(t, c, s, names.Scheduler)
+		requireRight(t, c, s, 1)
 		forceDelete(t, c, "late")
 	})
 	t.Run("reborn", func(t *testing.T) {
@@ -171,11 +159,7 @@ func TestLostAnswers(t *testing.T) {
 		if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:300m:12288Mi"; got != want {
 			t.Errorf("the second pod of the name was given %q, want %q", got, want)
 		}
-		r, _ := waitSettled(t, c, 1)
-		if len(r.Violations) > 0 {
-			t.Error(r.Violations)
-		}
-		requireView(t, c, s, names.Scheduler)
+		requireRight(t, c, s, 1)
 	})
 }
 
