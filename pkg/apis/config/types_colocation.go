@@ -34,8 +34,7 @@ type ColocationArgs struct {
 }
 
 // ColocationRule asks that the pods that it selects are near the pods of
-// Services, or that there are not too many of them on one node, or both. At least
-// one of Services and MaxPerNode is set.
+// Services. At least one is named.
 type ColocationRule struct {
 	// PodSelector restricts the rule to pods with these labels.
 	// Nil or empty: all pods. At most 64 requirements (matchLabels and
@@ -45,7 +44,7 @@ type ColocationRule struct {
 	// labels. Nil or empty: all namespaces. With both selectors set, a pod must
 	// match both. The bounds are those of PodSelector.
 	NamespaceSelector *metav1.LabelSelector
-	// Services are the Services to be near. At most 32.
+	// Services are the Services to be near, 1 to 32.
 	Services []ColocationService
 	// TopologyKeys are the topology keys of this rule, nearest first, at most 8.
 	// Empty: those of the arguments.
@@ -57,15 +56,13 @@ type ColocationRule struct {
 	// Weight is how much the rule counts beside the other rules and the
 	// annotations of the same pod, 1 to 100; annotations count 1. Default: 1.
 	Weight int32
-	// MaxPerNode is how many pods of one namespace that the rule selects a node
-	// may have, at most 1000; terminating ones do not count. 0: any number.
-	// Default: 0.
-	MaxPerNode int32
 
 	// Prefer is refused: it is TopologyKeys now.
 	Prefer []string
 	// RequireWithin is refused: it is RequiredTopologyKey now.
 	RequireWithin string
+	// MaxPerNode is refused: topologySpreadConstraints of the pods do it.
+	MaxPerNode int32
 }
 
 // ColocationService is a Service to be near.

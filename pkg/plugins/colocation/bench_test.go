@@ -44,7 +44,7 @@ func manyPeers(count, nodes int, spread bool) []*corev1.Pod {
 // realisticArgs have a rule that selects the pod and one that does not.
 func realisticArgs() *config.ColocationArgs {
 	return newArgs(withRules(
-		config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend"), RequiredTopologyKey: "topology.kubernetes.io/zone", MaxPerNode: 5},
+		config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend"), RequiredTopologyKey: zone},
 		config.ColocationRule{PodSelector: appSelector("other"), Services: near("backend")},
 	))
 }

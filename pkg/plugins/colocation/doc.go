@@ -13,42 +13,45 @@
 //     with a node, does not exist, or does not let the pod near it, the pod stays
 //     pending, also if that comes about while it waits. A pod that is itself behind the
 //     Service is the exception, while nobody else behind it is where the key has a
-//     value: see isFirst.
+//     value: see requirement.first.
 //   - Two pods that are scheduled one after the other see each other: what was
 //     reserved counts as if it were bound.
 //   - A Service that does not exist and one that does not let the pod near it are
 //     the same to the author of a pod, in text, in score and in where the pod goes.
-//   - What a pod asks for and cannot be understood is refused with a reason that
+//   - What a pod asks for and cannot be understood is rejected with a reason that
 //     names the annotation, at the first attempt, and holds up no other pod.
 //   - What a cycle costs does not depend on the number of pods in the cluster.
 //
 // # How it works
 //
-// The profiles of a scheduler instance share one index of peers, fed by the events
-// of pods, nodes, Services and EndpointSlices, and by Reserve and Unreserve
-// (instanceState). PreFilter finds out what the pod asks for (request: its
-// annotations, and every rule that selects it), and takes a view of each Service
-// that is named (term). A view does not change, so that all nodes are judged by
-// the same counts; Filter and Score read it without a lock, and allocate nothing.
+// As in InterPodAffinity, filtering.go has PreFilter and Filter, scoring.go Score, and
+// plugin.go the rest of the extension points. PreFilter finds out what the pod asks for
+// (request: one term for its annotations, and one for every rule that selects it), and
+// takes a view of each Service that is named (target) from the index of package peers. A
+// view does not change, so that all nodes are judged by the same counts; Filter and Score
+// read it without a lock, and allocate nothing. The profiles of a scheduler instance
+// share one index, fed by the events of pods, nodes, Services and EndpointSlices, and by
+// Reserve and Unreserve (instanceState).
 //
-// Preemption and nominated pods: AddPod and RemovePod write down by how much the
-// simulated node differs from the view. Whether the pod is the first of its group is
+// Preemption and nominated pods: AddPod and RemovePod record by how much the node of a
+// dry run differs from the view. Whether the pod is the first of its group is
 // decided once, before: otherwise evicting the only peer would make every node
 // acceptable.
 //
-// The search (search.go) makes the default sampling of nodes harmless: PreFilter
-// offers the framework the nodes nearest to the peers alone, but only after one
-// of them has passed the filters of every plugin, so that the pod is sure to fit.
+// Above 100 nodes the scheduler looks at a part of them. nearest.go ranks the nodes by
+// the index, and PreFilter offers the framework the best of them alone, if the pod is sure
+// to fit (package candidates).
 //
 // # Which waiting pods an event can help
 //
-// One question, with one answer: those that this plugin rejected in their last attempt
-// (refusal), and for which the index answers otherwise now than in that attempt, such
-// that all that they require can be met and something of it could not. A refusal keeps
-// the views of its attempt, which do not change; so the answer does not depend on who
-// asks, when, or how often, nothing is parsed for it, and no event is lost between two
-// goroutines. history_test.go of package peers is about the index, and TestPodHint,
-// TestNodeHint and TestWhatWakesNobody are about this.
+// One question, with one answer (waiting.go): those that this plugin rejected in their
+// last attempt (rejection), and for which the index answers otherwise now than in that
+// attempt, such that all that they require can be met and something of it could not. A
+// rejection keeps the views of its attempt, which do not change, and the pod is asked
+// about as it is now; so the answer does not depend on who asks, when, or how often,
+// nothing is parsed for it, and no event is lost between two goroutines. history_test.go
+// of package peers is about the index, and TestPodHint, TestNodeHint and
+// TestWhatWakesNobody are about this.
 //
 // Pods and nodes: queueing hints, which bring the index up to date before they answer.
 //

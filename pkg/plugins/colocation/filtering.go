@@ -5,117 +5,287 @@ package colocation
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
 
-// Filter refuses a node without a peer where one is required, and one that has as
-// many of the pod's like as a rule allows. It takes no lock and allocates nothing
-// for a node that passes.
+// preFilterStateKey is where PreFilter leaves its result for all that follows.
+const preFilterStateKey fwk.StateKey = "PreFilter" + Name
+
+// preFilterState is what PreFilter found out about the pod.
+type preFilterState struct {
+	// targets do not change after PreFilter; clones share them.
+	targets []target
+	// weight is the sum of the targets'.
+	weight int64
+	// filters is whether Filter can reject a node.
+	filters bool
+	// rejection is what the pod is rejected for if Filter rejects nodes; nil if
+	// PreFilter has rejected the pod.
+	rejection *rejection
+	// rejected is whether PreFilter has rejected the pod, or Filter a node. It is
+	// shared by all clones.
+	rejected *atomic.Bool
+	// changes are by what a dry run differs from the views. They are the only thing
+	// that is written after PreFilter, and only in clones.
+	changes []change
+}
+
+// change is that a pod is a peer of a target on a node where the view does not count
+// it (by 1), or is not one where the view does (by -1).
+type change struct {
+	target int
+	pod    types.UID
+	node   *corev1.Node
+	by     int
+}
+
+// Clone returns a copy with changes of its own: the framework clones the state for
+// each dry run of preemption and of nominated pods, and changes the clone.
+func (s *preFilterState) Clone() fwk.StateData {
+	clone := *s
+	clone.changes = slices.Clone(s.changes)
+	return &clone
+}
+
+func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
+	data, err := state.Read(preFilterStateKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q from cycleState: %w", preFilterStateKey, err)
+	}
+	s, ok := data.(*preFilterState)
+	if !ok {
+		return nil, fmt.Errorf("reading %q from cycleState: want %T, got %T", preFilterStateKey, s, data)
+	}
+	return s, nil
+}
+
+// optionalPreFilterState returns the state, or nil if PreFilter has left none because
+// the pod asks for nothing.
+func optionalPreFilterState(state fwk.CycleState) *preFilterState {
+	data, err := state.Read(preFilterStateKey)
+	if err != nil {
+		return nil // without the text of an error, which plain pods would pay for
+	}
+	s, _ := data.(*preFilterState)
+	return s
+}
+
+// PreFilter finds out what the pod asks for and where the peers are, rejects what
+// cannot be given, and offers the framework the nodes nearest to the peers.
 //
-// The Status is a fresh one, because the framework writes to it, for several nodes
-// at once. Every call counts in the metric, those of preemption's simulations too.
-func (pl *Colocation) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
-	s, err := readCycleState(state)
+// Its rejections are unresolvable: evicting pods neither corrects an annotation nor
+// makes a peer.
+func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if candidates.IsDryRun(state) {
+		// What there is to be found out is in the state.
+		if s := optionalPreFilterState(state); s == nil || !s.filters {
+			return nil, fwk.NewStatus(fwk.Skip)
+		}
+		return nil, nil
+	}
+	r, err := pl.requestOf(pod)
+	if err == nil && len(r.terms) == 0 {
+		pl.instance.waiting.remove(pod.UID) // what it may have asked for before
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	pl.instance.waiting.attempt(pod, pl.namespaceVersion(pod), r, err)
+	pl.instance.forgetIfGone(pod)
+	if err != nil {
+		// Nothing is let through on a guess. A namespace that is not known exists,
+		// because the pod does; when it arrives, the pod is woken.
+		why := rejectedMalformed
+		if _, unknown := errors.AsType[errUnknownNamespace](err); unknown {
+			why = rejectedUnknownNamespace
+		}
+		return nil, pl.rejectPod(ctx, state, why, err.Error(), &rejection{pl: pl, pod: pod, malformed: why == rejectedMalformed})
+	}
+	if err := pl.instance.waitForSync(ctx); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	found := lookUp(pl.instance.index, pod, &r)
+	s := &preFilterState{
+		targets: found.targets, rejected: &atomic.Bool{},
+		rejection: &rejection{pl: pl, pod: pod, rules: r.rules, understood: true, required: found.required},
+	}
+	switch {
+	case len(found.emptyRequirements) > 0:
+		return nil, pl.rejectPod(ctx, state, rejectedNoTopologyKey, fmt.Sprintf("no node has the label %s, within which a pod of a Service is required: correct the key, or label the nodes",
+			list(found.emptyRequirements)), s.rejection)
+	case len(found.waits) > 0:
+		return nil, pl.rejectPod(ctx, state, rejectedWaiting, "waiting for a Service that the pod requires to be near: "+join(found.waits, maxWaits, "; "), s.rejection)
+	}
+	pl.warn(ctx, pod, &found)
+	for i := range s.targets {
+		s.weight += s.targets[i].weight
+		s.filters = s.filters || s.targets[i].required.key != ""
+	}
+	if len(s.targets) == 0 {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(preFilterStateKey, s)
+	offered := pl.findNearest(ctx, state, pod, s, nodes)
+	if offered == nil && !s.filters {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return offered, nil
+}
+
+// rejectPod rejects the pod on all nodes, counts it, and records what may help.
+func (pl *Colocation) rejectPod(ctx context.Context, state fwk.CycleState, why outcome, reason string, r *rejection) *fwk.Status {
+	pl.counters[why].Inc()
+	// PostFilter, which hears of the failed attempt, is told that it was this plugin.
+	s := &preFilterState{rejected: &atomic.Bool{}}
+	s.rejected.Store(true)
+	state.Write(preFilterStateKey, s)
+	pl.instance.recordRejection(klog.FromContext(ctx), r)
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, escape(reason))
+}
+
+const (
+	// maxListed bounds the text of an event.
+	maxListed = 6
+	// maxWaits is how much of what a pod waits for is said at once: each is a sentence.
+	maxWaits = 3
+)
+
+// list names things in a sentence, as many as it has room for.
+func list(things []string) string { return join(things, maxListed, ", ") }
+
+// join is list with other separators.
+func join(things []string, most int, separator string) string {
+	if more := len(things) - most; more > 0 {
+		return fmt.Sprintf("%s%sand %d more", strings.Join(things[:most], separator), separator, more)
+	}
+	return strings.Join(things, separator)
+}
+
+// escape makes a text safe for the scheduler, which uses reasons as a format
+// string. A percent sign can only come from a value, and those are quoted: there
+// this escape is what Go would write for it.
+func escape(text string) string {
+	return strings.ReplaceAll(text, "%", `\x25`)
+}
+
+// PreFilterExtensions returns the plugin: whether a requirement is met depends on
+// the pods that the dry runs of preemption add and remove.
+func (pl *Colocation) PreFilterExtensions() fwk.PreFilterExtensions {
+	return pl
+}
+
+// AddPod takes note that a dry run adds a pod to a node.
+func (pl *Colocation) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, added fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
+	return pl.changeBy(state, added.GetPod(), nodeInfo.Node(), 1)
+}
+
+// RemovePod takes note that a dry run removes a pod from a node.
+func (pl *Colocation) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
+	return pl.changeBy(state, removed.GetPod(), nodeInfo.Node(), -1)
+}
+
+// changeBy lets the pod be on the node, or no longer be, in this dry run: by 1 or -1.
+// The pods of a snapshot are not quite those of the view: one that the view no longer
+// counts takes nothing away when it is removed, and one that it counts already adds
+// nothing. Only a requirement looks at it, so other targets are left out.
+func (pl *Colocation) changeBy(state fwk.CycleState, pod *corev1.Pod, node *corev1.Node, by int) *fwk.Status {
+	s, err := readPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	why, i := s.check(nodeInfo)
+	for i := range s.targets {
+		if s.targets[i].required.key == "" || !s.targets[i].view.IsPeer(pod) {
+			continue
+		}
+		before := slices.IndexFunc(s.changes, func(c change) bool {
+			return c.target == i && c.pod == pod.UID && c.node.Name == node.Name && c.by == -by
+		})
+		counted := pl.instance.index.NodeOf(pod.UID) == node.Name
+		switch {
+		case before >= 0:
+			s.changes = slices.Delete(s.changes, before, before+1)
+		case counted == (by < 0):
+			s.changes = append(s.changes, change{target: i, pod: pod.UID, node: node, by: by})
+		}
+	}
+	return nil
+}
+
+// Filter rejects a node without a peer where one is required: evicting pods makes
+// none. It takes no lock and allocates nothing for a node that passes.
+//
+// The Status is a fresh one, because the framework writes to it, for several nodes
+// at once. Every call counts in the metric, those of preemption's dry runs too.
+func (pl *Colocation) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+	s, err := readPreFilterState(state)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	why, i := s.check(nodeInfo.Node().Labels)
 	if why == nodeFits {
 		return nil
 	}
-	pl.counters.rejections[why].Inc()
+	pl.counters[why].Inc()
 	s.rejected.Store(true)
-	switch why {
-	case nodeCrowded:
-		return fwk.NewStatus(fwk.Unschedulable, s.limits[i].reason())
-	case nodeUnlabelled:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.terms[i].noLabel)
-	default:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, s.terms[i].noPeer)
+	reason := s.targets[i].noPeer
+	if why == nodeUnlabelled {
+		reason = s.targets[i].noLabel
 	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 }
 
-// check returns why the node is refused, and the index of the term or, for
-// nodeCrowded, of the limit that refuses it.
-//
-// Where no peer is, evicting pods makes none. That a node has too many of the
-// pod's like can be helped by evicting one.
-func (s *cycleState) check(nodeInfo fwk.NodeInfo) (nodeRejection, int) {
-	labels := nodeInfo.Node().Labels
-	for i := range s.terms {
-		key := s.terms[i].required.key
-		if key == "" {
+// check returns why a node with these labels is rejected, and the index of the target
+// that rejects it.
+func (s *preFilterState) check(labels map[string]string) (outcome, int) {
+	for i := range s.targets {
+		t := &s.targets[i]
+		if t.required.key == "" {
 			continue
 		}
-		value, ok := labels[key]
-		switch {
-		case !ok:
+		value, ok := labels[t.required.key]
+		if !ok {
 			return nodeUnlabelled, i
-		case !s.terms[i].first && s.within(i, value) <= 0:
-			return nodeWithoutPeer, i
 		}
-	}
-	for i := range s.limits {
-		if s.limits[i].full(nodeInfo, s.namespace) {
-			return nodeCrowded, i
+		if t.first {
+			continue
+		}
+		peers := t.required.peers.Within(value)
+		for _, c := range s.changes {
+			if c.target == i && c.node.Labels[t.required.key] == value {
+				peers += c.by
+			}
+		}
+		if peers <= 0 {
+			return nodeWithoutPeer, i
 		}
 	}
 	return nodeFits, 0
 }
 
-// full reports whether the node has as many pods of the namespace as the limit
-// allows. Pods that are terminating leave soon, and do not count: a rolling update
-// could otherwise not replace them.
-func (l *limit) full(nodeInfo fwk.NodeInfo, namespace string) bool {
-	count := 0
-	for _, podInfo := range nodeInfo.GetPods() {
-		pod := podInfo.GetPod()
-		if !l.counts(pod, namespace) {
-			continue
-		}
-		if count++; count >= l.pods {
-			return true
-		}
-	}
-	return false
-}
-
-// counts reports whether the pod is one of those that the limit is about.
-func (l *limit) counts(pod *corev1.Pod, namespace string) bool {
-	return pod.Namespace == namespace && pod.DeletionTimestamp == nil && selects(l.selector, pod.Labels)
-}
-
-// reason is what the user reads of a node that is full.
-func (l *limit) reason() string {
-	return fmt.Sprintf("node(s) already had the %d pod(s) that %s rules[%d].maxPerNode allows", l.pods, Name, l.rule)
-}
-
-// PostFilter is told of every attempt that failed. It takes note of what the plugin
-// has refused the pod for, or that it has not, so that only what may help wakes the
-// pod.
+// PostFilter is told of every attempt that failed. It records what the plugin has
+// rejected the pod for, or that it has not, so that only what may help wakes the pod.
+// It never makes a pod schedulable itself.
 //
-// And it is the safety net of the search: if no node was left although one was
-// sure to fit, the pod is tried again at once, and then all nodes are looked at.
-// That happens if another pod was nominated for the node in between, or if a
-// plugin decides differently when it is asked a second time. It never makes a pod
-// schedulable itself.
-//
-// Its answer then ends PostFilter: preemption behind it would evict pods for one
-// that may fit on a node that nobody has looked at.
+// If no node was left although one was sure to fit, its answer ends PostFilter: see
+// candidates.Finder.
 func (pl *Colocation) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	s := optionalCycleState(state)
-	switch {
+	switch s := optionalPreFilterState(state); {
 	case s == nil || !s.rejected.Load():
-		pl.instance.pending.accept(pod.UID)
-	case len(s.terms) > 0 || len(s.limits) > 0:
-		pl.recordRefusal(ctx, &refusal{pl: pl, pod: pod, request: s.request, understood: true, required: s.required})
+		pl.instance.waiting.accept(pod.UID)
+	case s.rejection != nil:
+		pl.instance.recordRejection(klog.FromContext(ctx), s.rejection)
 	}
-	if s != nil && s.offered {
-		pl.counters.searches[searchMistaken].Inc()
-		pl.retryUnoffered(ctx, pod)
+	if pl.candidates.Missed(ctx, state, pod) {
+		pl.counters[foundMistakenly].Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)

@@ -140,35 +140,6 @@ func TestFilter(t *testing.T) {
 			pod:  asking(with, "cache", require, hostname), want: []string{"a2"},
 		},
 		{
-			name: "at most two a node",
-			pods: []*corev1.Pod{
-				makePod("f1", "frontend", "a1"), makePod("f2", "frontend", "a1"), makePod("f3", "frontend", "a2"),
-				makePod("other-1", "other", "b1"), makePod("other-2", "other", "b1"),
-				makePod("f4", "frontend", "c1"), terminating(makePod("f5", "frontend", "c1")),
-			},
-			args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 2})),
-			pod:  asking(), want: []string{"a2", "b1", "b2", "c1", "c2"},
-			wantReason: "node(s) already had the 2 pod(s) that Colocation rules[0].maxPerNode allows",
-		},
-		{
-			name: "those of another namespace do not count",
-			pods: func() []*corev1.Pod {
-				pod := makePod("f1", "frontend", "a1")
-				pod.Namespace = "elsewhere"
-				return []*corev1.Pod{pod}
-			}(),
-			args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1})),
-			pod:  asking(), want: []string{"a1", "a2", "b1", "b2", "c1", "c2"},
-		},
-		{
-			name: "near the backend, and not all on one node",
-			pods: append(backendInA, makePod("f1", "frontend", "a1")),
-			args: newArgs(withRules(config.ColocationRule{
-				PodSelector: appSelector("frontend"), Services: near("backend"), RequiredTopologyKey: zone, MaxPerNode: 1,
-			})),
-			pod: asking(), want: []string{"a2"},
-		},
-		{
 			name: "another namespace's Service that allows it",
 			pods: func() []*corev1.Pod {
 				pod := makePod("db-1", "db", "b2")
@@ -249,27 +220,7 @@ func TestNodeWithoutTopologyLabel(t *testing.T) {
 	}
 }
 
-// Whether evicting pods could help decides what preemption tries.
-func TestFilterCodes(t *testing.T) {
-	profile, _ := startProfile(t, newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1})), schedtest.Options{
-		Nodes:   threeZones(),
-		Pods:    []*corev1.Pod{makePod("backend-1", "backend", "a1"), makePod("f1", "frontend", "a1")},
-		Objects: objects(makeService("shop", "backend")),
-	})
-	pod := asking(with, "backend", require, zone)
-	state := newCycle(t, profile, pod)
-	for node, want := range map[string]fwk.Code{"a1": fwk.Unschedulable, "a2": fwk.Success, "b1": fwk.UnschedulableAndUnresolvable} {
-		info, err := profile.SnapshotSharedLister().NodeInfos().Get(node)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := profile.RunFilterPlugins(t.Context(), state, pod, info).Code(); got != want {
-			t.Errorf("node %s: want %v, got %v", node, want, got)
-		}
-	}
-}
-
-func TestPreFilterRefusals(t *testing.T) {
+func TestPreFilterRejections(t *testing.T) {
 	const (
 		waiting   = "waiting for a Service that the pod requires to be near: "
 		noPod     = "Service shop/cache exists, and none of its pods has a node yet"
@@ -331,7 +282,7 @@ func TestPreFilterRefusals(t *testing.T) {
 			})
 			_, _, status := runPreFilter(t, profile, tt.pod)
 			if status.Code() != fwk.UnschedulableAndUnresolvable {
-				t.Errorf("want the pod refused for good, got %v", status)
+				t.Errorf("want the pod rejected for good, got %v", status)
 			}
 			if got := status.Message(); got != tt.want {
 				t.Errorf("want %q,\ngot  %q", tt.want, got)
@@ -354,12 +305,11 @@ func TestSkips(t *testing.T) {
 		wantFilter, wantScore bool
 	}{
 		{name: "a pod that names no Service", args: newArgs(), pod: asking()},
-		{name: "a rule for others", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("x"), MaxPerNode: 1})), pod: asking()},
+		{name: "a rule for others", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("x"), Services: near("backend")})), pod: asking()},
 		{name: "a Service without a peer", args: newArgs(), pod: asking(with, "cache")},
 		{name: "the first of its group", args: newArgs(), pod: annotated(makePod("pending", "cache", ""), with, "cache", require, zone), wantFilter: true},
 		{name: "a preference", args: newArgs(), pod: asking(with, "backend"), wantScore: true},
 		{name: "a requirement", args: newArgs(), pod: asking(with, "backend", require, zone), wantFilter: true, wantScore: true},
-		{name: "a limit", args: newArgs(withRules(config.ColocationRule{MaxPerNode: 1})), pod: asking(), wantFilter: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -375,7 +325,7 @@ func TestSkips(t *testing.T) {
 }
 
 // Preemption must not evict the very peer that the pod needs.
-func TestSimulations(t *testing.T) {
+func TestDryRuns(t *testing.T) {
 	profile, _ := startProfile(t, newArgs(), schedtest.Options{
 		Nodes: threeZones(), Pods: []*corev1.Pod{makePod("backend-1", "backend", "a1"), makePod("other-1", "other", "a1")},
 		Objects: objects(makeService("shop", "backend")),
@@ -391,7 +341,7 @@ func TestSimulations(t *testing.T) {
 		}
 		return info
 	}
-	const refused = "node(s) had no pod of Service shop/backend in the same topology.kubernetes.io/zone"
+	const rejected = "node(s) had no pod of Service shop/backend in the same topology.kubernetes.io/zone"
 	original := newCycle(t, profile, pod)
 	podInfo := map[string]fwk.PodInfo{}
 	for _, info := range node("a1").GetPods() {
@@ -409,7 +359,7 @@ func TestSimulations(t *testing.T) {
 		t.Fatal(status)
 	}
 	for _, name := range []string{"a1", "a2", "b1"} {
-		if got := verdict(state, node(name)); got != refused {
+		if got := verdict(state, node(name)); got != rejected {
 			t.Errorf("node %s without the only peer: %q", name, got)
 		}
 	}
@@ -420,7 +370,7 @@ func TestSimulations(t *testing.T) {
 	if got := verdict(again, node("a2")); got != "" {
 		t.Errorf("with the peer reprieved: %q", got)
 	}
-	if got := verdict(state, node("a2")); got != refused {
+	if got := verdict(state, node("a2")); got != rejected {
 		t.Errorf("a clone changed what it was made from: %q", got)
 	}
 	if status := profile.RunPreFilterExtensionAddPod(t.Context(), state, pod, podInfo["backend-1"], node("b1")); !status.IsSuccess() {
@@ -464,7 +414,7 @@ func TestReserve(t *testing.T) {
 // The view of a cycle is taken after the snapshot, so the two may differ by a pod: a
 // peer that the view no longer counts takes nothing away from a node when preemption
 // removes it, and one that it counts already adds nothing as a nominated pod.
-func TestSimulationsOfPodsThatTheViewCountsOtherwise(t *testing.T) {
+func TestDryRunsOfPodsThatTheViewCountsOtherwise(t *testing.T) {
 	leaving, staying := makePod("backend-1", "backend", "a1"), makePod("backend-2", "backend", "a2")
 	profile, pl := startProfile(t, newArgs(), schedtest.Options{
 		Nodes: threeZones(), Pods: []*corev1.Pod{leaving, staying}, Objects: objects(makeService("shop", "backend")),

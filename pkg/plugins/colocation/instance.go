@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/kubernetes"
@@ -30,17 +29,14 @@ import (
 // share pods and nodes.
 type instanceState struct {
 	index *peers.Index
-	// clock is the time by which pods that were refused are woken.
+	// clock is the time by which pods that were rejected are woken.
 	clock    clock.WithDelayedExecution
-	pending  pendingPods
+	waiting  waitingPods
 	warnings warnings
-	// changed are the Services and namespaces that have changed since the pods that
-	// they may help were looked at.
-	changed changed
-	// podEvent and nodeEvent are what the index was told of last by queueing hints.
-	podEvent, nodeEvent atomic.Pointer[event]
-	pods                corelisters.PodLister
-	namespaces          corelisters.NamespaceLister
+	// hinted is what the index was told of last by queueing hints.
+	hinted     atomic.Pointer[event]
+	pods       corelisters.PodLister
+	namespaces corelisters.NamespaceLister
 	// synced are done when the handlers have seen every object of the first lists.
 	synced []cache.DoneChecker
 }
@@ -49,36 +45,21 @@ type instanceState struct {
 // it is the first to ask.
 func instanceOf(ctx context.Context, handle fwk.Handle) (*instanceState, error) {
 	factory := handle.SharedInformerFactory()
-	return instance.Shared(factory.Core().V1().Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
+	core := factory.Core().V1()
+	return instance.Shared(core.Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
 		s := &instanceState{
-			index: peers.New(peers.Store{
-				Pod:           namespaced[corev1.Pod](factory.Core().V1().Pods().Informer().GetStore()),
-				Service:       namespaced[corev1.Service](factory.Core().V1().Services().Informer().GetStore()),
-				EndpointSlice: namespaced[discoveryv1.EndpointSlice](endpointSlices(factory).GetStore()),
-				Node: func(name string) *corev1.Node {
-					return stored[corev1.Node](factory.Core().V1().Nodes().Informer().GetStore(), name)
-				},
+			index: peers.New(peers.Stores{
+				Pods:           core.Pods().Informer().GetStore(),
+				Nodes:          core.Nodes().Informer().GetStore(),
+				Services:       core.Services().Informer().GetStore(),
+				EndpointSlices: endpointSlices(factory).GetStore(),
 			}),
 			clock:      clock.RealClock{},
-			pods:       factory.Core().V1().Pods().Lister(),
-			namespaces: factory.Core().V1().Namespaces().Lister(),
+			pods:       core.Pods().Lister(),
+			namespaces: core.Namespaces().Lister(),
 		}
 		return s, s.watch(ctx, factory)
 	})
-}
-
-// namespaced returns a function that finds an object of a store.
-func namespaced[T any](store cache.Store) func(namespace, name string) *T {
-	return func(namespace, name string) *T { return stored[T](store, namespace+"/"+name) }
-}
-
-func stored[T any](store cache.Store, key string) *T {
-	found, ok, err := store.GetByKey(key)
-	if !ok || err != nil {
-		return nil
-	}
-	object, _ := found.(*T)
-	return object
 }
 
 // watch adds the handlers to the informers. Before the informers start, nothing
@@ -168,12 +149,12 @@ func (s *instanceState) waitForSync(ctx context.Context) error {
 	return nil
 }
 
-// forgetIfGone drops what was noted down about a pod that was deleted before: then
+// forgetIfGone drops what was recorded of a pod that was deleted before: then
 // nothing else would. The informer changes its store before it calls the handler
 // that forgets, so that one of the two sees it.
 func (s *instanceState) forgetIfGone(pod *corev1.Pod) {
 	if known, err := s.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || known.UID != pod.UID {
-		s.forget(pod.UID)
+		s.waiting.remove(pod.UID)
 	}
 }
 
@@ -191,59 +172,42 @@ func (s *instanceState) namespaceLabels(name string) (map[string]string, bool) {
 // event is a change that queueing hints are asked about, once for each pod.
 type event struct{ old, updated any }
 
-// podEventSeen brings the index up to a pod event of the scheduler, which asks
-// about each event once for each pod that it may help, in one goroutine after the
-// other. The event is not believed: the scheduler also calls pods deleted whose
-// binding failed or whose nomination changed, and it tells of events anew when an
-// attempt ends that was under way.
-func (s *instanceState) podEventSeen(old, updated *corev1.Pod) {
-	if last := s.podEvent.Load(); last != nil && last.old == any(old) && last.updated == any(updated) {
-		return
+// eventSeen brings the index up to an event of the scheduler, by sync, which asks about
+// each event once for each pod that it may help, in one goroutine after the other.
+// sync believes no event: the scheduler also calls pods deleted whose binding failed or
+// whose nomination changed, and it tells of events anew when an attempt ends that was
+// under way.
+func (s *instanceState) eventSeen(old, updated any, sync func()) {
+	if last := s.hinted.Load(); last == nil || *last != (event{old, updated}) {
+		sync()
+		s.hinted.Store(&event{old, updated})
 	}
-	for _, pod := range [...]*corev1.Pod{old, updated} {
-		if pod != nil {
-			s.index.SyncPod(pod.Namespace, pod.Name)
-			break // an update never changes the name
-		}
-	}
-	s.podEvent.Store(&event{old, updated})
-}
-
-// nodeEventSeen is podEventSeen for a node.
-func (s *instanceState) nodeEventSeen(old, updated *corev1.Node) {
-	if last := s.nodeEvent.Load(); last != nil && last.old == any(old) && last.updated == any(updated) {
-		return
-	}
-	s.nodeChanged(old, updated)
-	s.nodeEvent.Store(&event{old, updated})
 }
 
 // podChanged takes over a change of a pod. Whom it may help, the queueing hints
 // say.
 func (s *instanceState) podChanged(old, updated *corev1.Pod) {
-	pod := updated
-	if pod == nil {
-		pod = old
-	}
-	s.index.SyncPod(pod.Namespace, pod.Name)
+	s.syncPod(old, updated)
 	if old != nil && (updated == nil || old.UID != updated.UID) {
-		s.forget(old.UID)
+		s.waiting.remove(old.UID)
 	}
 	if updated != nil && updated.Spec.NodeName != "" {
-		s.forget(updated.UID)
+		s.waiting.remove(updated.UID)
 	}
 }
 
+// syncPod lets the index read a pod that changed.
+func (s *instanceState) syncPod(old, updated *corev1.Pod) {
+	if updated == nil {
+		updated = old
+	}
+	s.index.SyncPod(updated.Namespace, updated.Name)
+}
+
+// nodeChanged takes over a change of a node.
 func (s *instanceState) nodeChanged(old, updated *corev1.Node) {
 	if updated == nil {
 		updated = old
 	}
 	s.index.SyncNode(updated.Name)
-}
-
-// forget drops what is remembered of a pod that has a node, is gone, or asks for
-// nothing.
-func (s *instanceState) forget(uid types.UID) {
-	s.pending.remove(uid)
-	s.warnings.remove(uid)
 }

@@ -10,95 +10,50 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-const (
-	metricsNamespace = "berth"
-	metricsSubsystem = "colocation"
-)
-
-// nodeRejection is why Filter refuses a node. The set is closed.
-type nodeRejection uint8
+// outcome is the value of the label that tells what came of something. The set is
+// closed, and no two metrics have one in common.
+type outcome string
 
 const (
-	nodeFits nodeRejection = iota
-	// nodeWithoutPeer has no peer within the level that is required.
-	nodeWithoutPeer
-	// nodeUnlabelled lacks the topology key that is required.
-	nodeUnlabelled
-	// nodeCrowded has as many pods as maxPerNode allows.
-	nodeCrowded
-	rejectionCount
+	// Why Filter rejects a node: it has no peer within the required level, or lacks the
+	// required topology key.
+	nodeFits        outcome = ""
+	nodeWithoutPeer outcome = "NoPeer"
+	nodeUnlabelled  outcome = "NoTopologyLabel"
+
+	// Why PreFilter rejects a pod on all nodes.
+	rejectedMalformed        outcome = "Malformed"
+	rejectedWaiting          outcome = "WaitingForPeer"
+	rejectedNoTopologyKey    outcome = "NoTopologyKey"
+	rejectedUnknownNamespace outcome = "UnknownNamespace"
+
+	// What the search among the nodes near the peers came to: a node that has a peer
+	// itself, one that is near a peer, none that fits, or one that was rejected in the
+	// end.
+	notSearched     outcome = ""
+	foundOnPeer     outcome = "Beside"
+	foundNear       outcome = "Near"
+	foundNone       outcome = "None"
+	foundMistakenly outcome = "Mistaken"
 )
-
-// String returns the rejection as a metric label.
-func (r nodeRejection) String() string {
-	return [...]string{"", "NoPeer", "NoTopologyLabel", "MaxPerNode"}[r]
-}
-
-// podRefusal is why PreFilter refuses a pod on all nodes. The set is closed.
-type podRefusal uint8
-
-const (
-	refusalMalformed podRefusal = iota
-	refusalWaiting
-	refusalNoTopologyKey
-	refusalUnknownNamespace
-	refusalCount
-)
-
-// String returns the refusal as a metric label.
-func (r podRefusal) String() string {
-	return [...]string{"Malformed", "WaitingForPeer", "NoTopologyKey", "UnknownNamespace"}[r]
-}
-
-// searchResult is what the search among the nodes near the peers came to. The set
-// is closed.
-type searchResult uint8
-
-const (
-	// searchBeside found a node that has a peer itself.
-	searchBeside searchResult = iota
-	// searchNear found a node that is near a peer.
-	searchNear
-	// searchNone found none that fits: all nodes are looked at.
-	searchNone
-	// searchMistaken found one that was refused in the end.
-	searchMistaken
-	resultCount
-)
-
-// String returns the result as a metric label.
-func (r searchResult) String() string {
-	return [...]string{"Beside", "Near", "None", "Mistaken"}[r]
-}
 
 var (
-	nodeRejections = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace,
-		Subsystem: metricsSubsystem,
-		Name:      "node_rejections_total",
-		Help: "Number of times that Filter refused a node to a pod, by reason. " +
-			"One pod counts once per node and attempt, and again in simulations of preemption.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"profile", "reason"})
-
-	podRefusals = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "pod_refusals_total",
-		Help:           "Number of attempts that ended before any node was looked at, by reason.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"profile", "reason"})
-
-	searches = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "searches_total",
-		Help:           "Number of searches among the nodes nearest to a pod's peers, by what they came to.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"profile", "result"})
+	nodeRejections = newCounterVec("node_rejections_total", "reason",
+		"Number of times that Filter rejected a node for a pod, by reason. "+
+			"One pod counts once per node and attempt, and again in dry runs of preemption.")
+	podRefusals = newCounterVec("pod_refusals_total", "reason",
+		"Number of attempts that ended before any node was looked at, by reason.")
+	searches = newCounterVec("searches_total", "result",
+		"Number of searches among the nodes nearest to a pod's peers, by what they came to.")
 
 	registerMetricsOnce sync.Once
 )
+
+func newCounterVec(name, label, help string) *metrics.CounterVec {
+	return metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: "berth", Subsystem: "colocation", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", label})
+}
 
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
@@ -109,22 +64,18 @@ func registerMetrics() {
 }
 
 // counters are the counters of one profile.
-type counters struct {
-	rejections [rejectionCount]metrics.CounterMetric
-	refusals   [refusalCount]metrics.CounterMetric
-	searches   [resultCount]metrics.CounterMetric
-}
+type counters map[outcome]metrics.CounterMetric
 
 func newCounters(profile string) counters {
-	var c counters
-	for r := nodeFits + 1; r < rejectionCount; r++ {
-		c.rejections[r] = nodeRejections.WithLabelValues(profile, r.String())
-	}
-	for r := range refusalCount {
-		c.refusals[r] = podRefusals.WithLabelValues(profile, r.String())
-	}
-	for r := range resultCount {
-		c.searches[r] = searches.WithLabelValues(profile, r.String())
+	c := counters{}
+	for vector, outcomes := range map[*metrics.CounterVec][]outcome{
+		nodeRejections: {nodeWithoutPeer, nodeUnlabelled},
+		podRefusals:    {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
+		searches:       {foundOnPeer, foundNear, foundNone, foundMistakenly},
+	} {
+		for _, o := range outcomes {
+			c[o] = vector.WithLabelValues(profile, string(o))
+		}
 	}
 	return c
 }

@@ -6,13 +6,18 @@ package colocation
 import (
 	"context"
 	"fmt"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -23,8 +28,9 @@ type Colocation struct {
 	handle fwk.Handle
 	policy *policy
 	// instance is shared with every profile of this scheduler instance.
-	instance *instanceState
-	counters counters
+	instance   *instanceState
+	counters   counters
+	candidates candidates.Finder
 	// offset is where the search among equally near nodes begins. Only the
 	// scheduling goroutine touches it.
 	offset int
@@ -72,9 +78,153 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 		return nil, fmt.Errorf("watching what is behind Services: %w", err)
 	}
 	return &Colocation{
-		handle:   handle,
-		policy:   policy,
-		instance: instance,
-		counters: newCounters(handle.ProfileName()),
+		handle:     handle,
+		policy:     policy,
+		instance:   instance,
+		counters:   newCounters(handle.ProfileName()),
+		candidates: candidates.NewFinder(handle),
 	}, nil
+}
+
+// EventsToRegister returns the events of pods and nodes that can make a pod
+// schedulable that the plugin rejected. Services, EndpointSlices and namespaces
+// wake pods by themselves: see the package comment.
+func (pl *Colocation) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		// Add: a peer gets a node. Update: a pod becomes a peer by its labels; or the
+		// pending pod itself is corrected, and there is no event for annotations alone.
+		// Delete: the last peer of a Service that the pod itself is behind.
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Add | fwk.Update | fwk.Delete},
+			QueueingHintFn: pl.isSchedulableAfterPodChange,
+		},
+		// A new node may be where peers are, or be the first with a topology key; so
+		// may one whose labels changed. Pods on a node that is gone are no peers. A
+		// taint never matters here; but the scheduler adds UpdateNodeTaint by itself to
+		// a plugin that registers Add without it, with a hint that always wakes the
+		// pod, so it is registered with our own (kubernetes/kubernetes#109437).
+		{
+			Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint},
+			QueueingHintFn: pl.isSchedulableAfterNodeChange,
+		},
+	}, nil
+}
+
+// SignPod signs the pods that ask for nothing, all alike. Where the others fit
+// depends on where other pods are, which no signature can say.
+func (pl *Colocation) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	r, err := pl.requestOf(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod asks to be near is not known")
+	}
+	if len(r.terms) > 0 {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod's node depends on where other pods are")
+	}
+	return nil, nil
+}
+
+// Reserve lets the pod attract others from now on, whether or not it asks for
+// anything itself.
+func (pl *Colocation) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	pl.instance.index.Reserve(pod, nodeName)
+	return nil
+}
+
+// Unreserve takes that back. Called again, or for a pod that was not reserved, it
+// does nothing.
+func (pl *Colocation) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	pl.instance.index.Unreserve(pod.UID)
+}
+
+// isSchedulableAfterPodChange queues the pod if it was itself corrected, or if
+// because of another pod the index answers otherwise than in the pod's last attempt
+// such that it may have a node.
+//
+// The index is brought up to the event before the answer is given: PreFilter must
+// not see less than what woke the pod. It is compared with what it answered in that
+// attempt and not with what it was before the event, which another goroutine may have
+// told it of already: so the answer is the same however often and however late it is
+// asked for.
+func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	old, updated, err := util.As[*corev1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	pl.instance.eventSeen(oldObj, newObj, func() { pl.instance.syncPod(old, updated) })
+	r := pl.instance.waiting.rejectionOf(pod.UID)
+	if updated != nil && updated.UID == pod.UID {
+		if old == nil || pl.asksOtherwise(old, updated) || r != nil && r.isHelpedBy(nothing) {
+			logger.V(5).Info("Pod was updated, and asks for something else now", "pod", klog.KObj(pod))
+			return fwk.Queue, nil
+		}
+		logger.V(5).Info("Pod was updated, but asks for the same", "pod", klog.KObj(pod))
+		return fwk.QueueSkip, nil
+	}
+	switch {
+	case !peerDiffers(old, updated):
+		return fwk.QueueSkip, nil
+	case r == nil:
+		logger.V(5).Info("Another pod changed, and what the pod was rejected for is not known", "pod", klog.KObj(pod))
+		return fwk.Queue, nil
+	case r.isHelpedBy(pl.instance.peersOn(peerNode(updated))):
+		logger.V(5).Info("Another pod changed, and the pod may fit now", "pod", klog.KObj(pod))
+		return fwk.Queue, nil
+	}
+	logger.V(5).Info("Another pod changed, but that does not help the pod", "pod", klog.KObj(pod))
+	return fwk.QueueSkip, nil
+}
+
+// asksOtherwise reports whether two versions of a pending pod differ in what the
+// plugin reads of it.
+func (pl *Colocation) asksOtherwise(old, updated *corev1.Pod) bool {
+	for _, key := range readAnnotations {
+		before, had := old.Annotations[key]
+		after, has := updated.Annotations[key]
+		if had != has || before != after {
+			return true
+		}
+	}
+	return pl.policy.selectsOtherwise(old, updated)
+}
+
+// peerDiffers reports whether two versions of another pod, either nil, differ in
+// where it counts or for whom. It spares the rest for the bulk of the events, which
+// are about status.
+func peerDiffers(old, updated *corev1.Pod) bool {
+	from, to := peerNode(old), peerNode(updated)
+	return from != to || to != "" && (old.UID != updated.UID || !maps.Equal(old.Labels, updated.Labels))
+}
+
+// peerNode returns the node where a pod counts as a peer. It is empty for a pod that
+// is nil, not bound, terminating or terminated.
+func peerNode(pod *corev1.Pod) string {
+	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return ""
+	}
+	return pod.Spec.NodeName
+}
+
+// isSchedulableAfterNodeChange queues the pod if the node is acceptable now and was
+// not in the pod's last attempt, or was not there; or if it has peers that count
+// elsewhere now, such that the pod may have a node.
+func (pl *Colocation) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	old, updated, err := util.As[*corev1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	pl.instance.eventSeen(oldObj, newObj, func() { pl.instance.nodeChanged(old, updated) })
+	if old != nil && updated != nil && maps.Equal(old.Labels, updated.Labels) {
+		logger.V(5).Info("Node was updated, but not its labels", "pod", klog.KObj(pod), "node", klog.KObj(updated))
+		return fwk.QueueSkip, nil
+	}
+	switch r := pl.instance.waiting.rejectionOf(pod.UID); {
+	case r == nil:
+		logger.V(5).Info("Node changed, and what the pod was rejected for is not known", "pod", klog.KObj(pod))
+		return fwk.Queue, nil
+	case !r.isHelpedByNode(old, updated):
+		logger.V(5).Info("Node changed, but that does not help the pod", "pod", klog.KObj(pod))
+		return fwk.QueueSkip, nil
+	}
+	logger.V(5).Info("Node changed, and the pod may fit now", "pod", klog.KObj(pod))
+	return fwk.Queue, nil
 }

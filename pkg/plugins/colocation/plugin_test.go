@@ -67,7 +67,7 @@ func TestNewNeedsInformers(t *testing.T) {
 	}
 }
 
-// The profiles of one scheduler instance see each other's promises; those of
+// The profiles of one scheduler instance see each other's reservations; those of
 // another one in the same process do not.
 func TestProfilesShareTheIndex(t *testing.T) {
 	build := func(factory informers.SharedInformerFactory, profile string) *Colocation {
@@ -132,9 +132,8 @@ func TestSignPod(t *testing.T) {
 		{name: "names one that does not exist", args: newArgs(), pod: asking(with, "missing"), want: fwk.Unschedulable},
 		{name: "malformed", args: newArgs(), pod: asking(with, ""), want: fwk.Unschedulable},
 		{name: "by a rule", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend")})), pod: asking(), want: fwk.Unschedulable},
-		{name: "limited by a rule", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1})), pod: asking(), want: fwk.Unschedulable},
-		{name: "a rule for others", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("x"), MaxPerNode: 1})), pod: asking()},
-		{name: "an unknown namespace", args: newArgs(withRules(config.ColocationRule{NamespaceSelector: appSelector("x"), MaxPerNode: 1})), pod: asking(), want: fwk.Unschedulable},
+		{name: "a rule for others", args: newArgs(withRules(config.ColocationRule{PodSelector: appSelector("x"), Services: near("backend")})), pod: asking()},
+		{name: "an unknown namespace", args: newArgs(withRules(config.ColocationRule{NamespaceSelector: appSelector("x"), Services: near("backend")})), pod: asking(), want: fwk.Unschedulable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,8 +150,8 @@ func TestSignPod(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	profile, pl := startProfile(t, newArgs(withRules(config.ColocationRule{PodSelector: appSelector("limited"), MaxPerNode: 1})), schedtest.Options{
-		Name: t.Name(), Nodes: append(threeZones(), makeNode("nowhere", "")), Pods: []*corev1.Pod{makePod("b1", "backend", "a1"), makePod("l1", "limited", "a1")},
+	profile, pl := startProfile(t, newArgs(), schedtest.Options{
+		Name: t.Name(), Nodes: append(threeZones(), makeNode("nowhere", "")), Pods: []*corev1.Pod{makePod("b1", "backend", "a1")},
 		Objects: objects(makeService("shop", "backend")),
 	})
 	filter := func(pod *corev1.Pod) { profile.Filter(t.Context(), t, pod) }
@@ -161,13 +160,12 @@ func TestMetrics(t *testing.T) {
 	podRefusals.Reset()
 	pl.counters = newCounters(t.Name())
 	filter(asking(with, "backend", require, zone))
-	filter(makePod("l2", "limited", ""))
 	filter(asking(with, "?"))
 	filter(asking(with, "missing", require, zone))
 	filter(asking(with, "missing", require, zone))
 	filter(asking(with, "backend", require, "no-such"))
 	got := map[string]float64{}
-	for _, reason := range []string{"NoPeer", "NoTopologyLabel", "MaxPerNode"} {
+	for _, reason := range []string{"NoPeer", "NoTopologyLabel"} {
 		v, err := testutil.GetCounterMetricValue(nodeRejections.WithLabelValues(t.Name(), reason))
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +179,7 @@ func TestMetrics(t *testing.T) {
 		}
 		got[reason] = v
 	}
-	want := map[string]float64{"NoPeer": 4, "NoTopologyLabel": 1, "MaxPerNode": 1, "Malformed": 1, "WaitingForPeer": 2, "NoTopologyKey": 1, "UnknownNamespace": 0}
+	want := map[string]float64{"NoPeer": 4, "NoTopologyLabel": 1, "Malformed": 1, "WaitingForPeer": 2, "NoTopologyKey": 1, "UnknownNamespace": 0}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("counts (-want,+got):\n%s", diff)
 	}

@@ -4,9 +4,14 @@
 package colocation
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
@@ -15,55 +20,44 @@ import (
 // selects it. It does not change.
 type request struct {
 	// rules are the indexes of those rules.
-	rules  []int
-	wishes []wish
-	limits []limit
+	rules []int
+	// terms are empty if the pod asks for nothing.
+	terms []term
 }
 
-// none reports whether the pod asks for nothing.
-func (r *request) none() bool {
-	return len(r.wishes) == 0 && len(r.limits) == 0
-}
-
-// wish is to be near the pods of some Services, from one source.
-type wish struct {
-	// source is where it comes from, as a message names it.
-	source   wishSource
+// term is to be near the pods of some Services, from one source.
+type term struct {
+	// rule is the index of the rule that it comes from, or byAnnotations.
+	rule     int
 	services []serviceRef
 	// topologyKeys are the levels, nearest first; never empty.
 	topologyKeys []string
 	// requiredTopologyKey is empty if being near is a preference only.
 	requiredTopologyKey string
-	// weight is 1 to 100, beside the other wishes.
+	// weight is 1 to 100, beside the other terms.
 	weight int64
 }
 
-// wishSource is what a wish comes from: the annotations of the pod, or a rule.
-type wishSource struct {
-	// rule is the index of the rule, -1 for the annotations.
-	rule int
-}
+// byAnnotations is the rule of what the pod says itself.
+const byAnnotations = -1
 
-// byAnnotations is the source of what the pod says itself.
-var byAnnotations = wishSource{rule: -1}
-
-// topologyKeys names the field with the levels.
-func (s wishSource) topologyKeys() string {
-	if s.rule < 0 {
+// topologyKeysField names the field with the levels.
+func (t *term) topologyKeysField() string {
+	if t.rule == byAnnotations {
 		return "annotation " + names.ColocateTopologyKeysAnnotation
 	}
-	return fmt.Sprintf("%s rules[%d].topologyKeys", Name, s.rule)
+	return fmt.Sprintf("%s rules[%d].topologyKeys", Name, t.rule)
 }
 
-// requiredTopologyKey names the field with the requirement.
-func (s wishSource) requiredTopologyKey() string {
-	if s.rule < 0 {
+// requiredTopologyKeyField names the field with the requirement.
+func (t *term) requiredTopologyKeyField() string {
+	if t.rule == byAnnotations {
 		return "annotation " + names.ColocateRequiredTopologyKeyAnnotation
 	}
-	return fmt.Sprintf("%s rules[%d].requiredTopologyKey", Name, s.rule)
+	return fmt.Sprintf("%s rules[%d].requiredTopologyKey", Name, t.rule)
 }
 
-// serviceRef names a Service and says how much it counts within its wish.
+// serviceRef names a Service and says how much it counts within its term.
 type serviceRef struct {
 	// namespace is empty for the pod's own.
 	namespace, name string
@@ -98,21 +92,21 @@ func asksByAnnotations(pod *corev1.Pod) bool {
 	return false
 }
 
-// CheckAnnotations returns what the plugin refuses the pod for, whatever the cluster has:
+// CheckAnnotations returns what the plugin rejects the pod for, whatever the cluster has:
 // an error that names every annotation that is wrong and how to write it. The
 // ValidatingAdmissionPolicy of manifests/components/colocation refuses the same.
 func CheckAnnotations(pod *corev1.Pod) error {
-	_, _, err := wishOf(pod, nil)
+	_, _, err := termOf(pod, nil)
 	return err
 }
 
-// wishOf returns what the annotations of the pod say, and whether they say
+// termOf returns what the annotations of the pod say, and whether they say
 // anything. byDefault are the topology keys of a pod that names none. The error
 // names every annotation that is wrong and how to write it; its text is for the
 // user.
-func wishOf(pod *corev1.Pod, byDefault []string) (wish, bool, error) {
+func termOf(pod *corev1.Pod, byDefault []string) (term, bool, error) {
 	if !asksByAnnotations(pod) {
-		return wish{}, false, nil
+		return term{}, false, nil
 	}
 	var problems problems
 	for _, former := range [...][2]string{
@@ -123,12 +117,12 @@ func wishOf(pod *corev1.Pod, byDefault []string) (wish, bool, error) {
 			problems.add("annotation %s is called %s now: rename it", former[0], former[1])
 		}
 	}
-	with, wanted := pod.Annotations[names.ColocateWithAnnotation]
+	with, hasWith := pod.Annotations[names.ColocateWithAnnotation]
 	keys, hasKeys := pod.Annotations[names.ColocateTopologyKeysAnnotation]
 	required, hasRequired := pod.Annotations[names.ColocateRequiredTopologyKeyAnnotation]
-	w := wish{source: byAnnotations, topologyKeys: byDefault, weight: 1}
-	if wanted {
-		w.services = parseServices(with, &problems)
+	t := term{rule: byAnnotations, topologyKeys: byDefault, weight: 1}
+	if hasWith {
+		t.services = parseServices(with, &problems)
 	} else {
 		for key, has := range map[string]bool{names.ColocateTopologyKeysAnnotation: hasKeys, names.ColocateRequiredTopologyKeyAnnotation: hasRequired} {
 			if has {
@@ -138,10 +132,178 @@ func wishOf(pod *corev1.Pod, byDefault []string) (wish, bool, error) {
 		}
 	}
 	if hasKeys {
-		w.topologyKeys = parseTopologyKeys(keys, &problems)
+		t.topologyKeys = parseTopologyKeys(keys, &problems)
 	}
 	if hasRequired {
-		w.requiredTopologyKey = parseTopologyKey(required, names.ColocateRequiredTopologyKeyAnnotation, &problems)
+		t.requiredTopologyKey = parseTopologyKey(required, names.ColocateRequiredTopologyKeyAnnotation, &problems)
 	}
-	return w, true, problems.error()
+	return t, true, problems.error()
+}
+
+// Bounds of what a pod may ask for; those of the arguments are the same.
+const (
+	minWeight       = 1
+	maxWeight       = 100
+	maxServices     = 32
+	maxTopologyKeys = 8
+)
+
+const (
+	// maxProblems is how many problems of one pod are told at once.
+	maxProblems = 4
+	// maxQuoted is how much of a wrong value is repeated, in bytes.
+	maxQuoted = 80
+	// maxBytes bounds what is read of one annotation: twice the longest that is
+	// valid without spaces.
+	maxBytes = 8192
+	// maxKeyBytes is the length of the longest label key: a DNS subdomain, a slash
+	// and 63 characters. What is longer is not worth matching.
+	maxKeyBytes = utilvalidation.DNS1123SubdomainMaxLength + 1 + 63
+)
+
+// problems gathers what is wrong with the annotations of a pod.
+type problems struct {
+	texts []string
+}
+
+func (p *problems) add(format string, args ...any) {
+	p.texts = append(p.texts, fmt.Sprintf(format, args...))
+}
+
+// error returns what was added as one error, or nil. The order is that of the
+// texts, so that the same pod gets the same text in every attempt.
+func (p *problems) error() error {
+	if len(p.texts) == 0 {
+		return nil
+	}
+	slices.Sort(p.texts)
+	texts := slices.Compact(p.texts)
+	if more := len(texts) - maxProblems; more > 0 {
+		texts = append(texts[:maxProblems:maxProblems], fmt.Sprintf("and %d more", more))
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// quote repeats a wrong value, or as much of it as a message has room for.
+func quote(value string) string {
+	if len(value) <= maxQuoted {
+		return strconv.Quote(value)
+	}
+	return strconv.Quote(strings.ToValidUTF8(value[:maxQuoted], "")) + "..."
+}
+
+// tooLong reports whether the value is too long to be read, and says so.
+func tooLong(value, key string, problems *problems) bool {
+	if len(value) <= maxBytes {
+		return false
+	}
+	problems.add("annotation %s has %d bytes: it may have %d", key, len(value), maxBytes)
+	return true
+}
+
+// parseServices reads "backend=3,cache,other/db=10". Spaces around what the
+// commas and the = separate are ignored.
+func parseServices(list string, problems *problems) []serviceRef {
+	const key = names.ColocateWithAnnotation
+	if tooLong(list, key, problems) {
+		return nil
+	}
+	if strings.TrimSpace(list) == "" {
+		problems.add("annotation %s names no Service: write it like backend=3,cache, or remove it", key)
+		return nil
+	}
+	if n := strings.Count(list, ",") + 1; n > maxServices {
+		problems.add("annotation %s names %d Services: it may name %d", key, n, maxServices)
+		return nil
+	}
+	var services []serviceRef
+	for item := range strings.SplitSeq(list, ",") {
+		service, ok := parseService(strings.TrimSpace(item), problems)
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(services, func(s serviceRef) bool { return s.namespace == service.namespace && s.name == service.name }) {
+			problems.add("annotation %s names Service %s twice: add up the weights", key, quote(strings.TrimSpace(item)))
+			continue
+		}
+		services = append(services, service)
+	}
+	return services
+}
+
+// parseService reads "name", "namespace/name" or either with =weight behind it.
+func parseService(item string, problems *problems) (serviceRef, bool) {
+	const key = names.ColocateWithAnnotation
+	reference, weight, hasWeight := strings.Cut(item, "=")
+	service := serviceRef{weight: minWeight}
+	ok := true
+	if hasWeight {
+		weight = strings.TrimSpace(weight)
+		n, err := strconv.ParseUint(weight, 10, 8)
+		if err != nil || n < minWeight || n > maxWeight || weight[0] == '0' {
+			problems.add("annotation %s: the weight in %s must be a whole number from %d to %d", key, quote(item), minWeight, maxWeight)
+			ok = false
+		}
+		service.weight = int64(n)
+	}
+	service.namespace, service.name = splitServiceName(strings.TrimSpace(reference))
+	if !validServiceName(strings.TrimSpace(reference)) {
+		problems.add("annotation %s: %s names no Service: write name or namespace/name, each a DNS label of lower-case letters, digits and '-', with commas between", key, quote(item))
+		ok = false
+	}
+	return service, ok
+}
+
+// splitServiceName splits "namespace/name"; the namespace of "name" is empty.
+func splitServiceName(reference string) (namespace, name string) {
+	if namespace, name, found := strings.Cut(reference, "/"); found {
+		return namespace, name
+	}
+	return "", reference
+}
+
+func validServiceName(reference string) bool {
+	namespace, name, qualified := strings.Cut(reference, "/")
+	if !qualified {
+		return isLabel(reference)
+	}
+	return isLabel(namespace) && isLabel(name)
+}
+
+func isLabel(name string) bool {
+	return len(name) <= utilvalidation.DNS1123LabelMaxLength && len(utilvalidation.IsDNS1123Label(name)) == 0
+}
+
+// parseTopologyKeys reads "kubernetes.io/hostname,topology.kubernetes.io/zone".
+func parseTopologyKeys(list string, problems *problems) []string {
+	const key = names.ColocateTopologyKeysAnnotation
+	if tooLong(list, key, problems) {
+		return nil
+	}
+	if n := strings.Count(list, ",") + 1; n > maxTopologyKeys {
+		problems.add("annotation %s names %d topology keys: it may name %d", key, n, maxTopologyKeys)
+		return nil
+	}
+	var topologyKeys []string
+	for item := range strings.SplitSeq(list, ",") {
+		topologyKey := parseTopologyKey(item, key, problems)
+		if slices.Contains(topologyKeys, topologyKey) {
+			problems.add("annotation %s names %s twice: the first is the nearer level, remove the other", key, quote(topologyKey))
+			continue
+		}
+		topologyKeys = append(topologyKeys, topologyKey)
+	}
+	return topologyKeys
+}
+
+// parseTopologyKey reads one topology key; empty if it is too long to be read.
+func parseTopologyKey(item, key string, problems *problems) string {
+	if tooLong(item, key, problems) {
+		return ""
+	}
+	topologyKey := strings.TrimSpace(item)
+	if len(topologyKey) > maxKeyBytes || len(utilvalidation.IsQualifiedName(topologyKey)) > 0 {
+		problems.add("annotation %s: %s is no topology key: name a label key of nodes, such as topology.kubernetes.io/zone", key, quote(topologyKey))
+	}
+	return topologyKey
 }

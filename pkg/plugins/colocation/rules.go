@@ -27,19 +27,7 @@ type rule struct {
 	// podSelector and namespaceSelector are nil if they match everything.
 	podSelector       labels.Selector
 	namespaceSelector labels.Selector
-	// wish has no services if the rule only limits.
-	wish  wish
-	limit limit
-}
-
-// limit is how many pods that a rule selects a node may have, counted within one
-// namespace: two applications that one rule covers do not crowd each other out.
-type limit struct {
-	rule int
-	// selector is the rule's podSelector, nil for all pods.
-	selector labels.Selector
-	// pods is at least 1; 0 is no limit.
-	pods int
+	term              term
 }
 
 // newPolicy compiles valid arguments.
@@ -60,18 +48,14 @@ func newPolicy(args *config.ColocationArgs) (*policy, error) {
 		}
 		r := rule{
 			podSelector: podSelector, namespaceSelector: namespaceSelector,
-			wish: wish{
-				source: wishSource{rule: i}, topologyKeys: p.topologyKeys,
-				requiredTopologyKey: from.RequiredTopologyKey, weight: int64(from.Weight),
-			},
-			limit: limit{rule: i, selector: podSelector, pods: int(from.MaxPerNode)},
+			term: term{rule: i, topologyKeys: p.topologyKeys, requiredTopologyKey: from.RequiredTopologyKey, weight: int64(from.Weight)},
 		}
 		if len(from.TopologyKeys) > 0 {
-			r.wish.topologyKeys = slices.Clone(from.TopologyKeys)
+			r.term.topologyKeys = slices.Clone(from.TopologyKeys)
 		}
 		for _, service := range from.Services {
 			namespace, name := splitServiceName(service.Name)
-			r.wish.services = append(r.wish.services, serviceRef{namespace: namespace, name: name, weight: int64(service.Weight)})
+			r.term.services = append(r.term.services, serviceRef{namespace: namespace, name: name, weight: int64(service.Weight)})
 		}
 		p.usesNamespaces = p.usesNamespaces || namespaceSelector != nil
 		p.rules = append(p.rules, r)
@@ -148,25 +132,19 @@ func (p *policy) applying(pod *corev1.Pod, namespaces namespaceLabels) ([]int, e
 // requestOf returns what the pod asks for. The error is an errUnknownNamespace, or
 // says what is wrong with the pod's annotations.
 func (p *policy) requestOf(pod *corev1.Pod, namespaces namespaceLabels) (request, error) {
-	own, wanted, err := wishOf(pod, p.topologyKeys)
+	own, asks, err := termOf(pod, p.topologyKeys)
 	if err != nil {
 		return request{}, err
 	}
 	var r request
-	if wanted {
-		r.wishes = append(r.wishes, own)
+	if asks {
+		r.terms = append(r.terms, own)
 	}
 	if r.rules, err = p.applying(pod, namespaces); err != nil {
 		return request{}, err
 	}
 	for _, i := range r.rules {
-		rule := &p.rules[i]
-		if len(rule.wish.services) > 0 {
-			r.wishes = append(r.wishes, rule.wish)
-		}
-		if rule.limit.pods > 0 {
-			r.limits = append(r.limits, rule.limit)
-		}
+		r.terms = append(r.terms, p.rules[i].term)
 	}
 	return r, nil
 }

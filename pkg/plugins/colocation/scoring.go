@@ -13,7 +13,7 @@ import (
 // PreScore skips the pods that no peer attracts. Everything that Score reads,
 // PreFilter has prepared.
 func (pl *Colocation) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if s := optionalCycleState(state); s == nil || s.weight == 0 {
+	if s := optionalPreFilterState(state); s == nil || s.weight == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
@@ -22,7 +22,7 @@ func (pl *Colocation) PreScore(_ context.Context, state fwk.CycleState, _ *corev
 // Score rates a node by how near it is to the peers. It takes no lock and
 // allocates nothing.
 func (pl *Colocation) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := readCycleState(state)
+	s, err := readPreFilterState(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
@@ -34,4 +34,66 @@ func (pl *Colocation) Score(_ context.Context, state fwk.CycleState, _ *corev1.P
 // decide as much as the greatest.
 func (pl *Colocation) ScoreExtensions() fwk.ScoreExtensions {
 	return nil
+}
+
+// score rates a node with these labels for all targets, 0 to fwk.MaxScore: the
+// average of the targets, by their weights. There must be one that has a weight.
+func (s *preFilterState) score(labels map[string]string) int64 {
+	return fwk.MaxScore * rawScore(s.targets, labels) / (scoreScale * s.weight)
+}
+
+// rawScore is score in the finest steps, 0 to scoreScale times the weights.
+// Weights are at most 10,000 for each of at most 32 Services of at most 1,001
+// terms, so nothing overflows.
+func rawScore(targets []target, labels map[string]string) int64 {
+	var sum int64
+	for i := range targets {
+		sum += targets[i].weight * targets[i].score(labels)
+	}
+	return sum
+}
+
+// scoreScale is the score of a target for a node that has all peers itself.
+const scoreScale = 1000
+
+// score rates a node with these labels for the target, 0 to scoreScale.
+//
+// With n levels, scoreScale is divided into n equal steps. The nearest level that
+// the node shares with any peer decides the step: a call that may be answered by
+// any peer stays within it. Within the step it counts how near all peers are: the
+// share of the peers within each level, averaged over the levels. That is what is
+// left of a call that goes to all of them alike. A node that shares no level with
+// any peer has 0, every other more.
+//
+// It allocates nothing.
+func (t *target) score(labels map[string]string) int64 {
+	if t.weight == 0 {
+		return 0
+	}
+	nearest, within := len(t.levels), 0
+	for i := range t.levels {
+		value, ok := labels[t.levels[i].key]
+		if !ok {
+			continue
+		}
+		if n := t.levels[i].peers.Within(value); n > 0 {
+			nearest = min(nearest, i)
+			within += n
+		}
+	}
+	return t.scoreOf(nearest, within)
+}
+
+// scoreOf is the score of a node that shares the level of index nearest with a peer
+// (the number of levels if none), with the sum of the peers within each level.
+func (t *target) scoreOf(nearest, within int) int64 {
+	levels := int64(len(t.levels))
+	if int64(nearest) == levels {
+		return 0
+	}
+	step := scoreScale / levels
+	// At least 1, so that the step below stays apart; a level may hold more peers
+	// than there are only if the same key counts twice, which parsing excludes.
+	share := max(1, step*int64(within)/(levels*int64(t.view.Total())))
+	return step*(levels-int64(nearest)-1) + min(step, share)
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -24,37 +23,15 @@ const (
 	actionIgnored = "Scheduling"
 )
 
-// warnings remembers what each pending pod was told, so that an attempt that
-// changes nothing does not say it again. The zero value remembers nothing.
-type warnings struct {
-	mu   sync.Mutex
-	told map[types.UID]string
-	// unoffered are the pods for which the search was mistaken.
-	unoffered map[types.UID]struct{}
-	// idle is what of the rules was said to have no effect.
-	idle map[string]struct{}
-}
-
 // maxIdle bounds the memory of what was said of rules: a Service without a namespace
 // is another one in each.
 const maxIdle = 1024
 
-// tell takes note of what a pod is told, and reports whether it is news.
-func (w *warnings) tell(uid types.UID, note string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.told[uid] == note {
-		return false
-	}
-	if w.told == nil {
-		w.told = map[types.UID]string{}
-	}
-	if note == "" {
-		delete(w.told, uid)
-		return false
-	}
-	w.told[uid] = note
-	return true
+// warnings remembers what of the rules was said to have no effect. The zero value
+// remembers nothing.
+type warnings struct {
+	mu   sync.Mutex
+	idle map[string]struct{}
 }
 
 // tellIdle takes note of what of the rules has no effect, and reports whether it is
@@ -70,32 +47,6 @@ func (w *warnings) tellIdle(note string) bool {
 	}
 	w.idle[note] = struct{}{}
 	return true
-}
-
-// doubt takes note that the search was mistaken for the pod.
-func (w *warnings) doubt(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.unoffered == nil {
-		w.unoffered = map[types.UID]struct{}{}
-	}
-	w.unoffered[uid] = struct{}{}
-}
-
-// doubted reports whether it was.
-func (w *warnings) doubted(uid types.UID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, doubted := w.unoffered[uid]
-	return doubted
-}
-
-// remove forgets a pod.
-func (w *warnings) remove(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.told, uid)
-	delete(w.unoffered, uid)
 }
 
 // warn tells the author of the pod what of its annotations has no effect, and the
@@ -117,11 +68,10 @@ func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) 
 		parts = append(parts, fmt.Sprintf("no node has the label %s: correct the key, or label the nodes", list(found.emptyLevels)))
 	}
 	note := strings.Join(parts, "; ")
-	if !pl.instance.warnings.tell(pod.UID, note) {
+	if !pl.instance.waiting.tell(pod.UID, note) {
 		return
 	}
-	pl.instance.forgetIfGone(pod)
-	klog.FromContext(ctx).V(4).Info("What the pod wants to be near has no effect", "note", note)
+	klog.FromContext(ctx).V(4).Info("What the pod asks to be near has no effect", "note", note)
 	if recorder := pl.handle.EventRecorder(); recorder != nil { // nil in a simulation
 		recorder.Eventf(pod, nil, corev1.EventTypeWarning, ReasonIgnored, actionIgnored, "%s", eventnote.Cut(note))
 	}

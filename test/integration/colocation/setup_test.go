@@ -60,7 +60,6 @@ func TestColocation(t *testing.T) {
 			"podSelector":  map[string]any{"matchLabels": map[string]any{"app": "web"}},
 			"services":     []any{map[string]any{"name": "backend"}},
 			"topologyKeys": []any{corev1.LabelTopologyZone},
-			"maxPerNode":   1,
 		}}},
 	})
 	scheduler := c.StartBerthScheduler(t, config, framework.SchedulerOptions{
@@ -79,7 +78,7 @@ func TestColocation(t *testing.T) {
 		{"consent", consent},
 		{"consent-comes-later", consentComesLater},
 		{"mistakes", mistakes},
-		{"max-per-node", maxPerNode},
+		{"near-and-spread", nearAndSpread},
 		{"preemption", preemption},
 		{"node-relabelled", nodeRelabelled},
 		{"selector-changed", selectorChanged},

@@ -54,7 +54,6 @@ func TestDecodeColocationArgs(t *testing.T) {
         topologyKeys: [topology.kubernetes.io/zone]
         requiredTopologyKey: topology.kubernetes.io/region
         weight: 7
-        maxPerNode: 2
       - services: [{name: db, weight: 0}]
 `,
 			want: &config.ColocationArgs{
@@ -65,7 +64,7 @@ func TestDecodeColocationArgs(t *testing.T) {
 						NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}},
 						Services:          []config.ColocationService{{Name: "backend", Weight: 3}, {Name: "shop/cache", Weight: 1}},
 						TopologyKeys:      []string{"topology.kubernetes.io/zone"}, RequiredTopologyKey: "topology.kubernetes.io/region",
-						Weight: 7, MaxPerNode: 2,
+						Weight: 7,
 					},
 					// A weight of 0 is wrong and not missing: validation has to see it.
 					{Services: []config.ColocationService{{Name: "db"}}, Weight: 1},
@@ -117,9 +116,9 @@ func TestColocationArgsRoundTrip(t *testing.T) {
 			{
 				PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, NamespaceSelector: &metav1.LabelSelector{},
 				Services:     []configv1.ColocationService{{Name: "shop/backend", Weight: ptr.To[int32](3)}},
-				TopologyKeys: []string{"a"}, RequiredTopologyKey: "b", Weight: ptr.To[int32](2), MaxPerNode: 5,
+				TopologyKeys: []string{"a"}, RequiredTopologyKey: "b", Weight: ptr.To[int32](2),
 			},
-			{Weight: ptr.To[int32](1), MaxPerNode: 1},
+			{Weight: ptr.To[int32](1)},
 		},
 	}
 	args.SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind("ColocationArgs"))

@@ -27,13 +27,13 @@ func TestColocationArgsDefaults(t *testing.T) {
 			name: "weights, where they are missing",
 			args: &ColocationArgs{Rules: []ColocationRule{
 				{Services: []ColocationService{{Name: "a"}, {Name: "b", Weight: ptr.To[int32](7)}}},
-				{Weight: ptr.To[int32](5), MaxPerNode: 1},
+				{Weight: ptr.To[int32](5)},
 			}},
 			want: &ColocationArgs{
 				TopologyKeys: levels, NodeSearch: SearchPeersFirst,
 				Rules: []ColocationRule{
 					{Services: []ColocationService{{Name: "a", Weight: ptr.To[int32](1)}, {Name: "b", Weight: ptr.To[int32](7)}}, Weight: ptr.To[int32](1)},
-					{Weight: ptr.To[int32](5), MaxPerNode: 1},
+					{Weight: ptr.To[int32](5)},
 				},
 			},
 		},
@@ -66,7 +66,7 @@ func TestColocationArgsDefaults(t *testing.T) {
 
 // Two objects must not share what a default gave them.
 func TestColocationArgsDefaultsAreFresh(t *testing.T) {
-	makeArgs := func() *ColocationArgs { return &ColocationArgs{Rules: []ColocationRule{{MaxPerNode: 1}}} }
+	makeArgs := func() *ColocationArgs { return &ColocationArgs{Rules: []ColocationRule{{}}} }
 	first, second := makeArgs(), makeArgs()
 	SetDefaults_ColocationArgs(first)
 	SetDefaults_ColocationArgs(second)

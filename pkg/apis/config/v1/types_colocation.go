@@ -43,8 +43,7 @@ type ColocationArgs struct {
 }
 
 // ColocationRule asks that the pods that it selects are near the pods of
-// Services, or that there are not too many of them on one node, or both. At least
-// one of services and maxPerNode is set.
+// Services. At least one is named.
 type ColocationRule struct {
 	// PodSelector restricts the rule to pods with these labels.
 	// Absent or empty: all pods. At most 64 requirements (matchLabels and
@@ -56,7 +55,7 @@ type ColocationRule struct {
 	// match both. The bounds are those of podSelector.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// Services are the Services to be near. At most 32.
+	// Services are the Services to be near, 1 to 32.
 	// +optional
 	// +listType=atomic
 	Services []ColocationService `json:"services,omitempty"`
@@ -74,11 +73,6 @@ type ColocationRule struct {
 	// annotations of the same pod, 1 to 100; annotations count 1. Default: 1.
 	// +optional
 	Weight *int32 `json:"weight,omitempty"`
-	// MaxPerNode is how many pods of one namespace that the rule selects a node
-	// may have, at most 1000; terminating ones do not count. 0: any number.
-	// Default: 0.
-	// +optional
-	MaxPerNode int32 `json:"maxPerNode,omitempty"`
 
 	// Prefer is refused: it is TopologyKeys now.
 	// +optional
@@ -87,6 +81,9 @@ type ColocationRule struct {
 	// RequireWithin is refused: it is RequiredTopologyKey now.
 	// +optional
 	RequireWithin string `json:"requireWithin,omitempty"`
+	// MaxPerNode is refused: topologySpreadConstraints of the pods do it.
+	// +optional
+	MaxPerNode int32 `json:"maxPerNode,omitempty"`
 }
 
 // ColocationService is a Service to be near.

@@ -204,9 +204,9 @@ func autoConvert_v1_ColocationRule_To_config_ColocationRule(in *ColocationRule, 
 	if err := metav1.Convert_Pointer_int32_To_int32(&in.Weight, &out.Weight, s); err != nil {
 		return err
 	}
-	out.MaxPerNode = in.MaxPerNode
 	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
 	out.RequireWithin = in.RequireWithin
+	out.MaxPerNode = in.MaxPerNode
 	return nil
 }
 
@@ -234,9 +234,9 @@ func autoConvert_config_ColocationRule_To_v1_ColocationRule(in *config.Colocatio
 	if err := metav1.Convert_int32_To_Pointer_int32(&in.Weight, &out.Weight, s); err != nil {
 		return err
 	}
-	out.MaxPerNode = in.MaxPerNode
 	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
 	out.RequireWithin = in.RequireWithin
+	out.MaxPerNode = in.MaxPerNode
 	return nil
 }
 

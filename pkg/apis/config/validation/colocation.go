@@ -20,7 +20,6 @@ const (
 	maxColocationWeight = 100
 	maxServices         = 32
 	maxTopologyKeys     = 8
-	maxPodsPerNode      = 1000
 )
 
 // ValidateColocationArgs returns every error in args as one aggregate, or nil.
@@ -57,21 +56,10 @@ func validateColocationRule(path *field.Path, rule *config.ColocationRule) field
 	errs = append(errs, refuseFormer(path.Child("requireWithin"), rule.RequireWithin != "",
 		"is called requiredTopologyKey now: rename it; with it, a pod waits where none of the Service's pods has a node")...)
 	errs = append(errs, validateColocationWeight(path.Child("weight"), rule.Weight)...)
-	if rule.MaxPerNode < 0 || rule.MaxPerNode > maxPodsPerNode {
-		errs = append(errs, field.Invalid(path.Child("maxPerNode"), rule.MaxPerNode, fmt.Sprintf("must be between 1 and %d, or 0 for any number", maxPodsPerNode)))
-	}
-	if len(rule.Services) > 0 {
-		return errs
-	}
-	const needsServices = "says how to be near services, and the rule names none: name one, or remove it"
-	if len(rule.TopologyKeys) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("topologyKeys"), needsServices))
-	}
-	if rule.RequiredTopologyKey != "" {
-		errs = append(errs, field.Forbidden(path.Child("requiredTopologyKey"), needsServices))
-	}
-	if rule.MaxPerNode == 0 {
-		errs = append(errs, field.Required(path.Child("services"), "name at least one Service, or set maxPerNode: otherwise the rule does nothing"))
+	errs = append(errs, refuseFormer(path.Child("maxPerNode"), rule.MaxPerNode != 0,
+		"is gone: remove it, and give the pods topologySpreadConstraints with topologyKey kubernetes.io/hostname and whenUnsatisfiable DoNotSchedule, which limit how unevenly they are spread")...)
+	if len(rule.Services) == 0 {
+		errs = append(errs, field.Required(path.Child("services"), "name at least one Service: otherwise the rule does nothing"))
 	}
 	return errs
 }

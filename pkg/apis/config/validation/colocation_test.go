@@ -54,11 +54,10 @@ func TestValidateColocationArgs(t *testing.T) {
 					NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}},
 					Services:          []config.ColocationService{{Name: "backend", Weight: 100}, {Name: "other/backend", Weight: 1}},
 					TopologyKeys:      []string{"example.com/rack"}, RequiredTopologyKey: "topology.kubernetes.io/region",
-					Weight: 100, MaxPerNode: 1000,
+					Weight: 100,
 				}}
 			},
 		},
-		{name: "a rule that only spreads", change: withRules(config.ColocationRule{MaxPerNode: 1, Weight: 1})},
 		{name: "no levels", change: func(a *config.ColocationArgs) { a.TopologyKeys = []string{} }, want: []reported{{field.ErrorTypeRequired, "args.topologyKeys"}}},
 		{
 			name:   "levels",
@@ -82,18 +81,14 @@ func TestValidateColocationArgs(t *testing.T) {
 		{
 			name:   "a rule that does nothing",
 			change: withRules(config.ColocationRule{Weight: 1, TopologyKeys: []string{"x"}, RequiredTopologyKey: "x"}),
-			want: []reported{
-				{field.ErrorTypeForbidden, "args.rules[0].topologyKeys"},
-				{field.ErrorTypeForbidden, "args.rules[0].requiredTopologyKey"},
-				{field.ErrorTypeRequired, "args.rules[0].services"},
-			},
+			want:   []reported{{field.ErrorTypeRequired, "args.rules[0].services"}},
 		},
 		{
 			name: "fields of before",
 			change: func(a *config.ColocationArgs) {
 				a.Prefer, a.FirstPodPolicy = []string{"x"}, "Wait"
 				rule := nearService("a")
-				rule.Prefer, rule.RequireWithin = []string{"x"}, "x"
+				rule.Prefer, rule.RequireWithin, rule.MaxPerNode = []string{"x"}, "x", 1
 				a.Rules = []config.ColocationRule{rule}
 			},
 			want: []reported{
@@ -101,16 +96,16 @@ func TestValidateColocationArgs(t *testing.T) {
 				{field.ErrorTypeForbidden, "args.firstPodPolicy"},
 				{field.ErrorTypeForbidden, "args.rules[0].prefer"},
 				{field.ErrorTypeForbidden, "args.rules[0].requireWithin"},
+				{field.ErrorTypeForbidden, "args.rules[0].maxPerNode"},
 			},
 		},
 		{
-			name:   "weights and numbers",
-			change: withRules(config.ColocationRule{Services: []config.ColocationService{{Name: "a"}, {Name: "b", Weight: 101}}, Weight: -1, MaxPerNode: 1001}),
+			name:   "weights",
+			change: withRules(config.ColocationRule{Services: []config.ColocationService{{Name: "a"}, {Name: "b", Weight: 101}}, Weight: -1}),
 			want: []reported{
 				{field.ErrorTypeInvalid, "args.rules[0].services[0].weight"},
 				{field.ErrorTypeInvalid, "args.rules[0].services[1].weight"},
 				{field.ErrorTypeInvalid, "args.rules[0].weight"},
-				{field.ErrorTypeInvalid, "args.rules[0].maxPerNode"},
 			},
 		},
 		{

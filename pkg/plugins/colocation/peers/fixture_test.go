@@ -6,12 +6,12 @@ package peers
 import (
 	"fmt"
 	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 )
 
 func versionNumber(n int) string { return strconv.Itoa(n + 1) }
@@ -59,53 +59,45 @@ func makeSlice(name, service string, family discoveryv1.AddressType, endpoints .
 	}
 }
 
-// informed is an index and the store that it reads.
+// informed is an index and the stores that it reads, by kind.
 type informed struct {
 	*Index
-	mu      sync.Mutex
-	objects map[string]metav1.Object // by kind, namespace and name
+	kinds map[string]cache.Store
 }
 
 func newInformed() *informed {
-	w := &informed{objects: map[string]metav1.Object{}}
-	w.Index = New(Store{
-		Pod: func(namespace, name string) *corev1.Pod {
-			pod, _ := w.get("pod", namespace, name).(*corev1.Pod)
-			return pod
-		},
-		Node: func(name string) *corev1.Node {
-			node, _ := w.get("node", "", name).(*corev1.Node)
-			return node
-		},
-		Service: func(namespace, name string) *corev1.Service {
-			service, _ := w.get("service", namespace, name).(*corev1.Service)
-			return service
-		},
-		EndpointSlice: func(namespace, name string) *discoveryv1.EndpointSlice {
-			slice, _ := w.get("slice", namespace, name).(*discoveryv1.EndpointSlice)
-			return slice
-		},
-	})
-	return w
+	kinds := map[string]cache.Store{}
+	for _, kind := range []string{"pod", "node", "service", "slice"} {
+		kinds[kind] = cache.NewStore(cache.MetaNamespaceKeyFunc)
+	}
+	return &informed{
+		Index: New(Stores{Pods: kinds["pod"], Nodes: kinds["node"], Services: kinds["service"], EndpointSlices: kinds["slice"]}),
+		kinds: kinds,
+	}
 }
 
 func objectKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
+// get returns an object of a store, nil for none.
 func (w *informed) get(kind, namespace, name string) metav1.Object {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.objects[objectKey(kind, namespace, name)]
+	stored, ok, err := w.kinds[kind].GetByKey(cache.NewObjectName(namespace, name).String())
+	if !ok || err != nil {
+		return nil
+	}
+	return stored.(metav1.Object)
 }
 
 // put stores the object that old became, as an informer does before it tells its
 // handlers; updated is nil for one that is gone.
 func (w *informed) put(kind string, old, updated metav1.Object) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	err := error(nil)
 	if updated != nil {
-		w.objects[objectKey(kind, updated.GetNamespace(), updated.GetName())] = updated
+		err = w.kinds[kind].Update(updated)
 	} else {
-		delete(w.objects, objectKey(kind, old.GetNamespace(), old.GetName()))
+		err = w.kinds[kind].Delete(old)
+	}
+	if err != nil {
+		panic(err)
 	}
 }
 

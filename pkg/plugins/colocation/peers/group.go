@@ -4,7 +4,11 @@
 package peers
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // MaxTopologyKeys is for how many topology keys the peers of one Service are kept
@@ -16,26 +20,29 @@ import (
 // most so many (or, if that is more, as many as one call names).
 const MaxTopologyKeys = 16
 
+// nodeNameKey is the key of the level whose values are the nodes' names.
+const nodeNameKey = ""
+
 // group counts the peers behind a Service that somebody asked for: it is watched.
 type group struct {
 	members membership
-	// listed is whether EndpointSlices say who is a member.
-	listed bool
+	// listed is whether EndpointSlices say who is a member; byUID and byName count
+	// the endpoints that do, and bare those without a pod, by node or zone and
+	// address family.
+	listed        bool
+	byUID, byName counts
+	bare          map[endpoint]int
 	// anchor is where the group stands in namespace.selecting.
 	anchor labelPair
-	// bare counts the endpoints without a pod, by node or zone and address family.
-	bare map[endpoint]int
 
 	// placed are the peers by the node that they name, whether or not it exists.
 	placed map[string]int
 	// zones are the peers that name a zone and no node.
 	zones map[string]int
-	// What follows is about nodes that exist and about zones, and is empty until
-	// counted is set.
-	counted bool
-	total   int
-	nodes   counts
-	levels  []level
+	// total and levels are about nodes that exist, and about zones. The first level
+	// is nodeNameKey's.
+	total  int
+	levels []level
 
 	// view is what the above says; nil if it changed since somebody asked.
 	view *View
@@ -49,46 +56,85 @@ type level struct {
 	used uint64
 }
 
+// valueOf returns the value of the node in the level, and whether it has one.
+func (l *level) valueOf(node *corev1.Node) (string, bool) {
+	if l.key == nodeNameKey {
+		return node.Name, true
+	}
+	value, ok := node.Labels[l.key]
+	return value, ok
+}
+
+type labelPair struct{ key, value string }
+
+// membership says which pods of a namespace are behind a Service. It never
+// changes.
+type membership struct {
+	namespace string
+	// selector is the Service's, sorted by key. Without one, the pods are those
+	// that byUID and byName have.
+	selector      []labelPair
+	byUID, byName Level
+}
+
+// has reports whether the pod of the namespace is behind the Service.
+func (m *membership) has(pod *corev1.Pod) bool {
+	if len(m.selector) > 0 {
+		return m.selects(pod.Labels)
+	}
+	return m.byUID.Within(string(pod.UID)) > 0 || m.byName.Within(pod.Name) > 0
+}
+
+// selects is has for a Service with a selector.
+func (m *membership) selects(labels map[string]string) bool {
+	for _, pair := range m.selector {
+		if value, ok := labels[pair.key]; !ok || value != pair.value {
+			return false
+		}
+	}
+	return true
+}
+
+// lists reports whether an EndpointSlice lists the pod of the group's namespace.
+func (g *group) lists(pod *corev1.Pod) bool {
+	return g.byUID.Within(string(pod.UID)) > 0 || g.byName.Within(pod.Name) > 0
+}
+
 // watch counts the peers behind a Service, and lets events keep the count.
-func (x *Index) watch(ns *namespace, s *service) *group {
+func (x *Index) watch(ns *namespace, service *corev1.Service) *group {
 	g := &group{
-		members: membership{namespace: ns.name, selector: s.selector},
+		members: membership{namespace: ns.name},
 		bare:    map[endpoint]int{},
 		placed:  map[string]int{},
 		zones:   map[string]int{},
 	}
 	x.groups[g] = struct{}{}
 	switch {
-	case s.external:
-		g.members.selector = nil
-	case len(s.selector) > 0:
-		g.anchor = ns.anchorOf(s.selector)
+	case isExternal(service):
+	case len(service.Spec.Selector) > 0:
+		for key, value := range service.Spec.Selector {
+			g.members.selector = append(g.members.selector, labelPair{key, value})
+		}
+		slices.SortFunc(g.members.selector, func(a, b labelPair) int { return cmp.Compare(a.key, b.key) })
+		g.anchor = ns.anchorOf(g.members.selector)
 		ns.selecting[g.anchor] = append(ns.selecting[g.anchor], g)
 		for _, p := range ns.pods {
-			if place := p.place(); place != "" && g.members.selects(p.facts.labels) {
-				x.count(g, place, 1)
+			if node := p.node(); node != "" && g.members.selects(p.object.Labels) {
+				x.count(g, node, 1)
 			}
 		}
 	default:
 		g.listed = true
 		ns.listing = append(ns.listing, g)
-		for _, sl := range ns.slicesOf[s.name] {
-			for _, e := range sl.endpoints {
-				x.list(ns, g, e, 1)
+		for _, slice := range ns.slices {
+			if slice.Labels[discoveryv1.LabelServiceName] == service.Name {
+				for e := range endpointsOf(slice) {
+					x.list(ns, g, e, 1)
+				}
 			}
 		}
 	}
-	known := make(map[string]int, len(g.placed))
-	for name, peers := range g.placed {
-		if x.nodes[name] != nil {
-			known[name] = peers
-			g.total += peers
-		}
-	}
-	for _, peers := range g.zones {
-		g.total += peers
-	}
-	g.nodes, g.counted = newCounts(known), true
+	g.addLevel(x, nodeNameKey)
 	return g
 }
 
@@ -100,10 +146,9 @@ func (x *Index) unwatch(ns *namespace, s *service) {
 	}
 	s.group = nil
 	delete(x.groups, g)
-	if g.listed {
-		ns.listing = without(ns.listing, g)
-	}
-	if rest := without(ns.selecting[g.anchor], g); len(rest) > 0 {
+	is := func(other *group) bool { return other == g }
+	ns.listing = slices.DeleteFunc(ns.listing, is)
+	if rest := slices.DeleteFunc(ns.selecting[g.anchor], is); len(rest) > 0 {
 		ns.selecting[g.anchor] = rest
 	} else {
 		delete(ns.selecting, g.anchor)
@@ -114,129 +159,144 @@ func (x *Index) unwatch(ns *namespace, s *service) {
 // less pods have a pair in common with a group that does not select them, the
 // less there is to compare.
 func (ns *namespace) anchorOf(selector []labelPair) labelPair {
-	best := selector[0]
-	for _, pair := range selector[1:] {
-		if len(ns.selecting[pair]) < len(ns.selecting[best]) {
-			best = pair
-		}
-	}
-	return best
+	return slices.MinFunc(selector, func(a, b labelPair) int {
+		return cmp.Compare(len(ns.selecting[a]), len(ns.selecting[b]))
+	})
 }
 
-func without(groups []*group, g *group) []*group {
-	for i := range groups {
-		if groups[i] == g {
-			last := len(groups) - 1
-			groups[i], groups[last] = groups[last], nil
-			return groups[:last]
+// list counts an endpoint of a group of the namespace so many times more.
+func (x *Index) list(ns *namespace, g *group, e endpoint, more int) {
+	if e.node != "" || e.zone != "" {
+		x.listBare(g, e, more)
+		return
+	}
+	p := ns.pods[e.podName]
+	if e.podUID != "" {
+		if p = x.podsByUID[e.podUID]; p != nil && p.ns != ns {
+			p = nil
 		}
 	}
-	return groups
+	before := p != nil && g.lists(p.object)
+	if e.podUID != "" {
+		g.byUID.add(string(e.podUID), more)
+	} else {
+		g.byName.add(e.podName, more)
+	}
+	g.view = nil
+	// A pod that several endpoints name (one for each of its addresses' families)
+	// is one peer.
+	if p == nil || p.node() == "" || before == g.lists(p.object) {
+		return
+	}
+	if before {
+		x.count(g, p.node(), -1)
+	} else {
+		x.count(g, p.node(), 1)
+	}
 }
 
-// count counts more peers on a node.
+// listBare is list for an endpoint without a pod. A dual-stack Service lists each
+// endpoint once for each family of addresses, and nothing tells which belong
+// together: the family with the most endpoints on the node, or in the zone, decides.
+func (x *Index) listBare(g *group, e endpoint, more int) {
+	most := func() int {
+		n := 0
+		for _, family := range [...]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN} {
+			n = max(n, g.bare[endpoint{node: e.node, zone: e.zone, family: family}])
+		}
+		return n
+	}
+	before := most()
+	addTo(g.bare, e, more)
+	if more = most() - before; more == 0 {
+		return
+	}
+	if e.node != "" {
+		x.count(g, e.node, more)
+		return
+	}
+	addTo(g.zones, e.zone, more)
+	g.total += more
+	for i := range g.levels {
+		if l := &g.levels[i]; l.key == corev1.LabelTopologyZone {
+			l.counts.add(e.zone, more)
+		}
+	}
+	g.view = nil
+}
+
+// addTo adds to a number of a map, without those that are 0.
+func addTo[K comparable](numbers map[K]int, key K, more int) {
+	if numbers[key] += more; numbers[key] == 0 {
+		delete(numbers, key)
+	}
+}
+
+// count counts more peers on the node of this name.
 func (x *Index) count(g *group, name string, more int) {
-	if g.placed[name] += more; g.placed[name] == 0 {
-		delete(g.placed, name)
-	}
-	if n := x.nodes[name]; n != nil && g.counted {
-		g.total += more
-		g.nodes = g.nodes.add(name, more)
-		g.spread(n, more)
-		g.view = nil
-	}
+	addTo(g.placed, name, more)
+	g.countOn(x.nodes[name], more)
 }
 
-// countZone counts more peers in a zone, on no node that is known.
-func (g *group) countZone(zone string, more int) {
-	if g.zones[zone] += more; g.zones[zone] == 0 {
-		delete(g.zones, zone)
-	}
-	if !g.counted {
+// countOn counts more peers on a node in every level; nil is none that exists.
+func (g *group) countOn(node *corev1.Node, more int) {
+	if node == nil {
 		return
 	}
 	g.total += more
 	for i := range g.levels {
-		if l := &g.levels[i]; l.key == corev1.LabelTopologyZone {
-			l.counts = l.counts.add(zone, more)
-		}
-	}
-	g.view = nil
-}
-
-// relabel counts the peers of a node under its new labels; a node that is nil is
-// not there.
-func (g *group) relabel(name string, before, after *node) {
-	peers := g.placed[name]
-	if before != nil {
-		g.total -= peers
-		g.nodes = g.nodes.add(name, -peers)
-		g.spread(before, -peers)
-	}
-	if after != nil {
-		g.total += peers
-		g.nodes = g.nodes.add(name, peers)
-		g.spread(after, peers)
-	}
-	g.view = nil
-}
-
-// spread counts more peers on a node in every level.
-func (g *group) spread(n *node, more int) {
-	for i := range g.levels {
 		l := &g.levels[i]
-		if value, ok := n.labels[l.key]; ok {
-			l.counts = l.counts.add(value, more)
+		if value, ok := l.valueOf(node); ok {
+			l.counts.add(value, more)
 		}
 	}
+	g.view = nil
 }
 
 // viewOf returns what the group says, with the levels of the keys.
 func (g *group) viewOf(x *Index, keys []string) *View {
+	g.levels[0].used = x.clock
 	for _, key := range keys {
-		if l := g.level(x, key); l != nil {
-			l.used = x.clock
+		at := slices.IndexFunc(g.levels, func(l level) bool { return l.key == key })
+		if at < 0 {
+			if x.keyUses[key] == 0 {
+				continue // no node carries the key
+			}
+			at = g.addLevel(x, key)
 		}
+		g.levels[at].used = x.clock
 	}
-	for len(g.levels) > MaxTopologyKeys && g.evict(x.clock) {
+	for len(g.levels) > 1+MaxTopologyKeys && g.evict(x.clock) {
 		g.view = nil
 	}
 	if g.view == nil {
-		g.view = &View{members: g.members, total: g.total, nodes: g.nodes, levels: make([]viewLevel, len(g.levels))}
+		g.view = &View{members: g.members, total: g.total, levels: make([]viewLevel, len(g.levels))}
+		g.view.members.byUID, g.view.members.byName = g.byUID.snapshot(), g.byName.snapshot()
 		for i := range g.levels {
-			g.view.levels[i] = viewLevel{key: g.levels[i].key, counts: g.levels[i].counts}
+			g.view.levels[i] = viewLevel{key: g.levels[i].key, level: g.levels[i].counts.snapshot()}
 		}
 	}
 	return g.view
 }
 
-// level returns the level of a key, counted if it was not kept; nil if no node
-// carries the key.
-func (g *group) level(x *Index, key string) *level {
-	for i := range g.levels {
-		if g.levels[i].key == key {
-			return &g.levels[i]
-		}
-	}
-	if x.keyUses[key] == 0 {
-		return nil
-	}
-	sums := map[string]int{}
+// addLevel counts the peers by the values of a key, and returns the index of the level.
+func (g *group) addLevel(x *Index, key string) int {
+	l := level{key: key}
 	for name, peers := range g.placed {
-		if n := x.nodes[name]; n != nil {
-			if value, ok := n.labels[key]; ok {
-				sums[value] += peers
+		if node := x.nodes[name]; node != nil {
+			if value, ok := l.valueOf(node); ok {
+				l.counts.add(value, peers)
 			}
 		}
 	}
 	if key == corev1.LabelTopologyZone {
 		for zone, peers := range g.zones {
-			sums[zone] += peers
+			l.counts.add(zone, peers)
 		}
 	}
-	g.levels = append(g.levels, level{key: key, counts: newCounts(sums)})
+	g.levels = append(g.levels, l)
 	g.view = nil
-	return &g.levels[len(g.levels)-1]
+	return len(g.levels) - 1
 }
 
 // evict forgets the level that was not asked for the longest, unless it was asked
@@ -251,8 +311,6 @@ func (g *group) evict(now uint64) bool {
 	if g.levels[oldest].used == now {
 		return false
 	}
-	last := len(g.levels) - 1
-	g.levels[oldest], g.levels[last] = g.levels[last], level{}
-	g.levels = g.levels[:last]
+	g.levels = slices.Delete(g.levels, oldest, oldest+1)
 	return true
 }

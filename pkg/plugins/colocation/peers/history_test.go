@@ -45,7 +45,7 @@ func TestHistories(t *testing.T) {
 	}
 	t.Logf("%+v", seen)
 	// A history in which nothing happens proves nothing.
-	if !t.Failed() && (seen.peers < 50_000 || seen.listed < 10_000 || seen.zoned < 500 || seen.promised < 200 || seen.kept < 50 || seen.stale < 1000 || seen.reborn < 200 || seen.restored < 16) {
+	if !t.Failed() && (seen.peers < 50_000 || seen.listed < 10_000 || seen.zoned < 500 || seen.reserved < 200 || seen.kept < 50 || seen.stale < 1000 || seen.reborn < 200 || seen.restored < 16) {
 		t.Errorf("the histories show little: %+v", seen)
 	}
 }
@@ -55,7 +55,7 @@ type coverage struct {
 	peers    int // peers in all answers
 	listed   int // of those, behind Services without a selector
 	zoned    int // of those, in a zone and on no node
-	promised int // calls of Reserve
+	reserved int // calls of Reserve
 	kept     int // reservations whose pod got a node
 	stale    int // events of an object that the store has another version of
 	reborn   int // objects that came again under the name of another
@@ -66,7 +66,7 @@ func (c *coverage) add(other coverage) {
 	c.peers += other.peers
 	c.listed += other.listed
 	c.zoned += other.zoned
-	c.promised += other.promised
+	c.reserved += other.reserved
 	c.kept += other.kept
 	c.stale += other.stale
 	c.reborn += other.reborn
@@ -384,7 +384,7 @@ func (h *history) tell(c change) {
 	if now != c.updated {
 		h.seen.stale++
 	}
-	if pod, ok := now.(*corev1.Pod); ok && pod.Spec.NodeName != "" && h.model.promised[pod.UID] != "" {
+	if pod, ok := now.(*corev1.Pod); ok && pod.Spec.NodeName != "" && h.model.reserved[pod.UID] != "" {
 		h.seen.kept++
 	}
 	h.model.read(key, now)
@@ -401,11 +401,11 @@ func (h *history) schedule() {
 		return
 	}
 	node := h.name("n", nodeNames)
-	h.seen.promised++
+	h.seen.reserved++
 	stored := h.index.get("pod", namespace, name)
 	h.model.read(key, stored)
 	if p, ok := stored.(*corev1.Pod); ok && p.UID == pod.UID && p.Spec.NodeName == "" {
-		h.model.promised[pod.UID] = node
+		h.model.reserved[pod.UID] = node
 	}
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = node
@@ -417,17 +417,17 @@ func (h *history) schedule() {
 	}
 }
 
-// unreserve takes a promise back, or none.
+// unreserve takes a reservation back, or none.
 func (h *history) unreserve() {
-	uids := slices.Sorted(maps.Keys(h.model.promised))
+	uids := slices.Sorted(maps.Keys(h.model.reserved))
 	if len(uids) == 0 || h.oneOf(4) {
 		uid := types.UID(fmt.Sprintf("uid-%d", h.rand.IntN(h.uids+1)))
-		delete(h.model.promised, uid)
+		delete(h.model.reserved, uid)
 		h.index.Unreserve(uid)
 		return
 	}
 	uid := uids[h.rand.IntN(len(uids))]
-	delete(h.model.promised, uid)
+	delete(h.model.reserved, uid)
 	h.index.Unreserve(uid)
 	h.index.Unreserve(uid)
 }
@@ -496,10 +496,10 @@ func (h *history) checkService(requester, namespace, name string) {
 
 // say returns all that a View says.
 func say(view *View, keys []string) *answer {
-	a := &answer{Total: view.Total(), Nodes: maps.Collect(view.Nodes), Levels: map[string]map[string]int{}}
+	a := &answer{Total: view.Total(), Nodes: maps.Collect(view.Nodes().All), Levels: map[string]map[string]int{}}
 	for node, peers := range a.Nodes {
-		if view.OnNode(node) != peers {
-			panic("OnNode and Nodes disagree")
+		if view.Nodes().Within(node) != peers {
+			panic("Within and All disagree of nodes")
 		}
 	}
 	for _, key := range keys {

@@ -6,13 +6,33 @@ package peers
 import (
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 )
+
+// Stores are those of the informers, from which the index reads while it is locked.
+// Nobody changes the objects that are in them.
+//
+// An informer changes its store before it tells any handler, so a store is never
+// behind the event that somebody passes on.
+type Stores struct {
+	Pods, Nodes, Services, EndpointSlices cache.Store
+}
+
+// read returns the object of a key, namespace/name or name, as the store has it; nil if
+// there is none.
+func read[T any](store cache.Store, key string) *T {
+	found, _, _ := store.GetByKey(key)
+	object, _ := found.(*T)
+	return object
+}
 
 // Index knows where the pods behind every Service are. The zero value is not
 // usable: see New. All methods may be called from any goroutine.
 type Index struct {
-	store Store
+	stores Stores
 
 	mu sync.Mutex
 	// All that follows is guarded by mu.
@@ -20,7 +40,7 @@ type Index struct {
 	namespaces map[string]*namespace
 	// podsByUID are the pods that have a UID.
 	podsByUID map[types.UID]*pod
-	nodes     map[string]*node
+	nodes     map[string]*corev1.Node
 	// keyUses counts, by label key, the nodes that carry the key.
 	keyUses map[string]int
 	// groups are the watched ones of all namespaces.
@@ -30,13 +50,13 @@ type Index struct {
 	clock uint64
 }
 
-// New returns an empty index of what the store has.
-func New(store Store) *Index {
+// New returns an empty index of what the stores have.
+func New(stores Stores) *Index {
 	return &Index{
-		store:      store,
+		stores:     stores,
 		namespaces: map[string]*namespace{},
 		podsByUID:  map[types.UID]*pod{},
-		nodes:      map[string]*node{},
+		nodes:      map[string]*corev1.Node{},
 		keyUses:    map[string]int{},
 		groups:     map[*group]struct{}{},
 	}
@@ -61,12 +81,16 @@ func New(store Store) *Index {
 func (x *Index) Lookup(requesterNamespace, serviceNamespace, name string, topologyKeys ...string) (*View, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := x.allowed(requesterNamespace, serviceNamespace, name)
-	if s == nil {
+	ns := x.namespaces[serviceNamespace]
+	if ns == nil {
+		return nil, false
+	}
+	s := ns.services[name]
+	if s == nil || requesterNamespace != serviceNamespace && !s.consent.To(requesterNamespace) {
 		return nil, false
 	}
 	if s.group == nil {
-		s.group = x.watch(x.namespaces[serviceNamespace], s)
+		s.group = x.watch(ns, s.object)
 	}
 	x.clock++
 	return s.group.viewOf(x, topologyKeys), true
@@ -80,7 +104,7 @@ func (x *Index) NodeLabel(node, key string) (string, bool) {
 	if n == nil {
 		return "", false
 	}
-	value, ok := n.labels[key]
+	value, ok := n.Labels[key]
 	return value, ok
 }
 
@@ -92,15 +116,24 @@ func (x *Index) HasTopologyKey(key string) bool {
 	return x.keyUses[key] > 0
 }
 
+// NodeOf returns the node where a pod counts at this moment, whichever Services
+// it is behind; empty for one that counts nowhere.
+func (x *Index) NodeOf(uid types.UID) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.podsByUID[uid]; p != nil {
+		return p.node()
+	}
+	return ""
+}
+
 // namespace is what the index knows of one namespace. One without pods, Services
 // and EndpointSlices is dropped.
 type namespace struct {
-	name string
-	// pods, services and slices by name; slices also by the Service that they name.
+	name     string
 	pods     map[string]*pod
 	services map[string]*service
-	slices   map[string]*slice
-	slicesOf map[string]map[string]*slice
+	slices   map[string]*discoveryv1.EndpointSlice
 	// selecting are the watched groups that have a selector, each under one pair of
 	// it, so that a pod's labels lead to the groups that may select the pod.
 	selecting map[labelPair][]*group
@@ -108,7 +141,42 @@ type namespace struct {
 	listing []*group
 }
 
-// namespaceOf returns the namespace, made if it is missing.
+// service is a Service as the store had it.
+type service struct {
+	object *corev1.Service
+	// consent is what its annotation says.
+	consent Consent
+	// group counts the peers; nil until the first Lookup, and again from when what
+	// is behind the Service changed until the next.
+	group *group
+}
+
+// pod is a pod as the store had it.
+type pod struct {
+	ns     *namespace
+	object *corev1.Pod
+	// reserved is the node of Reserve, until the pod is seen to have one.
+	reserved string
+}
+
+// node returns the name of the node where the pod counts; empty if it counts nowhere.
+func (p *pod) node() string {
+	switch {
+	case isTerminal(p.object):
+		return ""
+	case p.object.Spec.NodeName != "":
+		return p.object.Spec.NodeName
+	}
+	return p.reserved
+}
+
+// isTerminal reports whether the pod is terminating or has terminated: it attracts
+// nobody any more.
+func isTerminal(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// namespaceOf returns the namespace, made if it is missing: see release.
 func (x *Index) namespaceOf(name string) *namespace {
 	ns := x.namespaces[name]
 	if ns == nil {
@@ -116,8 +184,7 @@ func (x *Index) namespaceOf(name string) *namespace {
 			name:      name,
 			pods:      map[string]*pod{},
 			services:  map[string]*service{},
-			slices:    map[string]*slice{},
-			slicesOf:  map[string]map[string]*slice{},
+			slices:    map[string]*discoveryv1.EndpointSlice{},
 			selecting: map[labelPair][]*group{},
 		}
 		x.namespaces[name] = ns
@@ -129,24 +196,5 @@ func (x *Index) namespaceOf(name string) *namespace {
 func (x *Index) release(ns *namespace) {
 	if len(ns.pods) == 0 && len(ns.services) == 0 && len(ns.slices) == 0 {
 		delete(x.namespaces, ns.name)
-	}
-}
-
-// groupsOf calls yield with every watched group that counts the pod with these
-// facts among its members. It stops for nothing.
-func (ns *namespace) groupsOf(facts *podFacts, yield func(*group)) {
-	if len(ns.selecting) > 0 {
-		for key, value := range facts.labels {
-			for _, g := range ns.selecting[labelPair{key, value}] {
-				if g.members.selects(facts.labels) {
-					yield(g)
-				}
-			}
-		}
-	}
-	for _, g := range ns.listing {
-		if g.members.lists(facts.name, facts.uid) {
-			yield(g)
-		}
 	}
 }

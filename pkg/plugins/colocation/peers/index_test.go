@@ -42,379 +42,196 @@ func newShop() *informed {
 }
 
 func TestPeers(t *testing.T) {
+	type step = func(x *informed)
+	pod := func(name string, incarnation int, on string, change ...func(*corev1.Pod)) step {
+		object := makePod(name, incarnation, on)
+		for _, c := range change {
+			object = changed(object, c)
+		}
+		return func(x *informed) { x.ApplyPod(nil, object) }
+	}
+	podGone := func(name string, incarnation int) step {
+		return func(x *informed) { x.ApplyPod(makePod(name, incarnation, "n0"), nil) }
+	}
+	node := func(i int, zone string) step {
+		return func(x *informed) { x.ApplyNode(nil, changed(makeNode(i, zone), func(*corev1.Node) {})) }
+	}
 	backend := makeService("backend", map[string]string{"app": "backend"})
-	selectorless := changed(backend, func(s *corev1.Service) { s.Spec.Selector = nil })
+	service := func(change func(*corev1.Service)) step {
+		return func(x *informed) { x.ApplyService(nil, changed(backend, change)) }
+	}
+	selectorless := service(func(s *corev1.Service) { s.Spec.Selector = nil })
+	serviceGone := func(x *informed) { x.ApplyService(backend, nil) }
+	lists := func(slice, service string, family discoveryv1.AddressType, endpoints ...discoveryv1.Endpoint) step {
+		return func(x *informed) { x.ApplyEndpointSlice(nil, makeSlice(slice, service, family, endpoints...)) }
+	}
+	sliceGone := func(name string) step {
+		return func(x *informed) {
+			x.ApplyEndpointSlice(makeSlice(name, "backend", discoveryv1.AddressTypeIPv4), nil)
+		}
+	}
+	reserve := func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") }
+	unreserve := func(x *informed) { x.Unreserve("p-uid-1") }
+	app := func(name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels = map[string]string{"app": name} }
+	}
+	const v4, v6 = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
+	terminating, elsewhere := nodeEndpoint("n1"), podEndpoint("p", "p-uid-1")
+	terminating.Conditions.Terminating = ptr.To(true)
+	elsewhere.TargetRef.Namespace, elsewhere.NodeName = "bank", ptr.To("n0")
+	none := map[string]int{}
 	tests := []struct {
 		name string
 		// history is told twice: once before anybody asks, and once while the Service
 		// is looked up after each step.
-		history []func(x *informed)
+		history []step
 		// want are the peers by node, and wantZones by zone; nil is a Service that is
 		// not there.
 		want, wantZones map[string]int
 	}{
+		{name: "nobody yet", history: []step{pod("p", 1, "")}, want: none, wantZones: none},
 		{
-			name:      "nobody yet",
-			history:   []func(x *informed){func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "")) }},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			name:    "two pods in a zone and one in another",
+			history: []step{pod("p", 1, "n0"), pod("q", 1, "n1"), pod("r", 1, "n2")},
+			want:    map[string]int{"n0": 1, "n1": 1, "n2": 1}, wantZones: map[string]int{"a": 2, "b": 1},
 		},
 		{
-			name: "two pods in a zone and one in another",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
-				func(x *informed) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
-			},
-			want:      map[string]int{"n0": 1, "n1": 1, "n2": 1},
-			wantZones: map[string]int{"a": 2, "b": 1},
+			name:    "a headless Service",
+			history: []step{service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }), pod("p", 1, "n0")},
+			want:    map[string]int{"n0": 1}, wantZones: map[string]int{"a": 1},
 		},
 		{
-			name: "a headless Service",
-			history: []func(x *informed){
-				func(x *informed) {
-					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }))
-				},
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-			},
-			want:      map[string]int{"n0": 1},
-			wantZones: map[string]int{"a": 1},
+			name:    "an ExternalName that has a selector",
+			history: []step{pod("p", 1, "n0"), service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName })},
+			want:    none, wantZones: none,
 		},
 		{
-			name: "an ExternalName that has a selector",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) {
-					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }))
-				},
+			name: "a pod that was reserved a node is bound to it",
+			// The index has not heard of the pod yet when it is reserved.
+			history: []step{
+				func(x *informed) { x.put("pod", nil, makePod("p", 1, "")) }, reserve,
+				func(x *informed) { x.SyncPod("shop", "p") }, pod("p", 1, "n0"), unreserve,
 			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			want: map[string]int{"n0": 1}, wantZones: map[string]int{"a": 1},
 		},
+		{name: "a reservation that is taken back", history: []step{pod("p", 1, ""), reserve, unreserve, unreserve}, want: none, wantZones: none},
 		{
-			name: "a promise that is kept",
-			history: []func(x *informed){
-				// The index has not heard of the pod yet.
-				func(x *informed) { x.put("pod", nil, makePod("p", 1, "")) },
-				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-				func(x *informed) { x.SyncPod("shop", "p") },
-				func(x *informed) {
-					x.ApplyPod(makePod("p", 1, ""), changed(makePod("p", 1, ""), func(p *corev1.Pod) { p.Spec.NodeName = "n0" }))
-				},
-				func(x *informed) { x.Unreserve("p-uid-1") },
-			},
-			want:      map[string]int{"n0": 1},
-			wantZones: map[string]int{"a": 1},
-		},
-		{
-			name: "a promise that is taken back",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "")) },
-				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-				func(x *informed) { x.Unreserve("p-uid-1") },
-				func(x *informed) { x.Unreserve("p-uid-1") },
-			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
-		},
-		{
-			name: "a promise to a pod that is deleted, before and after",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "")) },
-				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-				func(x *informed) { x.ApplyPod(makePod("p", 1, ""), nil) },
-				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 2, "")) },
-				func(x *informed) { x.Reserve(makePod("p", 1, "n0"), "n0") },
-			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			name:    "a reservation of a pod that is deleted, before and after",
+			history: []step{pod("p", 1, ""), reserve, podGone("p", 1), reserve, pod("p", 2, ""), reserve},
+			want:    none, wantZones: none,
 		},
 		{
 			name: "pods that terminate, succeed and fail",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
-				func(x *informed) { x.ApplyPod(nil, makePod("r", 1, "n2")) },
-				func(x *informed) {
-					x.ApplyPod(nil, changed(makePod("p", 1, "n0"), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
-				},
-				func(x *informed) {
-					x.ApplyPod(nil, changed(makePod("q", 1, "n1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
-				},
-				func(x *informed) {
-					x.ApplyPod(nil, changed(makePod("r", 1, "n2"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }))
-				},
+			history: []step{
+				pod("p", 1, "n0"), pod("q", 1, "n1"), pod("r", 1, "n2"),
+				pod("p", 1, "n0", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }),
+				pod("q", 1, "n1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+				pod("r", 1, "n2", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
 			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			want: none, wantZones: none,
 		},
 		{
-			name: "a pod that changes its labels to leave, and one to join",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) {
-					x.ApplyPod(nil, changed(makePod("p", 1, "n0"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "frontend"} }))
-				},
-				func(x *informed) {
-					x.ApplyPod(nil, changed(makePod("q", 1, "n1"), func(p *corev1.Pod) { p.ResourceVersion, p.Labels = "1", nil }))
-				},
-				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n1")) },
-			},
-			want:      map[string]int{"n1": 1},
-			wantZones: map[string]int{"a": 1},
+			name:    "a pod that changes its labels to leave, and one to join",
+			history: []step{pod("p", 1, "n0"), pod("p", 1, "n0", app("frontend")), pod("q", 1, "n1", app("frontend")), pod("q", 1, "n1")},
+			want:    map[string]int{"n1": 1}, wantZones: map[string]int{"a": 1},
 		},
 		{
-			name: "a pod deleted and created again by its name, and the deletion comes last",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
-				func(x *informed) { x.SyncPod("shop", "p") },
-			},
-			want:      map[string]int{"n2": 1},
-			wantZones: map[string]int{"b": 1},
-		},
-		{
-			name: "a pod replaced while the watch was broken",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyPod(makePod("p", 1, "n0"), makePod("p", 2, "")) },
-			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			name:    "a pod replaced under its name",
+			history: []step{pod("p", 1, "n0"), pod("p", 2, "n2"), func(x *informed) { x.SyncPod("shop", "p") }},
+			want:    map[string]int{"n2": 1}, wantZones: map[string]int{"b": 1},
 		},
 		{
 			name: "an old event of a pod that is gone, told after 10,000 deletions",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyPod(makePod("p", 1, "n0"), nil) },
-				func(x *informed) {
-					for i := range 10_000 {
-						x.ApplyPod(makePod(fmt.Sprintf("other-%d", i), 1, "n0"), nil)
-					}
-				},
-				func(x *informed) { x.SyncPod("shop", "p") },
-			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			history: []step{pod("p", 1, "n0"), podGone("p", 1), func(x *informed) {
+				for i := range 10_000 {
+					podGone(fmt.Sprintf("other-%d", i), 1)(x)
+				}
+			}, func(x *informed) { x.SyncPod("shop", "p") }},
+			want: none, wantZones: none,
 		},
 		{
 			name: "etcd is restored, and versions begin anew",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1000, "n0")) },
-				func(x *informed) { x.ApplyPod(makePod("p", 1000, "n0"), makePod("p", 1, "n2")) },
+			history: []step{
+				pod("p", 1000, "n0"), pod("p", 1, "n2"),
 				func(x *informed) {
-					newer := makeNode(2, "z")
-					newer.ResourceVersion = "999999"
-					x.ApplyNode(nil, newer)
+					x.ApplyNode(nil, changed(makeNode(2, "z"), func(n *corev1.Node) { n.ResourceVersion = "999999" }))
 				},
-				func(x *informed) { x.ApplyNode(nil, makeNode(2, "b")) },
+				node(2, "b"),
 			},
-			want:      map[string]int{"n2": 1},
-			wantZones: map[string]int{"b": 1},
+			want: map[string]int{"n2": 1}, wantZones: map[string]int{"b": 1},
 		},
+		{name: "a node relabelled", history: []step{pod("p", 1, "n0"), node(0, "c")}, want: map[string]int{"n0": 1}, wantZones: map[string]int{"c": 1}},
 		{
-			name: "a node relabelled",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) {
-					x.ApplyNode(nil, changed(makeNode(0, "c"), func(*corev1.Node) {}))
-				},
-				func(x *informed) { x.SyncNode("n0") },
-			},
-			want:      map[string]int{"n0": 1},
-			wantZones: map[string]int{"c": 1},
+			name:    "a node deleted before its pods",
+			history: []step{pod("p", 1, "n0"), func(x *informed) { x.ApplyNode(makeNode(0, "a"), nil) }},
+			want:    none, wantZones: none,
 		},
-		{
-			name: "a node that loses its label",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) {
-					x.ApplyNode(nil, changed(makeNode(0, "a"), func(n *corev1.Node) { n.Labels = nil }))
-				},
-			},
-			want:      map[string]int{"n0": 1},
-			wantZones: map[string]int{},
-		},
-		{
-			name: "a node deleted before its pods",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyNode(makeNode(0, "a"), nil) },
-			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
-		},
-		{
-			name: "a node that comes after its pods",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n7")) },
-				func(x *informed) { x.ApplyNode(nil, makeNode(7, "b")) },
-			},
-			want:      map[string]int{"n7": 1},
-			wantZones: map[string]int{"b": 1},
-		},
+		{name: "a node that comes after its pods", history: []step{pod("p", 1, "n7"), node(7, "b")}, want: map[string]int{"n7": 1}, wantZones: map[string]int{"b": 1}},
 		{
 			name: "a selector changed",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) {
-					x.ApplyPod(nil, changed(makePod("q", 1, "n2"), func(p *corev1.Pod) { p.Labels = map[string]string{"app": "frontend"} }))
-				},
-				func(x *informed) {
-					x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "frontend"} }))
-				},
+			history: []step{
+				pod("p", 1, "n0"), pod("q", 1, "n2", app("frontend")),
+				service(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "frontend"} }),
 			},
-			want:      map[string]int{"n2": 1},
-			wantZones: map[string]int{"b": 1},
+			want: map[string]int{"n2": 1}, wantZones: map[string]int{"b": 1},
 		},
+		{name: "a Service deleted", history: []step{pod("p", 1, "n0"), serviceGone, func(x *informed) { x.SyncService("shop", "backend") }}},
 		{
-			name: "a Service deleted",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyService(backend, nil) },
-				func(x *informed) { x.SyncService("shop", "backend") },
-			},
-		},
-		{
-			name: "a Service deleted and created again",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyService(backend, nil) },
-				func(x *informed) { x.ApplyService(nil, changed(backend, func(s *corev1.Service) { s.UID = "other" })) },
-			},
-			want:      map[string]int{"n0": 1},
-			wantZones: map[string]int{"a": 1},
+			name:    "a Service deleted and created again",
+			history: []step{pod("p", 1, "n0"), serviceGone, service(func(s *corev1.Service) { s.UID = "other" })},
+			want:    map[string]int{"n0": 1}, wantZones: map[string]int{"a": 1},
 		},
 		{
 			name: "endpoints of a Service without a selector, before and after their pods",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1"), podEndpoint("q", "")))
-				},
-				func(x *informed) { x.ApplyPod(nil, makePod("q", 1, "n2")) },
+			history: []step{
+				selectorless, pod("p", 1, "n0"), lists("e", "backend", v4, podEndpoint("p", "p-uid-1"), podEndpoint("q", "")), pod("q", 1, "n2"),
 			},
-			want:      map[string]int{"n0": 1, "n2": 1},
-			wantZones: map[string]int{"a": 1, "b": 1},
+			want: map[string]int{"n0": 1, "n2": 1}, wantZones: map[string]int{"a": 1, "b": 1},
 		},
 		{
-			name: "an endpoint of a pod that was replaced since",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1")))
-				},
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 2, "n2")) },
-			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			name:    "an endpoint of a pod that was replaced since",
+			history: []step{selectorless, lists("e", "backend", v4, podEndpoint("p", "p-uid-1")), pod("p", 1, "n0"), pod("p", 2, "n2")},
+			want:    none, wantZones: none,
 		},
 		{
 			name: "a dual-stack Service lists everything twice",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n0")) },
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e4", "backend", discoveryv1.AddressTypeIPv4, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")))
-				},
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e6", "backend", discoveryv1.AddressTypeIPv6, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")))
-				},
+			history: []step{
+				selectorless, pod("p", 1, "n0"),
+				lists("e4", "backend", v4, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")),
+				lists("e6", "backend", v6, podEndpoint("p", "p-uid-1"), nodeEndpoint("n1"), nodeEndpoint("n1")),
 			},
-			want:      map[string]int{"n0": 1, "n1": 2},
-			wantZones: map[string]int{"a": 3},
+			want: map[string]int{"n0": 1, "n1": 2}, wantZones: map[string]int{"a": 3},
 		},
 		{
 			name: "an endpoint that terminates, one of another namespace, and one that is nowhere",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) {
-					foreign := makePod("p", 1, "n0")
-					foreign.Namespace = "bank"
-					x.ApplyPod(nil, foreign)
-				},
-				func(x *informed) {
-					terminating, other := nodeEndpoint("n1"), podEndpoint("p", "p-uid-1")
-					terminating.Conditions.Terminating = ptr.To(true)
-					other.TargetRef.Namespace, other.NodeName = "bank", ptr.To("n0")
-					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, terminating, other, podEndpoint("p", "p-uid-1"), discoveryv1.Endpoint{}))
-				},
+			history: []step{
+				selectorless, pod("p", 1, "n0", func(p *corev1.Pod) { p.Namespace = "bank" }),
+				lists("e", "backend", v4, terminating, elsewhere, podEndpoint("p", "p-uid-1"), discoveryv1.Endpoint{}),
 			},
-			want:      map[string]int{},
-			wantZones: map[string]int{},
+			want: none, wantZones: none,
 		},
 		{
-			name: "an EndpointSlice that goes over to another Service, and one that is deleted",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
-				},
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("f", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n1")))
-				},
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("g", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n2")))
-				},
-				func(x *informed) {
-					moved := makeSlice("e", "other", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0"))
-					x.ApplyEndpointSlice(nil, changed(moved, func(*discoveryv1.EndpointSlice) {}))
-				},
-				func(x *informed) {
-					x.ApplyEndpointSlice(makeSlice("f", "backend", discoveryv1.AddressTypeIPv4), nil)
-				},
+			name: "an EndpointSlice that goes over to another Service, one that leaves the watch by a label, and one that comes back",
+			history: []step{
+				selectorless, lists("e", "backend", v4, nodeEndpoint("n0")), lists("f", "backend", v4, nodeEndpoint("n1")), lists("g", "backend", v4, nodeEndpoint("n2")),
+				lists("e", "other", v4, nodeEndpoint("n0")), sliceGone("f"), sliceGone("g"), lists("g", "backend", v4, nodeEndpoint("n2")),
 			},
-			want:      map[string]int{"n2": 1},
-			wantZones: map[string]int{"b": 1},
-		},
-		{
-			name: "an EndpointSlice that leaves the watch by a label, and comes back",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
-				},
-				func(x *informed) {
-					x.ApplyEndpointSlice(makeSlice("e", "backend", discoveryv1.AddressTypeIPv4), nil)
-				},
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
-				},
-			},
-			want:      map[string]int{"n0": 1},
-			wantZones: map[string]int{"a": 1},
+			want: map[string]int{"n2": 1}, wantZones: map[string]int{"b": 1},
 		},
 		{
 			name: "endpoints with a zone and no node, of both families",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e4", "backend", discoveryv1.AddressTypeIPv4, zoneEndpoint("a"), zoneEndpoint("a"), nodeEndpoint("n2")))
-				},
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e6", "backend", discoveryv1.AddressTypeIPv6, zoneEndpoint("a")))
-				},
+			history: []step{
+				selectorless, lists("e4", "backend", v4, zoneEndpoint("a"), zoneEndpoint("a"), nodeEndpoint("n2")), lists("e6", "backend", v6, zoneEndpoint("a")),
 			},
-			want:      map[string]int{"n2": 1},
-			wantZones: map[string]int{"a": 2, "b": 1},
+			want: map[string]int{"n2": 1}, wantZones: map[string]int{"a": 2, "b": 1},
 		},
 		{
 			name: "a selector appears, and the endpoints count no more",
-			history: []func(x *informed){
-				func(x *informed) { x.ApplyService(nil, selectorless) },
-				func(x *informed) {
-					x.ApplyEndpointSlice(nil, makeSlice("e", "backend", discoveryv1.AddressTypeIPv4, nodeEndpoint("n0")))
-				},
-				func(x *informed) { x.ApplyPod(nil, makePod("p", 1, "n2")) },
-				func(x *informed) {
-					x.ApplyService(nil, changed(selectorless, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "backend"} }))
-				},
+			history: []step{
+				selectorless, lists("e", "backend", v4, nodeEndpoint("n0")), pod("p", 1, "n2"),
+				service(func(*corev1.Service) {}),
 			},
-			want:      map[string]int{"n2": 1},
-			wantZones: map[string]int{"b": 1},
+			want: map[string]int{"n2": 1}, wantZones: map[string]int{"b": 1},
 		},
 	}
 	for _, tt := range tests {
@@ -434,7 +251,7 @@ func TestPeers(t *testing.T) {
 				if !found {
 					return
 				}
-				if diff := cmp.Diff(tt.want, maps.Collect(view.Nodes)); diff != "" {
+				if diff := cmp.Diff(tt.want, maps.Collect(view.Nodes().All)); diff != "" {
 					t.Errorf("peers by node (-want,+got):\n%s", diff)
 				}
 				if diff := cmp.Diff(tt.wantZones, maps.Collect(view.Level(corev1.LabelTopologyZone).All)); diff != "" {
@@ -510,8 +327,8 @@ func TestTopologyKeysAreBounded(t *testing.T) {
 			t.Fatalf("call %d: %d peers in zone c, and %d values of a key that no node has", i, view.Within(corev1.LabelTopologyZone, "c"), view.Level(fmt.Sprintf("invented-%d", i)).Len())
 		}
 	}
-	if got := len(group().levels); got != 1 {
-		t.Errorf("want 1 key kept, got %d", got)
+	if got := len(group().levels) - 1; got != 1 {
+		t.Errorf("want 1 key kept beside the nodes' names, got %d", got)
 	}
 
 	for i := range carried {
@@ -521,10 +338,10 @@ func TestTopologyKeysAreBounded(t *testing.T) {
 			t.Fatalf("%s: want 1 peer, got %d", key, got)
 		}
 	}
-	if got := len(group().levels); got != MaxTopologyKeys {
+	if got := len(group().levels) - 1; got != MaxTopologyKeys {
 		t.Errorf("want %d keys kept, got %d", MaxTopologyKeys, got)
 	}
-	if group().levels[0].key != corev1.LabelTopologyZone {
+	if group().levels[1].key != corev1.LabelTopologyZone {
 		t.Errorf("the key that every call asked for is gone")
 	}
 
@@ -539,7 +356,7 @@ func TestTopologyKeysAreBounded(t *testing.T) {
 		}
 	}
 	x.Lookup("shop", "shop", "backend")
-	if got := len(group().levels); got != MaxTopologyKeys {
+	if got := len(group().levels) - 1; got != MaxTopologyKeys {
 		t.Errorf("after all at once: want %d keys kept, got %d", MaxTopologyKeys, got)
 	}
 }
@@ -596,6 +413,6 @@ func TestObjectsWithoutVersions(t *testing.T) {
 	}
 	x.ApplyPod(unversioned("n0"), unversioned(""))
 	if view, _ = x.Lookup("shop", "shop", "backend"); view.Total() != 0 {
-		t.Errorf("a pod that lost its node still has its promise")
+		t.Errorf("a pod that lost its node still has its reservation")
 	}
 }

@@ -19,11 +19,11 @@ import (
 // every answer from those. It shares no code with the index.
 type model struct {
 	known    map[string]metav1.Object // by kind, namespace and name
-	promised map[types.UID]string
+	reserved map[types.UID]string
 }
 
 func newModel() *model {
-	return &model{known: map[string]metav1.Object{}, promised: map[types.UID]string{}}
+	return &model{known: map[string]metav1.Object{}, reserved: map[types.UID]string{}}
 }
 
 // read takes over an object as the store has it, nil for none.
@@ -34,10 +34,10 @@ func (m *model) read(key string, object metav1.Object) {
 		m.known[key] = object
 	}
 	// A reservation ends when its pod is seen to have a node, or is gone.
-	for uid := range m.promised {
+	for uid := range m.reserved {
 		p := m.podByUID(uid)
 		if p == nil || p.Spec.NodeName != "" {
-			delete(m.promised, uid)
+			delete(m.reserved, uid)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (m *model) peersOf(service *corev1.Service) (peers, inZones map[string]int)
 		}
 		node := pod.Spec.NodeName
 		if node == "" {
-			node = m.promised[pod.UID]
+			node = m.reserved[pod.UID]
 		}
 		if node != "" {
 			peers[node]++

@@ -40,8 +40,8 @@ func benchmarkIndex(b *testing.B, peers int) *informed {
 		x.ApplyPod(nil, benchmarkPod("other", i))
 	}
 	view, ok := x.Lookup("shop", "shop", "backend", benchmarkKeys...)
-	if !ok || view.Total() != peers || view.NodeCount() != benchmarkNodes || view.Level(corev1.LabelTopologyZone).Len() != benchmarkZones {
-		b.Fatalf("want %d peers, got %d on %d nodes", peers, view.Total(), view.NodeCount())
+	if !ok || view.Total() != peers || view.Nodes().Len() != benchmarkNodes || view.Level(corev1.LabelTopologyZone).Len() != benchmarkZones {
+		b.Fatalf("want %d peers, got %d on %d nodes", peers, view.Total(), view.Nodes().Len())
 	}
 	return x
 }
@@ -111,9 +111,9 @@ func BenchmarkLookup(b *testing.B) {
 				}
 			}
 		})
-		// A pod is promised a node, the next cycle looks, and the promise is taken
+		// A pod is reserved a node, the next cycle looks, and the reservation is taken
 		// back: what a placed pod costs beside its events.
-		b.Run(name+"/state=promised", func(b *testing.B) {
+		b.Run(name+"/state=reserved", func(b *testing.B) {
 			pod := benchmarkPod("backend", peers)
 			node := pod.Spec.NodeName
 			pending := *pod
@@ -123,7 +123,7 @@ func BenchmarkLookup(b *testing.B) {
 			for b.Loop() {
 				x.Reserve(pod, node)
 				if view, ok := x.Lookup("shop", "shop", "backend", benchmarkKeys...); !ok || view.Total() != peers+1 {
-					b.Fatal("the promise does not count")
+					b.Fatal("the reservation does not count")
 				}
 				x.Unreserve(pod.UID)
 			}

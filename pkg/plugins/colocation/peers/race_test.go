@@ -15,7 +15,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// TestConcurrentUse lets every source of events, promises and readers work at the
+// TestConcurrentUse lets every source of events, reservations and readers work at the
 // same time. Run with -race it shows data races; without, that no View is caught
 // between two states: the sum over its nodes and over a level that every node has
 // is its total.
@@ -52,13 +52,13 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	write(2, func(rng *rand.Rand, i int) {
-		promised := makePod(fmt.Sprintf("r%d", i%20), i, "")
-		x.put("pod", nil, promised)
-		x.Reserve(promised, nodeName(rng.IntN(10)))
+		reserved := makePod(fmt.Sprintf("r%d", i%20), i, "")
+		x.put("pod", nil, reserved)
+		x.Reserve(reserved, nodeName(rng.IntN(10)))
 		if rng.IntN(2) == 0 {
-			x.Unreserve(promised.UID)
+			x.Unreserve(reserved.UID)
 		} else {
-			x.ApplyPod(promised, nil)
+			x.ApplyPod(reserved, nil)
 		}
 	})
 	write(3, func(rng *rand.Rand, i int) {
@@ -114,7 +114,7 @@ func checkSums(t *testing.T, view *View) {
 		}
 		return sum
 	}
-	byNode, byZone := sum(maps.Collect(view.Nodes)), sum(maps.Collect(view.Level(corev1.LabelTopologyZone).All))
+	byNode, byZone := sum(maps.Collect(view.Nodes().All)), sum(maps.Collect(view.Level(corev1.LabelTopologyZone).All))
 	if byNode != view.Total() || byZone != view.Total() {
 		t.Errorf("%d peers, %d by node, %d by zone", view.Total(), byNode, byZone)
 	}

@@ -4,6 +4,10 @@
 package peers
 
 import (
+	"hash/maphash"
+	"iter"
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -20,13 +24,13 @@ import (
 type View struct {
 	members membership
 	total   int
-	nodes   counts
 	levels  []viewLevel
 }
 
+// viewLevel is a level of a View; the key nodeNameKey stands for the nodes themselves.
 type viewLevel struct {
-	key    string
-	counts counts
+	key   string
+	level Level
 }
 
 // Total returns the number of peers.
@@ -44,18 +48,14 @@ func (v *View) Within(topologyKey, value string) int {
 func (v *View) Level(topologyKey string) Level {
 	for i := range v.levels {
 		if v.levels[i].key == topologyKey {
-			return Level{counts: v.levels[i].counts}
+			return v.levels[i].level
 		}
 	}
 	return Level{}
 }
 
-// OnNode returns the number of peers on the node of this name.
-func (v *View) OnNode(name string) int { return v.nodes.get(name) }
-
-// Nodes calls yield with every node that has a peer and the number of its peers,
-// in no particular order, until yield returns false.
-func (v *View) Nodes(yield func(node string, peers int) bool) { v.nodes.all(yield) }
+// Nodes returns the peers by the names of their nodes.
+func (v *View) Nodes() Level { return v.Level(nodeNameKey) }
 
 // HoldsNew reports whether a value of a topology key that both views were asked for
 // holds a peer in v and none in before; before may be nil, and has none then. It
@@ -68,37 +68,119 @@ func (v *View) HoldsNew(before *View, topologyKey string) bool {
 	if before != nil {
 		had = before.Level(topologyKey)
 	}
-	found := false
-	v.Level(topologyKey).All(func(value string, _ int) bool {
-		found = had.Within(value) == 0
-		return !found
-	})
-	return found
+	for value := range v.Level(topologyKey).All {
+		if had.Within(value) == 0 {
+			return true
+		}
+	}
+	return false
 }
-
-// NodeCount returns the number of nodes that have a peer.
-func (v *View) NodeCount() int { return v.nodes.len() }
 
 // IsPeer reports whether the pod is, or would be on a node of its own, a peer: it
 // is behind the Service and neither terminating nor terminated. It looks at what
-// it is given and not at what the index knows of the pod, so that the simulations
+// it is given and not at what the index knows of the pod, so that the dry runs
 // of preemption can add and remove pods.
 func (v *View) IsPeer(pod *corev1.Pod) bool {
-	return pod.Namespace == v.members.namespace && !isGone(pod) && v.members.has(pod.Name, pod.UID, pod.Labels)
+	return pod.Namespace == v.members.namespace && !isTerminal(pod) && v.members.has(pod)
 }
 
-// Level is the peers of a View by the values of one topology key. The zero value
-// has none.
+// shardCount is in how many parts a Level is copied when it changes.
+const shardCount = 64
+
+// hashSeed makes the hashes of this process its own, so that nobody can choose
+// values that all fall into one shard.
+var hashSeed = maphash.MakeSeed()
+
+func shardOf(value string) uint64 { return maphash.String(hashSeed, value) % shardCount }
+
+// Level is the number of peers by the values of one topology key. The zero value
+// has none. A Level of a View never changes.
 type Level struct {
-	counts counts
+	shards *[shardCount]map[string]int
+	size   int
 }
 
 // Within returns the number of peers on nodes with this value of the key.
-func (l Level) Within(value string) int { return l.counts.get(value) }
+func (l Level) Within(value string) int {
+	if l.shards == nil {
+		return 0
+	}
+	return l.shards[shardOf(value)][value]
+}
 
 // Len returns the number of values with a peer.
-func (l Level) Len() int { return l.counts.len() }
+func (l Level) Len() int { return l.size }
 
-// All calls yield with every value that has a peer and the number of its peers, in
-// no particular order, until yield returns false.
-func (l Level) All(yield func(value string, peers int) bool) { l.counts.all(yield) }
+// All yields every value that has a peer and the number of its peers, in no
+// particular order.
+func (l Level) All(yield func(value string, peers int) bool) { l.Sample(l.size, 0)(yield) }
+
+// Sample is All with so many values at most; of more, it is another part of them for
+// each of consecutive numbers.
+func (l Level) Sample(most, number int) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		if l.shards == nil {
+			return
+		}
+		first := number * max(1, shardCount*most/(2*l.size))
+		for i := range l.shards {
+			for value, peers := range l.shards[(first+i)%shardCount] {
+				if most--; most < 0 || !yield(value, peers) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// counts is a Level that is being counted. What snapshot returned is not changed by
+// a later add, which copies what the two have in common: one shard, if that one was
+// not copied since.
+type counts struct {
+	Level
+	// owned has a bit for each shard that no snapshot refers to; without any, the
+	// array is a snapshot's too.
+	owned uint64
+}
+
+// snapshot returns what is counted now.
+func (c *counts) snapshot() Level {
+	c.owned = 0
+	return c.Level
+}
+
+// add counts more of a value. What comes to 0 goes away.
+func (c *counts) add(value string, more int) {
+	if more == 0 {
+		return
+	}
+	if c.owned == 0 {
+		shards := new([shardCount]map[string]int)
+		if c.shards != nil {
+			*shards = *c.shards
+		}
+		c.shards = shards
+	}
+	i := shardOf(value)
+	shard := c.shards[i]
+	if bit := uint64(1) << i; c.owned&bit == 0 {
+		c.owned |= bit
+		shard = maps.Clone(shard)
+	}
+	if shard == nil {
+		shard = map[string]int{}
+	}
+	c.shards[i] = shard
+	before := shard[value]
+	switch {
+	case before == 0:
+		c.size++
+	case before+more == 0:
+		delete(shard, value)
+		if c.size--; c.size == 0 {
+			*c = counts{}
+		}
+		return
+	}
+	shard[value] = before + more
+}

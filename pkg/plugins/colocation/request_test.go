@@ -15,50 +15,50 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 )
 
-func TestWishOf(t *testing.T) {
+func TestTermOf(t *testing.T) {
 	byDefault := []string{hostname, zone}
 	tests := []struct {
 		name        string
 		annotations []string
-		want        wish
+		want        term
 		wantNone    bool
 	}{
 		{name: "no annotation", wantNone: true},
 		{name: "one of somebody else", annotations: []string{"example.com/colocate-with", "x"}, wantNone: true},
 		{
 			name: "one Service", annotations: []string{with, "backend"},
-			want: wish{source: byAnnotations, services: []serviceRef{{name: "backend", weight: 1}}, topologyKeys: byDefault, weight: 1},
+			want: term{rule: byAnnotations, services: []serviceRef{{name: "backend", weight: 1}}, topologyKeys: byDefault, weight: 1},
 		},
 		{
 			name: "weights, namespaces and spaces", annotations: []string{with, " backend = 3 , other/db=100,cache=1 "},
-			want: wish{
-				source: byAnnotations, topologyKeys: byDefault, weight: 1,
+			want: term{
+				rule: byAnnotations, topologyKeys: byDefault, weight: 1,
 				services: []serviceRef{{name: "backend", weight: 3}, {namespace: "other", name: "db", weight: 100}, {name: "cache", weight: 1}},
 			},
 		},
 		{
 			name: "levels", annotations: []string{with, "a", prefer, "example.com/rack, " + zone, require, " topology.kubernetes.io/region "},
-			want: wish{
-				source: byAnnotations, services: []serviceRef{{name: "a", weight: 1}}, weight: 1,
+			want: term{
+				rule: byAnnotations, services: []serviceRef{{name: "a", weight: 1}}, weight: 1,
 				topologyKeys: []string{"example.com/rack", zone}, requiredTopologyKey: "topology.kubernetes.io/region",
 			},
 		},
 		{
 			name: "the same name in two namespaces", annotations: []string{with, "a,other/a"},
-			want: wish{source: byAnnotations, services: []serviceRef{{name: "a", weight: 1}, {namespace: "other", name: "a", weight: 1}}, topologyKeys: byDefault, weight: 1},
+			want: term{rule: byAnnotations, services: []serviceRef{{name: "a", weight: 1}, {namespace: "other", name: "a", weight: 1}}, topologyKeys: byDefault, weight: 1},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, wanted, err := wishOf(asking(tt.annotations...), byDefault)
+			got, asks, err := termOf(asking(tt.annotations...), byDefault)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if wanted == tt.wantNone {
-				t.Fatalf("wants something: %t", wanted)
+			if asks == tt.wantNone {
+				t.Fatalf("asks for something: %t", asks)
 			}
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(wish{}, wishSource{}, serviceRef{})); diff != "" {
-				t.Errorf("wish (-want,+got):\n%s", diff)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(term{}, serviceRef{})); diff != "" {
+				t.Errorf("term (-want,+got):\n%s", diff)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestMalformedAnnotations(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, wanted, err := wishOf(asking(tt.annotations...), []string{zone})
+			_, wanted, err := termOf(asking(tt.annotations...), []string{zone})
 			if !wanted || err == nil {
 				t.Fatalf("want an error, got %v", err)
 			}
@@ -131,7 +131,7 @@ func TestBoundsOfTheArguments(t *testing.T) {
 		return validation.ValidateColocationArgs(field.NewPath("x"), newArgs(withRules(rule))) == nil
 	}
 	understood := func(annotations ...string) bool {
-		_, _, err := wishOf(asking(annotations...), []string{zone})
+		_, _, err := termOf(asking(annotations...), []string{zone})
 		return err == nil
 	}
 	for _, name := range []string{"a", "a/b", "A", "a.b", "a/b/c", "/", "", "-a", strings.Repeat("a", 63), strings.Repeat("a", 64)} {
@@ -176,7 +176,7 @@ func TestLongestAnnotations(t *testing.T) {
 	for i := range maxTopologyKeys {
 		levels = append(levels, fmt.Sprintf("%s%d/%s", strings.Repeat("p", 252), i, strings.Repeat("k", 63)))
 	}
-	w, _, err := wishOf(asking(with, strings.Join(services, " , "), prefer, strings.Join(levels, " , "), require, levels[0]), []string{zone})
+	w, _, err := termOf(asking(with, strings.Join(services, " , "), prefer, strings.Join(levels, " , "), require, levels[0]), []string{zone})
 	if err != nil || len(w.services) != maxServices || len(w.topologyKeys) != maxTopologyKeys || w.requiredTopologyKey != levels[0] {
 		t.Errorf("got %d Services, %d levels, %v", len(w.services), len(w.topologyKeys), err)
 	}
@@ -184,12 +184,12 @@ func TestLongestAnnotations(t *testing.T) {
 
 // Whatever an annotation holds, it is understood or refused, and what is refused
 // has a text that a scheduler can use as a format string.
-func FuzzWishOf(f *testing.F) {
+func FuzzTermOf(f *testing.F) {
 	f.Add("backend=3,cache", hostname+","+zone, zone)
 	f.Add("a/b/c=%d", "%", "é")
 	f.Add(strings.Repeat("é", 60), "", "")
 	f.Fuzz(func(t *testing.T, services, levels, within string) {
-		w, wanted, err := wishOf(asking(with, services, prefer, levels, require, within), []string{zone})
+		w, wanted, err := termOf(asking(with, services, prefer, levels, require, within), []string{zone})
 		if !wanted {
 			t.Fatal("the annotations were not seen")
 		}

@@ -31,6 +31,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
 
 // cluster is a profile of all default plugins and Colocation, over nodes and pods
@@ -192,8 +193,8 @@ func TestSearch(t *testing.T) {
 	}{
 		{name: "the nodes of the peers", nodes: 1000, pods: backends(7, 500, 993), pod: asking(with, "backend"), want: []string{"node-500", "node-7", "node-993"}},
 		{name: "those with room only, from the first that has", nodes: 1000, pods: append(backends(7, 500), full(7), full(500)), pod: requesting(asking(with, "backend", prefer, hostname), "1"), want: nil},
-		{name: "else a node in the zone", nodes: 1000, pods: append(backends(7), full(7)), pod: requesting(asking(with, "backend"), "1"), wantZone: "zone-7", wantCount: maxOffered},
-		{name: "a level without the node", nodes: 1000, pods: backends(7), pod: asking(with, "backend", prefer, zone), wantZone: "zone-7", wantCount: maxOffered},
+		{name: "else a node in the zone", nodes: 1000, pods: append(backends(7), full(7)), pod: requesting(asking(with, "backend"), "1"), wantZone: "zone-7", wantCount: candidates.MaxOffered},
+		{name: "a level without the node", nodes: 1000, pods: backends(7), pod: asking(with, "backend", prefer, zone), wantZone: "zone-7", wantCount: candidates.MaxOffered},
 		{name: "a requirement", nodes: 1000, pods: backends(7, 8), pod: asking(with, "backend", require, hostname, prefer, zone), want: []string{"node-7", "node-8"}},
 		{name: "a small cluster", nodes: 100, pods: backends(7), pod: asking(with, "backend")},
 		{name: "a Service without a peer", nodes: 1000, pod: asking(with, "backend")},
@@ -344,14 +345,14 @@ func TestSearchRotates(t *testing.T) {
 	seen := map[string]bool{}
 	for range 10 {
 		_, offered := c.offered(t, asking(with, "backend", prefer, hostname))
-		if len(offered) != maxOffered {
-			t.Fatalf("%d nodes are offered, want %d", len(offered), maxOffered)
+		if len(offered) != candidates.MaxOffered {
+			t.Fatalf("%d nodes are offered, want %d", len(offered), candidates.MaxOffered)
 		}
 		for _, name := range offered {
 			seen[name] = true
 		}
 	}
-	if len(seen) <= maxOffered {
+	if len(seen) <= candidates.MaxOffered {
 		t.Errorf("ten searches offered the same %d nodes", len(seen))
 	}
 }
@@ -377,9 +378,8 @@ func TestMistakenSearch(t *testing.T) {
 	if _, offered := c.offered(t, pod); offered != nil {
 		t.Errorf("the next attempt is offered %v", offered)
 	}
-	c.plugin.instance.podChanged(pod, nil)
 	if _, offered := c.offered(t, pod); offered == nil {
-		t.Error("a pod that is gone is still doubted")
+		t.Error("the attempt after that is offered nothing")
 	}
 
 	// A pod that was offered nothing fails for reasons of its own.
@@ -407,7 +407,7 @@ func TestSearchBehindFullNodes(t *testing.T) {
 			c := newCluster(t, newArgs(), manyNodes(1000), pods, makeService("shop", "backend"))
 			view, _ := c.plugin.instance.index.Lookup("shop", "shop", "backend")
 			for range 5 {
-				if node := c.place(t, requesting(asking(with, "backend"), "500m")); view.OnNode(node) == 0 {
+				if node := c.place(t, requesting(asking(with, "backend"), "500m")); view.Nodes().Within(node) == 0 {
 					t.Errorf("placed on %s, without a peer, where %d nodes with a peer have room", node, 400-full)
 				}
 			}
@@ -425,19 +425,18 @@ func TestEveryNodeIsVisited(t *testing.T) {
 	c := newCluster(t, newArgs(), manyNodes(1000), pods, makeService("shop", "backend"))
 	view, _ := c.plugin.instance.index.Lookup("shop", "shop", "backend")
 	seen := map[string]bool{}
-	for range 3 {
+	for offset := range 20 {
 		visited := 0
-		for node := range c.plugin.visited(&term{view: view}) {
+		for node := range view.Nodes().Sample(maxVisited, offset) {
 			seen[node] = true
 			visited++
 		}
 		if visited != maxVisited {
 			t.Errorf("%d nodes were visited, want %d", visited, maxVisited)
 		}
-		c.plugin.offset++
 	}
 	if len(seen) != 700 {
-		t.Errorf("three searches visited %d of 700 nodes", len(seen))
+		t.Errorf("20 searches visited %d of 700 nodes", len(seen))
 	}
 }
 
@@ -458,11 +457,11 @@ type filterExtender struct {
 func (e filterExtender) IsFilter() bool                    { return true }
 func (e filterExtender) IsInterested(pod *corev1.Pod) bool { return pod.Namespace == e.namespace }
 
-// A trial does not ask an extender, so nothing is sure to fit where one filters.
+// A dry run does not ask an extender, so nothing is sure to fit where one filters.
 func TestNoSearchWhereAnExtenderFilters(t *testing.T) {
 	c := newCluster(t, newArgs(), manyNodes(200), []*corev1.Pod{makePod("backend-1", "backend", "node-7")}, makeService("shop", "backend"))
 	for namespace, want := range map[string][]string{"shop": nil, "elsewhere": {"node-7"}} {
-		c.plugin.handle = extended{Framework: c.Framework, extender: filterExtender{namespace: namespace}}
+		c.plugin.candidates = candidates.NewFinder(extended{Framework: c.Framework, extender: filterExtender{namespace: namespace}})
 		_, got := c.offered(t, asking(with, "backend"))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("with an extender of %s (-want,+got):\n%s", namespace, diff)
@@ -472,37 +471,35 @@ func TestNoSearchWhereAnExtenderFilters(t *testing.T) {
 
 // What the search rates is bounded, and what is required comes first.
 func TestHeaviest(t *testing.T) {
-	levels := make([]levelView, 8)
-	s := &cycleState{}
+	var all []target
 	for weight := range int64(32) {
-		s.terms = append(s.terms, term{weight: weight, levels: levels})
+		all = append(all, target{weight: weight, levels: make([]levelPeers, 8)})
 	}
-	s.terms[3].required.key = hostname
-	if got := s.heaviest(300); got != s {
-		t.Error("a search that is cheap leaves terms out")
+	all[3].required.key = hostname
+	for nodes, want := range map[int][]int64{5000: {3, 31}, 1_000_000: {3}} {
+		var weights []int64
+		for _, target := range heaviest(all, nodes) {
+			weights = append(weights, target.weight)
+		}
+		if diff := cmp.Diff(want, weights); diff != "" {
+			t.Errorf("%d nodes (-want,+got):\n%s", nodes, diff)
+		}
 	}
-	var weights []int64
-	for _, term := range s.heaviest(5000).terms {
-		weights = append(weights, term.weight)
-	}
-	if diff := cmp.Diff([]int64{3, 31}, weights); diff != "" {
-		t.Errorf("terms (-want,+got):\n%s", diff)
-	}
-	if got := len(s.heaviest(1_000_000).terms); got != 1 {
-		t.Errorf("%d terms, want 1", got)
+	if len(heaviest(all, 300)) != len(all) {
+		t.Error("a search that is cheap leaves targets out")
 	}
 }
 
 func TestRanking(t *testing.T) {
-	r := newRanking(1000)
+	r := &ranking{bound: 1000}
 	node := framework.NewNodeInfo()
 	for score := range int64(500) {
-		if r.add(candidate{node, score}) {
+		if r.add(ratedNode{node, score}) {
 			t.Fatal("better ones may come")
 		}
 	}
 	for range maxTried / 2 {
-		r.add(candidate{node, 700})
+		r.add(ratedNode{node, 700})
 	}
 	if r.takes(467) || !r.takes(469) {
 		t.Errorf("takes 467: %t, 469: %t", r.takes(467), r.takes(469))
@@ -523,7 +520,7 @@ func TestRanking(t *testing.T) {
 	}
 	done := 0
 	for range 2 * maxTried {
-		if r.add(candidate{node, 1000}) {
+		if r.add(ratedNode{node, 1000}) {
 			break
 		}
 		done++

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2/ktesting"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -124,7 +125,7 @@ func TestChangesWakeThePodsThatWait(t *testing.T) {
 			tt.opts.Pods = append(tt.opts.Pods, tt.pod, makePod("b1", "backend", "a1"))
 			profile, _ := startProfile(t, tt.args, tt.opts)
 			if attempt(t, profile, tt.pod) {
-				t.Fatal("the pod is not refused before")
+				t.Fatal("the pod is not rejected before")
 			}
 			if err := tt.change(t.Context(), profile); err != nil {
 				t.Fatal(err)
@@ -132,7 +133,7 @@ func TestChangesWakeThePodsThatWait(t *testing.T) {
 			waitForWaking(t, profile)
 			// What woke the pod, PreFilter sees: it is never behind.
 			if !attempt(t, profile, tt.pod) {
-				t.Error("it was woken, and is refused again")
+				t.Error("it was woken, and is rejected again")
 			}
 		})
 	}
@@ -146,7 +147,7 @@ func fakeClock(pl *Colocation) *clocktesting.FakeClock {
 }
 
 // woken returns how many pods are going to be woken by what has changed about a key.
-func woken(pl *Colocation, key waitsFor) int { return len(pl.instance.helped(key)) }
+func woken(pl *Colocation, key waitKey) int { return len(pl.instance.helped(key)) }
 
 // A pod is woken once, when its backoff is over, however often the Service changes, and
 // not at all if the change is undone by then.
@@ -164,7 +165,7 @@ func TestBackoff(t *testing.T) {
 	write := func(service *corev1.Service) {
 		store(t, services, service)
 		pl.instance.index.SyncService("data", "backend")
-		for _, r := range pl.instance.helped(waitsFor{"data", "backend"}) {
+		for _, r := range pl.instance.helped(waitKey{"data", "backend"}) {
 			pl.instance.wake(logger, r)
 		}
 	}
@@ -208,6 +209,62 @@ func TestBackoff(t *testing.T) {
 	activated(1, "and is given again")
 }
 
+// A pod whose own labels have changed since its attempt, to no effect then, is asked
+// about as it is: it may be the first of its group by what changes later.
+func TestLabelsOfThePodAreCurrent(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// peers are there before, and labels are the pod's new ones.
+		peers  []*corev1.Pod
+		labels map[string]string
+		// helped makes it the first, and reports whether the pod is woken.
+		helped func(profile *schedtest.Profile, pl *Colocation, pod *corev1.Pod) bool
+	}{
+		{
+			name: "a selector changes", labels: map[string]string{"app": "frontend", "tier": "new"},
+			helped: func(profile *schedtest.Profile, pl *Colocation, _ *corev1.Pod) bool {
+				selecting := version(makeService("shop", "backend"), 2)
+				selecting.Spec.Selector = map[string]string{"tier": "new"}
+				store(t, profile.SharedInformerFactory().Core().V1().Services().Informer(), selecting)
+				pl.instance.index.SyncService("shop", "backend")
+				return woken(pl, waitKey{"shop", "backend"}) > 0
+			},
+		},
+		{
+			name: "the last peer goes", labels: map[string]string{"app": "backend"}, peers: []*corev1.Pod{makePod("b1", "backend", "a1")},
+			helped: func(profile *schedtest.Profile, pl *Colocation, pod *corev1.Pod) bool {
+				logger, _ := ktesting.NewTestContext(t)
+				old, _ := happen(t, profile.SharedInformerFactory().Core().V1().Pods().Informer(), makePod("b1", "backend", "a1"), nil)
+				hint, err := pl.isSchedulableAfterPodChange(logger, pod, old, nil)
+				return err == nil && hint == fwk.Queue
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := asking(with, "backend", require, zone)
+			profile, pl := startProfile(t, newArgs(), schedtest.Options{
+				Nodes: threeZones(), Pods: append(tt.peers, pod), Objects: objects(makeService("shop", "backend")),
+			})
+			fakeClock(pl)
+			attempt(t, profile, pod)
+			fail(t, profile, pl, pod)
+			relabelled := version(pod.DeepCopy(), 2)
+			relabelled.Labels = tt.labels
+			old, updated := happen(t, profile.SharedInformerFactory().Core().V1().Pods().Informer(), pod, relabelled)
+			logger, _ := ktesting.NewTestContext(t)
+			if hint, err := pl.isSchedulableAfterPodChange(logger, pod, old, updated); err != nil || hint != fwk.QueueSkip {
+				t.Fatalf("the labels alone: %v, %v", hint, err)
+			}
+			if !tt.helped(profile, pl, pod) {
+				t.Error("the pod sleeps on")
+			}
+			if !attempt(t, profile, relabelled) {
+				t.Error("the pod is rejected again")
+			}
+		})
+	}
+}
+
 // Only pods that the plugin rejected in their last attempt are woken, and nobody is
 // remembered for good.
 func TestWhoWaits(t *testing.T) {
@@ -217,8 +274,8 @@ func TestWhoWaits(t *testing.T) {
 	})
 	waits := func(want bool, when string) {
 		t.Helper()
-		p := &pl.instance.pending
-		if got := p.refusal(pod.UID) != nil; got != want || (len(p.waiting(waitsFor{"shop", "cache"})) > 0) != want {
+		w := &pl.instance.waiting
+		if got := w.rejectionOf(pod.UID) != nil; got != want || (len(w.of(waitKey{"shop", "cache"})) > 0) != want {
 			t.Errorf("%s: waits %t, want %t", when, got, want)
 		}
 	}
@@ -235,8 +292,8 @@ func TestWhoWaits(t *testing.T) {
 	state := newCycle(t, profile, near)
 	profile.RunPostFilterPlugins(t.Context(), state, near, framework.NewDefaultNodeToStatus())
 	waits(false, "not rejected")
-	if pl.instance.pending.pods[pod.UID].attempts != 3 {
-		t.Errorf("%d attempts are counted", pl.instance.pending.pods[pod.UID].attempts)
+	if pl.instance.waiting.pods[pod.UID].attempts != 3 {
+		t.Errorf("%d attempts are counted", pl.instance.waiting.pods[pod.UID].attempts)
 	}
 	attempt(t, profile, version(asking(with, "cache", require, zone), 3))
 	waits(true, "refused once more")
@@ -251,8 +308,8 @@ func TestWhoWaits(t *testing.T) {
 	gone := asking(with, "cache", require, zone)
 	gone.UID = "gone"
 	attempt(t, profile, gone)
-	if p := &pl.instance.pending; len(p.pods)+len(p.under) > 0 || p.refusal("gone") != nil {
-		t.Errorf("%d pods are remembered under %d keys", len(p.pods), len(p.under))
+	if w := &pl.instance.waiting; len(w.pods)+len(w.rejected) > 0 {
+		t.Errorf("%d pods are remembered under %d keys", len(w.pods), len(w.rejected))
 	}
 }
 
@@ -266,11 +323,11 @@ func TestAnnotationsAreReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := pl.requestOf(pod.DeepCopy())
-	if err != nil || &first.wishes[0] != &again.wishes[0] {
+	if err != nil || &first.terms[0] != &again.terms[0] {
 		t.Errorf("read twice (%v)", err)
 	}
 	changed, err := pl.requestOf(version(asking(with, "backend,cache"), 2))
-	if err != nil || len(changed.wishes[0].services) != 2 {
+	if err != nil || len(changed.terms[0].services) != 2 {
 		t.Errorf("a new version was not read: %+v (%v)", changed, err)
 	}
 }
@@ -340,7 +397,7 @@ func TestWhatWakesNobody(t *testing.T) {
 				happen(t, profile.SharedInformerFactory().Core().V1().Services().Informer(), tt.service, tt.newService)
 				pl.instance.index.SyncService("data", "backend")
 			}
-			if got := woken(pl, waitsFor{"data", "backend"}) > 0; got != tt.want {
+			if got := woken(pl, waitKey{"data", "backend"}) > 0; got != tt.want {
 				t.Errorf("woken: want %t, got %t", tt.want, got)
 			}
 		})
@@ -386,7 +443,7 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 	pl.instance.podChanged(asking(), nil)
-	if n := len(pl.instance.warnings.told); n > 0 {
+	if n := len(pl.instance.waiting.pods); n > 0 {
 		t.Errorf("%d pods are remembered", n)
 	}
 }
@@ -455,7 +512,7 @@ func TestIndexFollowsTheInformers(t *testing.T) {
 	profile, pl := startProfile(t, newArgs(), schedtest.Options{Nodes: threeZones(), Objects: objects(makeService("shop", "backend"))})
 	seen := func(node string) bool {
 		view, ok := pl.instance.index.Lookup("shop", "shop", "backend")
-		return ok && view.OnNode(node) > 0
+		return ok && view.Nodes().Within(node) > 0
 	}
 	until := func(what string, condition func() bool) {
 		t.Helper()

@@ -60,7 +60,6 @@ func TestPodHint(t *testing.T) {
 		pod.Namespace = namespace
 		return pod
 	}
-	limited := newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1}))
 	byRule := newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("backend"), RequiredTopologyKey: zone}))
 	tests := []struct {
 		name     string
@@ -85,12 +84,6 @@ func TestPodHint(t *testing.T) {
 		{name: "the last peer goes", pod: required, old: makePod("b1", "backend", "a1"), want: fwk.QueueSkip},
 		{name: "the last peer of the pod's own group goes", pod: annotated(makePod("pending", "backend", ""), with, "backend", require, zone), old: makePod("b1", "backend", "a1"), want: fwk.Queue},
 		{name: "by a rule", args: byRule, pod: asking(), new: makePod("b2", "backend", "b1"), want: fwk.Queue},
-		{name: "a pod that maxPerNode counts goes", args: limited, pod: asking(), old: makePod("f1", "frontend", "a1"), want: fwk.Queue},
-		{name: "is terminating", args: limited, pod: asking(), old: makePod("f1", "frontend", "a1"), new: version(terminating(makePod("f1", "frontend", "a1")), 2), want: fwk.Queue},
-		{name: "is another application's now", args: limited, pod: asking(), old: makePod("f1", "frontend", "a1"), new: version(labelled(makePod("f1", "frontend", "a1"), "x"), 2), want: fwk.Queue},
-		{name: "of another namespace", args: limited, pod: asking(), old: inNamespace(makePod("f1", "frontend", "a1"), "elsewhere"), want: fwk.QueueSkip},
-		{name: "that it does not count", args: limited, pod: asking(), old: makePod("o", "other", "a1"), want: fwk.QueueSkip},
-		{name: "only its status changes", args: limited, pod: asking(), old: makePod("f1", "frontend", "a1"), new: version(makePod("f1", "frontend", "a1"), 2), want: fwk.QueueSkip},
 		{name: "the pod's annotation is corrected", pod: asking(with, "backnd", require, zone), old: asking(with, "backnd", require, zone), new: version(asking(with, "backend", require, zone), 2), want: fwk.Queue},
 		{name: "its annotation is removed", pod: lonely, old: lonely, new: version(asking(), 2), want: fwk.Queue},
 		{name: "a former annotation is removed", pod: asking("berth.dev/colocate-prefer", zone), old: asking("berth.dev/colocate-prefer", zone), new: version(asking(), 2), want: fwk.Queue},
@@ -117,7 +110,7 @@ func TestPodHint(t *testing.T) {
 			// it as of another one: when an attempt ends that was under way.
 			for _, when := range []string{"the first time", "again", "late"} {
 				if when == "late" {
-					pl.instance.podEvent.Store(nil)
+					pl.instance.hinted.Store(nil)
 				}
 				got, err := pl.isSchedulableAfterPodChange(logger, tt.pod, oldObj, newObj)
 				if err != nil || got != tt.want {
@@ -128,22 +121,22 @@ func TestPodHint(t *testing.T) {
 	}
 }
 
-// fail records that the plugin has refused a node to the pod, where it did not refuse
+// fail records that the plugin has rejected a node for the pod, where it did not reject
 // the pod: as if the others were full.
 func fail(t *testing.T, profile *schedtest.Profile, pl *Colocation, pod *corev1.Pod) {
 	t.Helper()
-	if pl.instance.pending.refusal(pod.UID) != nil {
+	if pl.instance.waiting.rejectionOf(pod.UID) != nil {
 		return
 	}
 	state := newCycle(t, profile, pod)
-	s, err := readCycleState(state)
+	s, err := readPreFilterState(state)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.rejected.Store(true)
 	profile.RunPostFilterPlugins(t.Context(), state, pod, framework.NewDefaultNodeToStatus())
-	if pl.instance.pending.refusal(pod.UID) == nil {
-		t.Fatal("the pod is not refused")
+	if pl.instance.waiting.rejectionOf(pod.UID) == nil {
+		t.Fatal("the pod is not rejected")
 	}
 }
 
@@ -200,7 +193,6 @@ func TestHintsBelieveTheStore(t *testing.T) {
 
 func TestNodeHint(t *testing.T) {
 	required := asking(with, "backend", require, zone)
-	limited := newArgs(withRules(config.ColocationRule{PodSelector: appSelector("frontend"), MaxPerNode: 1}))
 	relabelled := func(name, inZone string) *corev1.Node { return version(makeNode(name, inZone), 2) }
 	tainted := relabelled("a1", "a")
 	tainted.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
@@ -229,7 +221,6 @@ func TestNodeHint(t *testing.T) {
 		{name: "the peers' only node goes", pod: required, old: makeNode("a1", "a"), want: fwk.QueueSkip},
 		{name: "another node goes", pod: required, old: makeNode("b1", "b"), want: fwk.QueueSkip},
 		{name: "a node where no peer of a Service is", pod: asking(with, "cache", require, zone), new: makeNode("a3", "a"), want: fwk.QueueSkip},
-		{name: "a new node for one of at most one each", args: limited, pod: asking(), new: makeNode("a3", "a"), want: fwk.Queue},
 		{name: "the first node with the required key, and a peer on it", pod: asking(with, "backend", require, "example.com/rack"), old: makeNode("a1", "a"), new: racked, want: fwk.Queue},
 		{name: "the first node with the required key, and no peer on it", pod: asking(with, "backend", require, "example.com/rack"), old: makeNode("b1", "b"), new: emptyRack, want: fwk.QueueSkip},
 		{name: "the first node with the key, for the first of its group", pod: own, old: makeNode("b1", "b"), new: emptyRack, want: fwk.Queue},
