@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
@@ -30,9 +31,10 @@ import (
 type instanceState struct {
 	index *peers.Index
 	// clock is the time by which pods that were rejected are woken.
-	clock    clock.WithDelayedExecution
-	waiting  waitingPods
-	warnings warnings
+	clock   clock.WithDelayedExecution
+	waiting waitingPods
+	// idle is what of the rules was said to have no effect.
+	idle *lru.Cache
 	// hinted is what the index was told of last by queueing hints.
 	hinted     atomic.Pointer[event]
 	pods       corelisters.PodLister
@@ -55,6 +57,7 @@ func instanceOf(ctx context.Context, handle fwk.Handle) (*instanceState, error) 
 				EndpointSlices: endpointSlices(factory).GetStore(),
 			}),
 			clock:      clock.RealClock{},
+			idle:       lru.New(maxIdle),
 			pods:       core.Pods().Lister(),
 			namespaces: core.Namespaces().Lister(),
 		}

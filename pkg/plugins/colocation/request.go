@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
@@ -140,14 +141,7 @@ func termOf(pod *corev1.Pod, byDefault []string) (term, bool, error) {
 	return t, true, problems.error()
 }
 
-// Bounds of what a pod may ask for; those of the arguments are the same.
-const (
-	minWeight       = 1
-	maxWeight       = 100
-	maxServices     = 32
-	maxTopologyKeys = 8
-)
-
+// Bounds of what a pod may ask for, beside those of the arguments.
 const (
 	// maxProblems is how many problems of one pod are told at once.
 	maxProblems = 4
@@ -212,8 +206,8 @@ func parseServices(list string, problems *problems) []serviceRef {
 		problems.add("annotation %s names no Service: write it like backend=3,cache, or remove it", key)
 		return nil
 	}
-	if n := strings.Count(list, ",") + 1; n > maxServices {
-		problems.add("annotation %s names %d Services: it may name %d", key, n, maxServices)
+	if n := strings.Count(list, ",") + 1; n > validation.MaxServices {
+		problems.add("annotation %s names %d Services: it may name %d", key, n, validation.MaxServices)
 		return nil
 	}
 	var services []serviceRef
@@ -235,43 +229,23 @@ func parseServices(list string, problems *problems) []serviceRef {
 func parseService(item string, problems *problems) (serviceRef, bool) {
 	const key = names.ColocateWithAnnotation
 	reference, weight, hasWeight := strings.Cut(item, "=")
-	service := serviceRef{weight: minWeight}
+	service := serviceRef{weight: validation.MinColocationWeight}
 	ok := true
 	if hasWeight {
 		weight = strings.TrimSpace(weight)
 		n, err := strconv.ParseUint(weight, 10, 8)
-		if err != nil || n < minWeight || n > maxWeight || weight[0] == '0' {
-			problems.add("annotation %s: the weight in %s must be a whole number from %d to %d", key, quote(item), minWeight, maxWeight)
+		if err != nil || n < validation.MinColocationWeight || n > validation.MaxColocationWeight || weight[0] == '0' {
+			problems.add("annotation %s: the weight in %s must be a whole number from %d to %d", key, quote(item), validation.MinColocationWeight, validation.MaxColocationWeight)
 			ok = false
 		}
 		service.weight = int64(n)
 	}
-	service.namespace, service.name = splitServiceName(strings.TrimSpace(reference))
-	if !validServiceName(strings.TrimSpace(reference)) {
+	var wrong []string
+	if service.namespace, service.name, wrong = validation.ParseServiceName(strings.TrimSpace(reference)); len(wrong) > 0 {
 		problems.add("annotation %s: %s names no Service: write name or namespace/name, each a DNS label of lower-case letters, digits and '-', with commas between", key, quote(item))
 		ok = false
 	}
 	return service, ok
-}
-
-// splitServiceName splits "namespace/name"; the namespace of "name" is empty.
-func splitServiceName(reference string) (namespace, name string) {
-	if namespace, name, found := strings.Cut(reference, "/"); found {
-		return namespace, name
-	}
-	return "", reference
-}
-
-func validServiceName(reference string) bool {
-	namespace, name, qualified := strings.Cut(reference, "/")
-	if !qualified {
-		return isLabel(reference)
-	}
-	return isLabel(namespace) && isLabel(name)
-}
-
-func isLabel(name string) bool {
-	return len(name) <= utilvalidation.DNS1123LabelMaxLength && len(utilvalidation.IsDNS1123Label(name)) == 0
 }
 
 // parseTopologyKeys reads "kubernetes.io/hostname,topology.kubernetes.io/zone".
@@ -280,8 +254,8 @@ func parseTopologyKeys(list string, problems *problems) []string {
 	if tooLong(list, key, problems) {
 		return nil
 	}
-	if n := strings.Count(list, ",") + 1; n > maxTopologyKeys {
-		problems.add("annotation %s names %d topology keys: it may name %d", key, n, maxTopologyKeys)
+	if n := strings.Count(list, ",") + 1; n > validation.MaxTopologyKeys {
+		problems.add("annotation %s names %d topology keys: it may name %d", key, n, validation.MaxTopologyKeys)
 		return nil
 	}
 	var topologyKeys []string

@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 )
 
@@ -123,61 +121,17 @@ func TestMalformedAnnotations(t *testing.T) {
 	}
 }
 
-// A pod may ask for what a rule may, and for no more.
-func TestBoundsOfTheArguments(t *testing.T) {
-	valid := func(change func(*config.ColocationRule)) bool {
-		rule := config.ColocationRule{Services: near("a"), Weight: 1}
-		change(&rule)
-		return validation.ValidateColocationArgs(field.NewPath("x"), newArgs(withRules(rule))) == nil
-	}
-	understood := func(annotations ...string) bool {
-		_, _, err := termOf(asking(annotations...), []string{zone})
-		return err == nil
-	}
-	for _, name := range []string{"a", "a/b", "A", "a.b", "a/b/c", "/", "", "-a", strings.Repeat("a", 63), strings.Repeat("a", 64)} {
-		byRule := valid(func(r *config.ColocationRule) { r.Services[0].Name = name })
-		if byAnnotation := understood(with, name); byRule != byAnnotation {
-			t.Errorf("Service %q: valid in a rule: %t, in an annotation: %t", name, byRule, byAnnotation)
-		}
-	}
-	for weight, text := range map[int32]string{0: "a=0", 1: "a=1", 100: "a=100", 101: "a=101"} {
-		byRule := valid(func(r *config.ColocationRule) { r.Services[0].Weight = weight })
-		if byAnnotation := understood(with, text); byRule != byAnnotation {
-			t.Errorf("weight %d: valid in a rule: %t, in an annotation: %t", weight, byRule, byAnnotation)
-		}
-	}
-	names := func(n int) []string {
-		var list []string
-		for i := range n {
-			list = append(list, strings.Repeat("a", i+1))
-		}
-		return list
-	}
-	for _, n := range []int{maxServices, maxServices + 1} {
-		byRule := valid(func(r *config.ColocationRule) { r.Services = near(names(n)...) })
-		if byAnnotation := understood(with, strings.Join(names(n), ",")); byRule != byAnnotation || byRule != (n == maxServices) {
-			t.Errorf("%d Services: valid in a rule: %t, in an annotation: %t", n, byRule, byAnnotation)
-		}
-	}
-	for _, n := range []int{maxTopologyKeys, maxTopologyKeys + 1} {
-		byRule := valid(func(r *config.ColocationRule) { r.TopologyKeys = names(n) })
-		if byAnnotation := understood(with, "a", prefer, strings.Join(names(n), ",")); byRule != byAnnotation || byRule != (n == maxTopologyKeys) {
-			t.Errorf("%d levels: valid in a rule: %t, in an annotation: %t", n, byRule, byAnnotation)
-		}
-	}
-}
-
 // The longest annotations that say something valid are not too long.
 func TestLongestAnnotations(t *testing.T) {
 	var services, levels []string
-	for i := range maxServices {
+	for i := range validation.MaxServices {
 		services = append(services, fmt.Sprintf("%s/%s%02d=100", strings.Repeat("n", 63), strings.Repeat("s", 61), i))
 	}
-	for i := range maxTopologyKeys {
+	for i := range validation.MaxTopologyKeys {
 		levels = append(levels, fmt.Sprintf("%s%d/%s", strings.Repeat("p", 252), i, strings.Repeat("k", 63)))
 	}
 	w, _, err := termOf(asking(with, strings.Join(services, " , "), prefer, strings.Join(levels, " , "), require, levels[0]), []string{zone})
-	if err != nil || len(w.services) != maxServices || len(w.topologyKeys) != maxTopologyKeys || w.requiredTopologyKey != levels[0] {
+	if err != nil || len(w.services) != validation.MaxServices || len(w.topologyKeys) != validation.MaxTopologyKeys || w.requiredTopologyKey != levels[0] {
 		t.Errorf("got %d Services, %d levels, %v", len(w.services), len(w.topologyKeys), err)
 	}
 }
@@ -203,7 +157,7 @@ func FuzzTermOf(f *testing.F) {
 			t.Errorf("nothing was understood, and nothing refused: %+v", w)
 		}
 		for _, s := range w.services {
-			if s.weight < minWeight || s.weight > maxWeight || !isLabel(s.name) || s.namespace != "" && !isLabel(s.namespace) {
+			if s.weight < validation.MinColocationWeight || s.weight > validation.MaxColocationWeight || s.name == "" {
 				t.Errorf("impossible Service %+v", s)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 )
 
 // policy is the arguments, compiled. It does not change.
@@ -54,7 +55,7 @@ func newPolicy(args *config.ColocationArgs) (*policy, error) {
 			r.term.topologyKeys = slices.Clone(from.TopologyKeys)
 		}
 		for _, service := range from.Services {
-			namespace, name := splitServiceName(service.Name)
+			namespace, name, _ := validation.ParseServiceName(service.Name)
 			r.term.services = append(r.term.services, serviceRef{namespace: namespace, name: name, weight: int64(service.Weight)})
 		}
 		p.usesNamespaces = p.usesNamespaces || namespaceSelector != nil

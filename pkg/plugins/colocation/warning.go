@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -27,35 +26,14 @@ const (
 // is another one in each.
 const maxIdle = 1024
 
-// warnings remembers what of the rules was said to have no effect. The zero value
-// remembers nothing.
-type warnings struct {
-	mu   sync.Mutex
-	idle map[string]struct{}
-}
-
-// tellIdle takes note of what of the rules has no effect, and reports whether it is
-// news. It forgets all of it when there is too much, and says it once more then.
-func (w *warnings) tellIdle(note string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, told := w.idle[note]; told {
-		return false
-	}
-	if w.idle == nil || len(w.idle) >= maxIdle {
-		w.idle = map[string]struct{}{}
-	}
-	w.idle[note] = struct{}{}
-	return true
-}
-
 // warn tells the author of the pod what of its annotations has no effect, and the
 // log, once, what of the rules has none: a rule may select every pod of the cluster,
 // and their authors cannot change it. One event says all of it: events that differ
 // in their text alone are taken for one.
 func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) {
 	for _, note := range found.idle {
-		if pl.instance.warnings.tellIdle(note) {
+		if _, told := pl.instance.idle.Get(note); !told {
+			pl.instance.idle.Add(note, nil)
 			klog.FromContext(ctx).Info("A rule has no effect on the pods that it selects", "rule", note, "pod", klog.KObj(pod))
 		}
 	}

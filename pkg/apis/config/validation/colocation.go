@@ -13,13 +13,12 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 )
 
-// Bounds of Colocation's arguments. The plugin holds pods' annotations to the
-// same ones, and a test of it compares them.
+// Bounds of Colocation's arguments, and of pods' annotations.
 const (
-	minColocationWeight = 1
-	maxColocationWeight = 100
-	maxServices         = 32
-	maxTopologyKeys     = 8
+	MinColocationWeight = 1
+	MaxColocationWeight = 100
+	MaxServices         = 32
+	MaxTopologyKeys     = 8
 )
 
 // ValidateColocationArgs returns every error in args as one aggregate, or nil.
@@ -73,8 +72,8 @@ func refuseFormer(path *field.Path, set bool, now string) field.ErrorList {
 }
 
 func validateServices(path *field.Path, services []config.ColocationService) field.ErrorList {
-	if len(services) > maxServices {
-		return field.ErrorList{field.TooMany(path, len(services), maxServices)}
+	if len(services) > MaxServices {
+		return field.ErrorList{field.TooMany(path, len(services), MaxServices)}
 	}
 	var errs field.ErrorList
 	first := map[string]int{}
@@ -99,22 +98,33 @@ func validateServiceName(path *field.Path, name string) field.ErrorList {
 		return field.ErrorList{field.Required(path, `name a Service, as "name" or "namespace/name"`)}
 	}
 	var errs field.ErrorList
-	service := name
-	if namespace, rest, found := strings.Cut(name, "/"); found {
-		service = rest
-		for _, msg := range utilvalidation.IsDNS1123Label(namespace) {
-			errs = append(errs, field.Invalid(path, name, "namespace: "+msg))
-		}
-	}
-	for _, msg := range utilvalidation.IsDNS1123Label(service) {
-		errs = append(errs, field.Invalid(path, name, "name of a Service: "+msg))
+	_, _, problems := ParseServiceName(name)
+	for _, problem := range problems {
+		errs = append(errs, field.Invalid(path, name, problem))
 	}
 	return errs
 }
 
+// ParseServiceName splits "namespace/name"; the namespace of "name" is empty. It also
+// returns what is wrong with either.
+func ParseServiceName(reference string) (namespace, name string, problems []string) {
+	namespace, name, qualified := strings.Cut(reference, "/")
+	if !qualified {
+		namespace, name = "", reference
+	} else {
+		for _, msg := range utilvalidation.IsDNS1123Label(namespace) {
+			problems = append(problems, "namespace: "+msg)
+		}
+	}
+	for _, msg := range utilvalidation.IsDNS1123Label(name) {
+		problems = append(problems, "name of a Service: "+msg)
+	}
+	return namespace, name, problems
+}
+
 func validateTopologyKeys(path *field.Path, keys []string) field.ErrorList {
-	if len(keys) > maxTopologyKeys {
-		return field.ErrorList{field.TooMany(path, len(keys), maxTopologyKeys)}
+	if len(keys) > MaxTopologyKeys {
+		return field.ErrorList{field.TooMany(path, len(keys), MaxTopologyKeys)}
 	}
 	var errs field.ErrorList
 	first := map[string]int{}
@@ -136,8 +146,8 @@ func validateTopologyKeys(path *field.Path, keys []string) field.ErrorList {
 }
 
 func validateColocationWeight(path *field.Path, weight int32) field.ErrorList {
-	if weight < minColocationWeight || weight > maxColocationWeight {
-		return field.ErrorList{field.Invalid(path, weight, fmt.Sprintf("must be between %d and %d", minColocationWeight, maxColocationWeight))}
+	if weight < MinColocationWeight || weight > MaxColocationWeight {
+		return field.ErrorList{field.Invalid(path, weight, fmt.Sprintf("must be between %d and %d", MinColocationWeight, MaxColocationWeight))}
 	}
 	return nil
 }

@@ -22,10 +22,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
 )
 
 const (
@@ -70,13 +70,13 @@ func IsDryRun(state fwk.CycleState) bool {
 
 // NewFinder returns the Finder of one plugin of a profile.
 func NewFinder(handle fwk.Handle) Finder {
-	return &finder{handle: handle, missed: sets.New[types.UID]()}
+	return &finder{handle: handle, missed: lru.New(maxMissed)}
 }
 
 type finder struct {
 	handle fwk.Handle
-	// missed are the pods whose next attempt is to look at all nodes.
-	missed sets.Set[types.UID]
+	// missed are the pods, by UID, whose next attempt is to look at all nodes.
+	missed *lru.Cache
 }
 
 // narrowed is in the state of a cycle that was narrowed.
@@ -122,8 +122,9 @@ func (f *finder) mayNarrow(state fwk.CycleState, pod *corev1.Pod, nodes []fwk.No
 	case state.IsPodGroupSchedulingCycle():
 		// The framework looks at a part of the nodes that it does not tell of.
 		return false
-	case f.missed.Has(pod.UID):
-		f.missed.Delete(pod.UID)
+	}
+	if _, missed := f.missed.Get(pod.UID); missed {
+		f.missed.Remove(pod.UID)
 		return false
 	}
 	// A dry run does not ask an extender (a request over the network for each node),
@@ -148,10 +149,7 @@ func (f *finder) Missed(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if _, err := state.Read(narrowedKey); err != nil {
 		return false
 	}
-	if len(f.missed) >= maxMissed {
-		f.missed.Clear() // of pods that were deleted
-	}
-	f.missed.Insert(pod.UID)
+	f.missed.Add(pod.UID, nil)
 	f.handle.Activate(klog.FromContext(ctx), map[string]*corev1.Pod{klog.KObj(pod).String(): pod})
 	return true
 }
