@@ -179,7 +179,9 @@ func BenchmarkCycle(b *testing.B) {
 			b.Run(fmt.Sprintf("nodes=5000/peers=%d/%s", peers, tt.name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					c.cycle(b, tt.pod)
+					if c.place(b, tt.pod, 10) == "" {
+						b.Fatal("the pod found no node")
+					}
 				}
 			})
 		}
@@ -199,44 +201,4 @@ func preferring(app string) *corev1.Pod {
 	}
 	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: affinity}
 	return pod
-}
-
-// cycle is place as the framework does it: with a sample where nothing is offered,
-// and in one goroutine.
-func (c *cluster) cycle(tb testing.TB, pod *corev1.Pod) {
-	tb.Helper()
-	ctx := tb.Context()
-	state := framework.NewCycleState()
-	result, status, _ := c.RunPreFilterPlugins(ctx, state, pod)
-	if !status.IsSuccess() {
-		tb.Fatal(status)
-	}
-	lister := c.SnapshotSharedLister().NodeInfos()
-	var nodes, feasible []fwk.NodeInfo
-	if result.AllNodes() {
-		all, err := lister.List()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		nodes = all[:len(all)/10]
-	} else {
-		for name := range result.NodeNames {
-			node, err := lister.Get(name)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			nodes = append(nodes, node)
-		}
-	}
-	for _, node := range nodes {
-		if c.RunFilterPluginsWithNominatedPods(ctx, state, pod, node).IsSuccess() {
-			feasible = append(feasible, node)
-		}
-	}
-	if status := c.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
-		tb.Fatal(status)
-	}
-	if _, status := c.RunScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
-		tb.Fatal(status)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -165,19 +166,16 @@ func TestMetrics(t *testing.T) {
 	filter(asking(with, "missing", require, zone))
 	filter(asking(with, "backend", require, "no-such"))
 	got := map[string]float64{}
-	for _, reason := range []string{"NoPeer", "NoTopologyLabel"} {
-		v, err := testutil.GetCounterMetricValue(nodeRejections.WithLabelValues(t.Name(), reason))
-		if err != nil {
-			t.Fatal(err)
+	for vector, reasons := range map[*metrics.CounterVec][]string{
+		nodeRejections: {"NoPeer", "NoTopologyLabel"}, podRefusals: {"Malformed", "WaitingForPeer", "NoTopologyKey", "UnknownNamespace"},
+	} {
+		for _, reason := range reasons {
+			v, err := testutil.GetCounterMetricValue(vector.WithLabelValues(t.Name(), reason))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[reason] = v
 		}
-		got[reason] = v
-	}
-	for _, reason := range []string{"Malformed", "WaitingForPeer", "NoTopologyKey", "UnknownNamespace"} {
-		v, err := testutil.GetCounterMetricValue(podRefusals.WithLabelValues(t.Name(), reason))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[reason] = v
 	}
 	want := map[string]float64{"NoPeer": 4, "NoTopologyLabel": 1, "Malformed": 1, "WaitingForPeer": 2, "NoTopologyKey": 1, "UnknownNamespace": 0}
 	if diff := cmp.Diff(want, got); diff != "" {

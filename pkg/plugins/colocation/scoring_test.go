@@ -131,7 +131,7 @@ func TestForbiddenIsMissing(t *testing.T) {
 		Status  string
 		Event   string
 	}
-	look := func(t *testing.T, args *config.ColocationArgs, annotations []string, services ...runtime.Object) seen {
+	observe := func(t *testing.T, args *config.ColocationArgs, annotations []string, services ...runtime.Object) seen {
 		t.Helper()
 		pod := asking(annotations...)
 		profile, _ := startProfile(t, args, schedtest.Options{
@@ -158,17 +158,17 @@ func TestForbiddenIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := newArgs()
-			missing := look(t, args, annotations)
+			missing := observe(t, args, annotations)
 			for consent, service := range map[string]runtime.Object{
 				"none":    makeService("data", "db"),
 				"others":  annotated(makeService("data", "db"), allow, "other,shopping"),
 				"garbage": annotated(makeService("data", "db"), allow, "shop*,[shop]"),
 			} {
-				if diff := cmp.Diff(missing, look(t, args, annotations, service)); diff != "" {
+				if diff := cmp.Diff(missing, observe(t, args, annotations, service)); diff != "" {
 					t.Errorf("consent to %s is told from a missing Service (-missing,+forbidden):\n%s", consent, diff)
 				}
 			}
-			allowed := look(t, args, annotations, annotated(makeService("data", "db"), allow, "*"))
+			allowed := observe(t, args, annotations, annotated(makeService("data", "db"), allow, "*"))
 			if cmp.Equal(missing, allowed) {
 				t.Error("consent makes no difference: the test shows nothing")
 			}

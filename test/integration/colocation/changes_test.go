@@ -22,12 +22,12 @@ func nodeRelabelled(s *suite) {
 	s.refused("caller-1", "node(s) had no pod of Service node-relabelled/backend "+noPeerInZone)
 	s.refused("caller-2", "node(s) had no pod of Service node-relabelled/backend "+noPeerInZone)
 
-	s.patchNode("own", `{"metadata": {"labels": {"`+corev1.LabelTopologyZone+`": "`+s.named("a")+`"}}}`)
+	s.patch("nodes", "", s.named("own"), `{"metadata": {"labels": {"`+corev1.LabelTopologyZone+`": "`+s.named("a")+`"}}}`)
 	if got := s.nodeOf("caller-1"); got != "own" {
 		s.Errorf("the pod went to %s", got)
 	}
 	s.pending("caller-2")
-	s.patchNode("peer", `{"metadata": {"labels": {"`+corev1.LabelTopologyZone+`": "`+s.named("c")+`"}}}`)
+	s.patch("nodes", "", s.named("peer"), `{"metadata": {"labels": {"`+corev1.LabelTopologyZone+`": "`+s.named("c")+`"}}}`)
 	if got := s.nodeOf("caller-2"); got != "own2" {
 		s.Errorf("the pod went to %s", got)
 	}
@@ -43,13 +43,13 @@ func selectorChanged(s *suite) {
 	s.create(s.pod("caller-1", with("backend"), within(corev1.LabelTopologyZone), s.only("new")))
 	s.refused("caller-1", "node(s) had no pod of Service selector-changed/backend "+noPeerInZone)
 
-	s.patchService(s.ns, "backend", `{"spec": {"selector": {"app": "successor"}}}`)
+	s.patch("services", s.ns, "backend", `{"spec": {"selector": {"app": "successor"}}}`)
 	s.nodeOf("caller-1")
 	s.create(s.pod("caller-2", with("backend"), within(corev1.LabelTopologyZone), s.only("old")))
 	s.refused("caller-2", "node(s) had no pod of Service selector-changed/backend "+noPeerInZone)
 
 	// A pod that changes its labels becomes a peer too.
-	s.patchPod("backend", `{"metadata": {"labels": {"app": "successor"}}}`)
+	s.patch("pods", s.ns, "backend", `{"metadata": {"labels": {"app": "successor"}}}`)
 	s.nodeOf("caller-2")
 }
 

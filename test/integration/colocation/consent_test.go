@@ -30,7 +30,7 @@ func consent(s *suite) {
 	}
 
 	// What is seen of a pod that names a Service, with the names made the same.
-	look := func(service string) map[string]any {
+	observe := func(service string) map[string]any {
 		refer := owner + "/" + service
 		anonymous := strings.NewReplacer(refer, "SERVICE", service, "NAME")
 		caller, strict := "caller-"+service, "strict-"+service
@@ -45,7 +45,7 @@ func consent(s *suite) {
 		seen["scores"] = s.scores(caller)
 		return seen
 	}
-	absent, forbidden := look("absent"), look("closed")
+	absent, forbidden := observe("absent"), observe("closed")
 	if diff := cmp.Diff(absent, forbidden); diff != "" {
 		s.Errorf("a Service that does not exist and one that does not consent differ (-absent,+forbidden):\n%s", diff)
 	}
@@ -89,13 +89,13 @@ func consentComesLater(s *suite) {
 	s.create(s.pod("waiter", with(owner+"/closed"), within("kubernetes.io/hostname")))
 	s.refused("waiter", "no Service "+owner+"/closed lets pods")
 
-	s.patchService(owner, "closed", `{"metadata": {"annotations": {"`+names.AllowColocationFromAnnotation+`": "`+s.ns+`"}}}`)
+	s.patch("services", owner, "closed", `{"metadata": {"annotations": {"`+names.AllowColocationFromAnnotation+`": "`+s.ns+`"}}}`)
 	if got := s.nodeOf("waiter"); got != "n1" {
 		s.Errorf("the pod went to %s", got)
 	}
 
 	// And it can be taken back: the next pod waits.
-	s.patchService(owner, "closed", `{"metadata": {"annotations": null}}`)
+	s.patch("services", owner, "closed", `{"metadata": {"annotations": null}}`)
 	framework.WaitForCondition(s, framework.WaitTimeout, "a pod to be refused again", func() (bool, error) {
 		probe := s.pod("probe", with(owner+"/closed"), within("kubernetes.io/hostname"))
 		s.create(probe)
@@ -122,7 +122,7 @@ func unrelatedConsent(s *suite) {
 	before := s.attempts("huge-1") + s.attempts("huge-2")
 	for i := range 10 {
 		consent := []string{"others", s.ns}[i%2]
-		s.patchService(owner, "backend", `{"metadata": {"annotations": {"`+names.AllowColocationFromAnnotation+`": "`+consent+`"}}}`)
+		s.patch("services", owner, "backend", `{"metadata": {"annotations": {"`+names.AllowColocationFromAnnotation+`": "`+consent+`"}}}`)
 		// The scheduler has seen it when a pod is decided by it. None is deleted: that
 		// would give room, for which the pods above are tried again, and rightly.
 		probes := 0

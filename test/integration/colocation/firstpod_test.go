@@ -18,7 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// callersOfEachOther: under Schedule, two Services that name each other start, and
+// callersOfEachOther: where being near is preferred, two Services that name each other start, and
 // near each other.
 func callersOfEachOther(s *suite) {
 	s.addService("chicken")
@@ -33,7 +33,7 @@ func callersOfEachOther(s *suite) {
 	}
 }
 
-// waitForEachOther: under Wait, two Services that name each other both say what
+// waitForEachOther: where it is required, two Services that name each other both say what
 // they wait for, and start when one of them has a pod.
 func waitForEachOther(s *suite) {
 	s.addService("chicken")
@@ -54,7 +54,7 @@ func waitForEachOther(s *suite) {
 	}
 }
 
-// waitForBinding: under Wait, a pod starts as soon as the first peer is bound by
+// waitForBinding: a pod starts as soon as the first peer is bound by
 // the same scheduler. It prints how long that takes, from watch events.
 func waitForBinding(s *suite) {
 	s.addNodes("n0=a", "n1=b")
@@ -107,7 +107,7 @@ func waitForBinding(s *suite) {
 func waitForEndpoint(s *suite) {
 	s.addNodes("n0=a", "n1=b")
 	s.addService("database")
-	s.patchService(s.ns, "database", `{"spec": {"selector": null}}`)
+	s.patch("services", s.ns, "database", `{"spec": {"selector": null}}`)
 	s.create(s.pod("waiter", with("database"), within(corev1.LabelHostname)))
 	s.refused("waiter", "Service wait-for-endpoint/database exists, and none of its pods has a node yet")
 
@@ -141,13 +141,13 @@ func firstOfItsGroup(s *suite) {
 	s.addService("founder")
 	s.create(s.pod("late", with("founder"), within(corev1.LabelTopologyZone)))
 	s.refused("late", "Service first-of-its-group/founder exists, and none of its pods has a node yet")
-	s.patchPod("late", `{"metadata": {"labels": {"app": "founder"}}}`)
+	s.patch("pods", s.ns, "late", `{"metadata": {"labels": {"app": "founder"}}}`)
 	s.nodeOf("late")
 }
 
-// podsWithoutAWish: PreFilter and PreScore skip pods that name no Service, so that
+// podsThatAskForNothing: PreFilter and PreScore skip pods that name no Service, so that
 // the plugin is asked about no node.
-func podsWithoutAWish(s *suite) {
+func podsThatAskForNothing(s *suite) {
 	s.addNodes("n0=a", "n1=a")
 	s.addService("backend")
 	s.create(s.pod("backend", s.on("n0")))

@@ -106,7 +106,7 @@ func mistakes(s *suite) {
 			s.pending("wrong-" + tt.name)
 		}
 		if tt.cure != "" {
-			s.patchPod("wrong-"+tt.name, tt.cure)
+			s.patch("pods", s.ns, "wrong-"+tt.name, tt.cure)
 		}
 	}
 	for _, tt := range tests {

@@ -42,10 +42,10 @@ func preemption(s *suite) {
 
 	// The same within the zone, where the peer is on another node: the other node's
 	// pod is evicted.
-	s.addNodes("beside=c")
-	s.create(s.pod("filler-3", s.on("beside"), cpus(3), of("low")))
+	s.addNodes("second=c")
+	s.create(s.pod("filler-3", s.on("second"), cpus(3), of("low")))
 	s.c.WaitForPodRunning(s, s.ns, "filler-3")
-	if got := s.place(s.pod("caller-3", with("lowly"), within(corev1.LabelTopologyZone), cpus(3), of("high"), s.only("beside"))); got != "beside" {
+	if got := s.place(s.pod("caller-3", with("lowly"), within(corev1.LabelTopologyZone), cpus(3), of("high"), s.only("second"))); got != "second" {
 		s.Errorf("the pod went to %s", got)
 	}
 	s.c.WaitForPodGone(s, s.ns, "filler-3")

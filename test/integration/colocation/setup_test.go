@@ -86,7 +86,7 @@ func TestColocation(t *testing.T) {
 		{"service-deleted-while-waiting", serviceDeletedWhileWaiting},
 		{"first-of-its-group", firstOfItsGroup},
 		{"unrelated-consent", unrelatedConsent},
-		{"pods-without-a-wish", podsWithoutAWish},
+		{"pods-that-ask-for-nothing", podsThatAskForNothing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &suite{T: t, c: c, scheduler: scheduler, ns: test.name}
@@ -339,24 +339,12 @@ func (s *suite) attempts(pod string) int {
 	return strings.Count(s.scheduler.Output(), fmt.Sprintf(`"Unable to schedule pod; no fit; waiting" pod="%s/%s"`, s.ns, pod))
 }
 
-// patch changes an object by a merge patch.
-func (s *suite) patchService(namespace, name, patch string) {
+// patch changes an object of the core API by a merge patch.
+func (s *suite) patch(resource, namespace, name, patch string) {
 	s.Helper()
-	if _, err := s.c.Client.CoreV1().Services(namespace).Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *suite) patchNode(name, patch string) {
-	s.Helper()
-	if _, err := s.c.Client.CoreV1().Nodes().Patch(s.Context(), s.named(name), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *suite) patchPod(name, patch string) {
-	s.Helper()
-	if _, err := s.c.Client.CoreV1().Pods(s.ns).Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	err := s.c.Client.CoreV1().RESTClient().Patch(types.MergePatchType).NamespaceIfScoped(namespace, namespace != "").
+		Resource(resource).Name(name).Body([]byte(patch)).Do(s.Context()).Error()
+	if err != nil {
 		s.Fatal(err)
 	}
 }

@@ -13,27 +13,44 @@ import (
 )
 
 // A list that is too long allows nobody, however it begins, and says so.
-func TestConsentIsBounded(t *testing.T) {
+func TestLookupNeedsConsent(t *testing.T) {
 	for _, tt := range []struct {
-		name, list string
-		want       bool
+		name string
+		// allow is the annotation; without lacks it.
+		allow   string
+		without bool
+		want    bool
+		wantErr bool
 	}{
-		{name: "as many as there may be", list: strings.Repeat("other,", MaxConsentEntries-1) + "bank", want: true},
-		{name: "one more", list: "bank," + strings.Repeat("other,", MaxConsentEntries-1) + "other"},
-		{name: "as long as it may be", list: "bank" + strings.Repeat(" ", MaxConsentBytes-len("bank")), want: true},
-		{name: "a byte more", list: "bank" + strings.Repeat(" ", MaxConsentBytes+1-len("bank"))},
-		{name: "everybody, and a byte too many", list: "*" + strings.Repeat(" ", MaxConsentBytes)},
+		{name: "no annotation", without: true},
+		{name: "empty", allow: ""},
+		{name: "named", allow: "bank", want: true},
+		{name: "named among others, with spaces", allow: "x, bank ,y", want: true},
+		{name: "another is named", allow: "banks,ban"},
+		{name: "all", allow: "*", want: true},
+		{name: "all among others", allow: "x,*", want: true},
+		{name: "no pattern", allow: "b*,*k", wantErr: true},
+		{name: "nobody's namespace", allow: ","},
+		{name: "as many as there may be", allow: strings.Repeat("other,", MaxConsentEntries-1) + "bank", want: true},
+		{name: "one more", allow: "bank," + strings.Repeat("other,", MaxConsentEntries-1) + "other", wantErr: true},
+		{name: "as long as it may be", allow: "bank" + strings.Repeat(" ", MaxConsentBytes-len("bank")), want: true},
+		{name: "a byte more", allow: "bank" + strings.Repeat(" ", MaxConsentBytes+1-len("bank")), wantErr: true},
+		{name: "everybody, and a byte too many", allow: "*" + strings.Repeat(" ", MaxConsentBytes), wantErr: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := ParseConsent(tt.list); (err == nil) != tt.want {
+			if _, err := ParseConsent(tt.allow); (err != nil) != tt.wantErr {
 				t.Errorf("parsed with error %v", err)
 			}
 			x := newShop()
-			x.ApplyService(nil, changed(makeService("backend", nil), func(s *corev1.Service) {
-				s.Annotations = map[string]string{names.AllowColocationFromAnnotation: tt.list}
-			}))
-			if _, got := x.Lookup("bank", "shop", "backend"); got != tt.want {
-				t.Errorf("allowed: want %t, got %t", tt.want, got)
+			if !tt.without {
+				x.ApplyService(nil, changed(makeService("backend", nil), func(s *corev1.Service) {
+					s.Annotations = map[string]string{names.AllowColocationFromAnnotation: tt.allow}
+				}))
+			}
+			for requester, want := range map[string]bool{"bank": tt.want, "shop": true} {
+				if view, got := x.Lookup(requester, "shop", "backend"); got != want || (view != nil) != want {
+					t.Errorf("%s: want %t, got %t and %v", requester, want, got, view)
+				}
 			}
 		})
 	}

@@ -56,3 +56,22 @@ func TestCountsHistories(t *testing.T) {
 		})
 	}
 }
+
+// TestEverySampleDiffers: every value has its turn, however many there are.
+func TestEverySampleDiffers(t *testing.T) {
+	var c counts
+	for i := range 700 {
+		c.add(fmt.Sprintf("node-%d", i), 1)
+	}
+	seen := map[string]int{}
+	for number := range 20 {
+		sample := maps.Collect(c.Sample(256, number))
+		if len(sample) != 256 {
+			t.Errorf("sample %d has %d values", number, len(sample))
+		}
+		maps.Copy(seen, sample)
+	}
+	if len(seen) != 700 {
+		t.Errorf("20 samples had %d of 700 values", len(seen))
+	}
+}

@@ -14,8 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-
-	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
 // changed returns a copy of an object with a later version.
@@ -268,40 +266,6 @@ func podEndpoint(name string, uid types.UID) discoveryv1.Endpoint {
 
 func nodeEndpoint(name string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{NodeName: ptr.To(name)}
-}
-
-func TestLookupNeedsConsent(t *testing.T) {
-	tests := []struct {
-		name      string
-		requester string
-		allow     *string
-		want      bool
-	}{
-		{name: "own namespace", requester: "shop", want: true},
-		{name: "own namespace, and others are named", requester: "shop", allow: ptr.To("bank"), want: true},
-		{name: "no annotation", requester: "bank"},
-		{name: "empty", requester: "bank", allow: ptr.To("")},
-		{name: "named", requester: "bank", allow: ptr.To("bank"), want: true},
-		{name: "named among others, with spaces", requester: "bank", allow: ptr.To("x, bank ,y"), want: true},
-		{name: "another is named", requester: "bank", allow: ptr.To("banks,ban")},
-		{name: "all", requester: "bank", allow: ptr.To("*"), want: true},
-		{name: "all among others", requester: "bank", allow: ptr.To("x,*"), want: true},
-		{name: "no pattern", requester: "bank", allow: ptr.To("b*,*k")},
-		{name: "nobody's namespace", requester: "", allow: ptr.To(",")},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			x := newShop()
-			if tt.allow != nil {
-				x.ApplyService(nil, changed(makeService("backend", nil), func(s *corev1.Service) {
-					s.Annotations = map[string]string{names.AllowColocationFromAnnotation: *tt.allow}
-				}))
-			}
-			if view, got := x.Lookup(tt.requester, "shop", "backend"); got != tt.want || (view != nil) != tt.want {
-				t.Errorf("want %t, got %t and %v", tt.want, got, view)
-			}
-		})
-	}
 }
 
 func zoneEndpoint(zone string) discoveryv1.Endpoint {
