@@ -36,16 +36,16 @@ const (
 	label = "selectable"
 )
 
-// contender is one way to ask for nodes that carry a label.
-type contender struct {
+// alternative is one way to ask for nodes that carry a label.
+type alternative struct {
 	name string
 	new  func(context.Context, fwk.Handle) (fwk.Plugin, error)
 }
 
-// contenders are LabelPresence and the in-tree NodeAffinity plugin with an
+// alternatives are LabelPresence and the in-tree NodeAffinity plugin with an
 // affinity added by the profile, the closest thing that stock has: it asks the
 // same of every pod, without scopes and exemptions.
-func contenders() []contender {
+func alternatives() []alternative {
 	affinity := &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: corev1.NodeSelectorOpExists}}},
@@ -55,7 +55,7 @@ func contenders() []contender {
 			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: corev1.NodeSelectorOpExists}}},
 		}},
 	}
-	return []contender{
+	return []alternative{
 		{"NodeAffinity", func(ctx context.Context, h fwk.Handle) (fwk.Plugin, error) {
 			return nodeaffinity.New(ctx, &schedconfig.NodeAffinityArgs{AddedAffinity: affinity}, h, feature.Features{})
 		}},
@@ -72,7 +72,7 @@ func contenders() []contender {
 // BenchmarkLabelPresenceFilter is one pod against one node that passes,
 // cycling over the nodes.
 func BenchmarkLabelPresenceFilter(b *testing.B) {
-	for _, c := range contenders() {
+	for _, c := range alternatives() {
 		b.Run(fmt.Sprintf("plugin=%s/nodes=%d", c.name, nodes), func(b *testing.B) {
 			ctx, plugin, infos := setUp(b, c)
 			pod, state := st.MakePod().Name("p").Namespace("default").Obj(), framework.NewCycleState()
@@ -96,7 +96,7 @@ func BenchmarkLabelPresenceFilter(b *testing.B) {
 
 // BenchmarkLabelPresenceScore is the same for the score.
 func BenchmarkLabelPresenceScore(b *testing.B) {
-	for _, c := range contenders() {
+	for _, c := range alternatives() {
 		b.Run(fmt.Sprintf("plugin=%s/nodes=%d", c.name, nodes), func(b *testing.B) {
 			ctx, plugin, infos := setUp(b, c)
 			pod, state := st.MakePod().Name("p").Namespace("default").Obj(), framework.NewCycleState()
@@ -118,8 +118,8 @@ func BenchmarkLabelPresenceScore(b *testing.B) {
 	}
 }
 
-// setUp builds one contender in a real framework handle, and the nodes.
-func setUp(b *testing.B, c contender) (context.Context, fwk.Plugin, []fwk.NodeInfo) {
+// setUp builds one scheduler in a real framework handle, and the nodes.
+func setUp(b *testing.B, c alternative) (context.Context, fwk.Plugin, []fwk.NodeInfo) {
 	b.Helper()
 	metrics.Register()
 	_, ctx := ktesting.NewTestContext(b)

@@ -166,6 +166,9 @@ func (e *Environment) remove(ctx context.Context) error {
 // deleteNamespace deletes the run's namespace and waits until it is gone. If it does
 // not go, the error says what the namespace controller says about it.
 func (e *Environment) deleteNamespace(ctx context.Context) error {
+	if e.stopRenewing != nil {
+		e.stopRenewing() // it would create the Lease again
+	}
 	var conditions []corev1.NamespaceCondition
 	err := e.deleteAll(ctx, "namespaces", "", e.selector(), func(object runtime.Object) bool {
 		ns, ok := object.(*corev1.Namespace)

@@ -31,7 +31,7 @@ func TestSmall(t *testing.T) {
 	for i := range report.Runs {
 		run := &report.Runs[i]
 		if batched := run.Metrics[contest.Batched]; (batched > 0) != (run.Scenario == "Batching") {
-			t.Errorf("%s/%s: %.2f of the pods were batched", run.Scenario, run.Contender, batched)
+			t.Errorf("%s/%s: %.2f of the pods were batched", run.Scenario, run.Scheduler, batched)
 		}
 	}
 }

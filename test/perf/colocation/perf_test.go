@@ -47,12 +47,12 @@ func BenchmarkPerfScheduling(b *testing.B) {
 // growth tells how the algorithm's time grows with the number of existing pods.
 func growth(report *contest.Report) string {
 	var out strings.Builder
-	for _, contender := range []string{"Berth", "Stock"} {
+	for _, scheduler := range []string{"Berth", "Stock"} {
 		var ratios []float64
 		for pair := range report.Pairs {
 			took := map[string]float64{}
 			for i := range report.Runs {
-				if run := &report.Runs[i]; run.Pair == pair && run.Contender == contender {
+				if run := &report.Runs[i]; run.Pair == pair && run.Scheduler == scheduler {
 					took[run.Workload] = run.Metrics[contest.Algorithm]
 				}
 			}
@@ -63,26 +63,26 @@ func growth(report *contest.Report) string {
 		if len(ratios) > 0 {
 			slices.Sort(ratios)
 			fmt.Fprintf(&out, "Peers, algorithm ms, 50,000 over 5,000 existing pods, %s: median %.2f, from %.2f to %.2f\n",
-				contender, ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+				scheduler, ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
 		}
 	}
 	return out.String()
 }
 
-// With few nodes, all of which are looked at, either contender finds its peers.
+// With few nodes, all of which are looked at, either scheduler finds its peers.
 func TestSmall(t *testing.T) {
 	report := contest.TestSmall(t, topic)
 	for i := range report.Runs {
 		run := &report.Runs[i]
 		if share := run.Metrics[onPeersNode]; run.Scenario == "Peers" && share < 0.9 {
-			t.Errorf("%s: %.2f of the pods are on a node of a peer, want nearly all", run.Contender, share)
+			t.Errorf("%s: %.2f of the pods are on a node of a peer, want nearly all", run.Scheduler, share)
 		}
 	}
 }
 
 func TestGrowth(t *testing.T) {
-	run := func(pair int, contender, workload string, ms float64) contest.Measurement {
-		return contest.Measurement{Pair: pair, Contender: contender, Workload: workload, Metrics: map[string]float64{contest.Algorithm: ms}}
+	run := func(pair int, scheduler, workload string, ms float64) contest.Measurement {
+		return contest.Measurement{Pair: pair, Scheduler: scheduler, Workload: workload, Metrics: map[string]float64{contest.Algorithm: ms}}
 	}
 	got := growth(&contest.Report{Pairs: 3, Runs: []contest.Measurement{
 		run(0, "Berth", "5000Pods", 1), run(0, "Berth", "50000Pods", 1.5),

@@ -19,7 +19,7 @@ type testCases []map[string]any
 
 // entry is one workload of one test case.
 type entry struct {
-	Scenario, Contender, Workload string
+	Scenario, Scheduler, Workload string
 	labels                        []string
 	testCase                      map[string]any
 }
@@ -35,8 +35,8 @@ func readCases(file string) (testCases, error) {
 	}
 	for _, testCase := range cases {
 		name, _ := testCase["name"].(string)
-		if scenario, contender, both := strings.Cut(name, "/"); !both || scenario == "" || contender == "" {
-			return nil, fmt.Errorf("%s: the test case %q is not called Scenario/Contender", file, name)
+		if scenario, scheduler, both := strings.Cut(name, "/"); !both || scenario == "" || scheduler == "" {
+			return nil, fmt.Errorf("%s: the test case %q is not called Scenario/Scheduler", file, name)
 		}
 	}
 	return cases, nil
@@ -46,14 +46,14 @@ func readCases(file string) (testCases, error) {
 func (c testCases) entries() []entry {
 	var all []entry
 	for _, testCase := range c {
-		scenario, contender, _ := strings.Cut(testCase["name"].(string), "/")
+		scenario, scheduler, _ := strings.Cut(testCase["name"].(string), "/")
 		workloads, _ := testCase["workloads"].([]any)
 		for _, value := range workloads {
 			workload, _ := value.(map[string]any)
 			alone := maps.Clone(testCase)
 			alone["workloads"] = []any{workload}
 			name, _ := workload["name"].(string)
-			all = append(all, entry{scenario, contender, name, labels(workload), alone})
+			all = append(all, entry{scenario, scheduler, name, labels(workload), alone})
 		}
 	}
 	return all

@@ -43,7 +43,7 @@ func casesOf(t *testing.T, content string) (testCases, error) {
 func names(plan []entry) []string {
 	var all []string
 	for _, e := range plan {
-		all = append(all, e.Scenario+"/"+e.Contender+"/"+e.Workload)
+		all = append(all, e.Scenario+"/"+e.Scheduler+"/"+e.Workload)
 	}
 	return all
 }
@@ -105,8 +105,8 @@ func TestWriteEntry(t *testing.T) {
 
 func TestReadCasesRefuses(t *testing.T) {
 	for content, want := range map[string]string{
-		"- name: Berth":  `"Berth" is not called Scenario/Contender`,
-		"- name: /Berth": `"/Berth" is not called Scenario/Contender`,
+		"- name: Berth":  `"Berth" is not called Scenario/Scheduler`,
+		"- name: /Berth": `"/Berth" is not called Scenario/Scheduler`,
 		"name: Berth":    "cannot unmarshal",
 	} {
 		if _, err := casesOf(t, content); err == nil || !strings.Contains(err.Error(), want) {

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package contest runs the test cases of one scheduler_perf configuration as
-// contenders against each other: one after the other in one process, each against an
+// schedulers against each other: one after the other in one process, each against an
 // API server of its own, and all of them again in every further pair, in the opposite
 // order. One run says little: the same workload differs by tens of percent between
-// runs on a shared machine. What counts is the ratio of two contenders in one pair,
+// runs on a shared machine. What counts is the ratio of two schedulers in one pair,
 // and how far the ratios of the pairs lie apart.
 //
-// A test case is called Scenario/Contender. Those of one scenario have workloads of
+// A test case is called Scenario/Scheduler. Those of one scenario have workloads of
 // the same names and sizes, with a parameter measuredPods, and the pods that are
 // measured carry the label that MeasuredLabel names.
 package contest
@@ -32,13 +32,13 @@ import (
 const MeasuredLabel = "measured"
 
 var (
-	pairs    = flag.Int("pairs", 1, "how often the contenders run, in turn")
+	pairs    = flag.Int("pairs", 1, "how often the schedulers run, in turn")
 	scenario = flag.String("scenario", "", "the only scenario to run, all without it")
 	check    = flag.Bool("check", false, "fail if a ratio is beyond its bound in "+thresholdsFile)
 	record   = flag.Bool("record", false, "write what was measured into "+thresholdsFile)
 )
 
-// Main is the TestMain of a package with contenders: scheduler_perf has flags of
+// Main is the TestMain of a package with schedulers: scheduler_perf has flags of
 // its own, and looks for etcd in PATH.
 func Main(m *testing.M) {
 	os.Exit(main(m))
@@ -71,7 +71,7 @@ type Topic struct {
 // configFile holds the test cases of a topic.
 const configFile = "performance-config.yaml"
 
-// Run runs the contenders of the topic as often as the flag -pairs says, prints what
+// Run runs the schedulers of the topic as often as the flag -pairs says, prints what
 // was measured and how they compare, and leaves the same as report.json in the
 // folder that the flag -data-items-dir names, beside the CPU profile of every run. With -check, a ratio beyond its bound
 // fails the benchmark; with -record, the bounds' file learns what was measured.
@@ -109,13 +109,13 @@ func run(b *testing.B, topic Topic) (*Report, error) {
 	for pair := range *pairs {
 		for _, entry := range inTurn(plan, pair) {
 			// scheduler_perf writes its results and has no other way to hand them out.
-			results := filepath.Join(dir, fmt.Sprintf("%s-pair-%d", topic.Name, pair), entry.Scenario, entry.Contender, entry.Workload)
+			results := filepath.Join(dir, fmt.Sprintf("%s-pair-%d", topic.Name, pair), entry.Scenario, entry.Scheduler, entry.Workload)
 			if err := flag.Set("data-items-dir", results); err != nil {
 				return nil, err
 			}
 			measured, err := runOne(b, topic, entry, results+".cpu.pprof")
 			if err != nil {
-				return nil, fmt.Errorf("%s/%s/%s: %w", entry.Scenario, entry.Contender, entry.Workload, err)
+				return nil, fmt.Errorf("%s/%s/%s: %w", entry.Scenario, entry.Scheduler, entry.Workload, err)
 			}
 			average, found, err := readThroughput(results)
 			if err != nil {
@@ -132,7 +132,7 @@ func run(b *testing.B, topic Topic) (*Report, error) {
 	return report, report.write(dir)
 }
 
-// runOne runs one workload of one contender, and leaves the profile of its CPU time.
+// runOne runs one workload of one scheduler, and leaves the profile of its CPU time.
 func runOne(b *testing.B, topic Topic, entry entry, profile string) (*Measurement, error) {
 	b.Helper()
 	file := filepath.Join(b.TempDir(), configFile)
@@ -148,7 +148,7 @@ func runOne(b *testing.B, topic Topic, entry entry, profile string) (*Measuremen
 	if err != nil {
 		return nil, err
 	}
-	measured.Scenario, measured.Contender, measured.Workload = entry.Scenario, entry.Contender, entry.Workload
+	measured.Scenario, measured.Scheduler, measured.Workload = entry.Scenario, entry.Scheduler, entry.Workload
 	if topic.Inspect != nil {
 		if err := topic.Inspect(entry.Scenario, nodes, measured.Metrics); err != nil {
 			return nil, err

@@ -8,20 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/pprof"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/google/pprof/profile"
 )
 
 // schedulerCode are the functions whose time counts as the scheduler's, that of what
 // they call included: the cycles, binding, the queue, the handlers of events, and
 // Berth's plugins. What runs in goroutines of others is nobody's: garbage
 // collection, decoding in informers and sending by the HTTP client.
-const schedulerCode = `^k8s\.io/kubernetes/pkg/scheduler[./]|^github\.com/berth-scheduler/berth/pkg/`
+var schedulerCode = regexp.MustCompile(`^k8s\.io/kubernetes/pkg/scheduler[./]|^github\.com/berth-scheduler/berth/pkg/`)
 
 // processCPU returns what all threads of this process have used so far, in user and
 // in system mode: scheduler, API server and load generator; etcd is another process.
@@ -71,26 +73,21 @@ func (p *cpuProfile) attributed() (time.Duration, error) {
 	if err := os.WriteFile(p.file, p.samples.Bytes(), 0o644); err != nil {
 		return 0, err
 	}
-	report := exec.Command("go", "tool", "pprof", "-top", "-unit", "ms", "-nodefraction", "0", "-edgefraction", "0",
-		"-nodecount", "1000000", "-focus", schedulerCode, p.file)
-	var stderr bytes.Buffer
-	report.Stderr = &stderr
-	output, err := report.Output()
+	parsed, err := profile.ParseData(p.samples.Bytes())
 	if err != nil {
-		return 0, fmt.Errorf("%v: %w: %s", report.Args, err, stderr.Bytes())
+		return 0, fmt.Errorf("reading the samples of CPU time: %w", err)
 	}
-	return parseTop(output)
+	var sum time.Duration
+	for _, sample := range parsed.Sample {
+		if slices.ContainsFunc(sample.Location, isSchedulerCode) {
+			sum += time.Duration(sample.Value[1]) // samples/count, cpu/nanoseconds
+		}
+	}
+	return sum, nil
 }
 
-// accounted is the line of pprof's report that says how much passed the filter.
-var accounted = regexp.MustCompile(`(?m)^Showing nodes accounting for ([0-9.]+)ms`)
-
-func parseTop(report []byte) (time.Duration, error) {
-	if found := accounted.FindSubmatch(report); found != nil {
-		return time.ParseDuration(string(found[1]) + "ms")
-	}
-	if bytes.Contains(report, []byte("Showing nodes accounting for 0,")) {
-		return 0, nil
-	}
-	return 0, fmt.Errorf("go tool pprof did not say what it accounted for:\n%s", report)
+// isSchedulerCode reports whether a place in a stack is in one of the functions of
+// schedulerCode.
+func isSchedulerCode(location *profile.Location) bool {
+	return slices.ContainsFunc(location.Line, func(line profile.Line) bool { return schedulerCode.MatchString(line.Function.Name) })
 }

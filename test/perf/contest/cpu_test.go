@@ -71,13 +71,3 @@ func TestOneProfile(t *testing.T) {
 		t.Error("nothing was sampled, and no error")
 	}
 }
-
-func TestParseTop(t *testing.T) {
-	got, err := parseTop([]byte("File: x\nShowing nodes accounting for 1230.50ms, 45.1% of 2730ms total\n"))
-	if err != nil || got != 1230500*time.Microsecond {
-		t.Errorf("got %v, %v", got, err)
-	}
-	if _, err := parseTop([]byte("something else")); err == nil {
-		t.Error("understood something else")
-	}
-}

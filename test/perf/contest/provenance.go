@@ -6,11 +6,12 @@ package contest
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/berth-scheduler/berth/pkg/bench/report"
 )
 
 // Provenance says when and where something was measured.
@@ -28,23 +29,9 @@ func provenance() Provenance {
 	if output, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output(); err == nil {
 		commit = string(bytes.TrimSpace(output))
 	}
-	machine := fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	if model := cpuModel(); model != "" {
-		machine += ", " + model
+	machine := report.DescribeMachine()
+	return Provenance{
+		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit,
+		Machine: strings.TrimSuffix(fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, machine.Cores, machine.CPU), ", "),
 	}
-	return Provenance{Date: time.Now().UTC().Format(time.DateOnly), Commit: commit, Machine: machine}
-}
-
-// cpuModel returns what Linux calls the first CPU, or nothing.
-func cpuModel() string {
-	content, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(content)) {
-		if key, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

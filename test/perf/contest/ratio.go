@@ -10,11 +10,11 @@ import (
 	"github.com/berth-scheduler/berth/pkg/bench/interval"
 )
 
-// Ratio is how a metric of the topic's own contender compares with another's.
+// Ratio is how a metric of the topic's own scheduler compares with another's.
 type Ratio struct {
 	Scenario  string `json:"scenario"`
 	Workload  string `json:"workload"`
-	Contender string `json:"contender"`
+	Scheduler string `json:"scheduler"`
 	Against   string `json:"against"`
 	Metric    string `json:"metric"`
 	// Values are the ratios of the pairs, in their order.

@@ -18,7 +18,7 @@ import (
 // ReportFile is the name of a report in the folder of the results.
 const ReportFile = "report.json"
 
-// Report is what the contenders of a topic did, and how they compare.
+// Report is what the schedulers of a topic did, and how they compare.
 type Report struct {
 	Topic string `json:"topic"`
 	// Size is the label of the workloads that ran.
@@ -30,11 +30,11 @@ type Report struct {
 	Ratios []Ratio       `json:"ratios"`
 }
 
-// Measurement is what one contender did with one workload.
+// Measurement is what one scheduler did with one workload.
 type Measurement struct {
 	Pair      int    `json:"pair"`
 	Scenario  string `json:"scenario"`
-	Contender string `json:"contender"`
+	Scheduler string `json:"scheduler"`
 	Workload  string `json:"workload"`
 	// Pods is how many measured pods were placed, which took Seconds.
 	Pods    int                `json:"pods"`
@@ -42,7 +42,7 @@ type Measurement struct {
 	Metrics map[string]float64 `json:"metrics"`
 }
 
-// compare fills in the ratios. The first contender of a workload, in the first pair,
+// compare fills in the ratios. The first scheduler of a workload, in the first pair,
 // is compared with each of the others.
 func (r *Report) compare() {
 	for _, first := range r.firsts() {
@@ -70,17 +70,17 @@ func (r *Report) firsts() []Measurement {
 }
 
 func (r *Report) compareMetric(first *Measurement, metric string) {
-	own := r.values(first, first.Contender, metric)
+	own := r.values(first, first.Scheduler, metric)
 	for i := range r.Runs {
 		other := &r.Runs[i]
-		if other.Pair > 0 || other.Scenario != first.Scenario || other.Workload != first.Workload || other.Contender == first.Contender {
+		if other.Pair > 0 || other.Scenario != first.Scenario || other.Workload != first.Workload || other.Scheduler == first.Scheduler {
 			continue
 		}
 		ratio := Ratio{
 			Scenario: first.Scenario, Workload: first.Workload,
-			Contender: first.Contender, Against: other.Contender, Metric: metric,
+			Scheduler: first.Scheduler, Against: other.Scheduler, Metric: metric,
 		}
-		theirs := r.values(first, other.Contender, metric)
+		theirs := r.values(first, other.Scheduler, metric)
 		for pair := range r.Pairs {
 			if own[pair] > 0 && theirs[pair] > 0 {
 				ratio.Values = append(ratio.Values, own[pair]/theirs[pair])
@@ -93,12 +93,12 @@ func (r *Report) compareMetric(first *Measurement, metric string) {
 	}
 }
 
-// values has a metric of a contender by pair.
-func (r *Report) values(of *Measurement, contender, metric string) map[int]float64 {
+// values has a metric of a scheduler by pair.
+func (r *Report) values(of *Measurement, scheduler, metric string) map[int]float64 {
 	values := map[int]float64{}
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		if run.Scenario == of.Scenario && run.Workload == of.Workload && run.Contender == contender {
+		if run.Scenario == of.Scenario && run.Workload == of.Workload && run.Scheduler == scheduler {
 			values[run.Pair] = run.Metrics[metric]
 		}
 	}
@@ -111,14 +111,14 @@ func (r *Report) text() string {
 	fmt.Fprintf(&out, "%s, %s, pairs: %d; %s, %s, commit %s\n", r.Topic, r.Size, r.Pairs, r.Date, r.Machine, r.Commit)
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	shown := columns(r.Runs)
-	fmt.Fprint(table, "pair\tscenario\tworkload\tcontender\tpods\tseconds")
+	fmt.Fprint(table, "pair\tscenario\tworkload\tscheduler\tpods\tseconds")
 	for _, m := range shown {
 		fmt.Fprint(table, "\t"+m.title)
 	}
 	fmt.Fprintln(table)
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%.1f", run.Pair, run.Scenario, run.Workload, run.Contender, run.Pods, run.Seconds)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%.1f", run.Pair, run.Scenario, run.Workload, run.Scheduler, run.Pods, run.Seconds)
 		for _, m := range shown {
 			cell := "-"
 			if value, has := run.Metrics[m.name]; has {
@@ -133,7 +133,7 @@ func (r *Report) text() string {
 	table = tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for i := range r.Ratios {
 		ratio := &r.Ratios[i]
-		fmt.Fprintf(table, "%s\t%s\t%s/%s\t%s\t%s\n", ratio.Scenario, ratio.Workload, ratio.Contender, ratio.Against,
+		fmt.Fprintf(table, "%s\t%s\t%s/%s\t%s\t%s\n", ratio.Scenario, ratio.Workload, ratio.Scheduler, ratio.Against,
 			title(ratio.Metric), ratio.Estimate)
 	}
 	_ = table.Flush()

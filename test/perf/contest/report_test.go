@@ -16,9 +16,9 @@ import (
 // contestOfTwoPairs has Berth at 0.8 and at 1.25 of stock's throughput, and a run of
 // stock that was too short for a sampled CPU time.
 func contestOfTwoPairs() *Report {
-	run := func(pair int, contender string, throughput, cpu float64) Measurement {
+	run := func(pair int, scheduler string, throughput, cpu float64) Measurement {
 		m := Measurement{
-			Pair: pair, Scenario: "Plain", Contender: contender, Workload: "5000Nodes", Pods: 100, Seconds: 100 / throughput,
+			Pair: pair, Scenario: "Plain", Scheduler: scheduler, Workload: "5000Nodes", Pods: 100, Seconds: 100 / throughput,
 			Metrics: map[string]float64{Throughput: throughput, Batched: 0.5, "on peer's node": 0.25},
 		}
 		if cpu > 0 {
@@ -37,7 +37,7 @@ func TestCompare(t *testing.T) {
 	report.compare()
 	values := map[string][]float64{}
 	for _, ratio := range report.Ratios {
-		values[ratio.Contender+"/"+ratio.Against+" "+ratio.Metric] = ratio.Values
+		values[ratio.Scheduler+"/"+ratio.Against+" "+ratio.Metric] = ratio.Values
 	}
 	want := map[string][]float64{
 		"Berth/Stock throughput":           {0.8, 1.25},
@@ -48,8 +48,8 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff(want, values); diff != "" {
 		t.Errorf("unexpected ratios (-want,+got):\n%s", diff)
 	}
-	// By hand: 12.7062 standard errors of the logarithms ±0.2231.
-	half := 12.7062 * math.Log(1.25)
+	// By hand: 12.706205 standard errors of the logarithms ±0.2231.
+	half := 12.706204736174698 * math.Log(1.25)
 	got := report.Ratios[0].Estimate
 	if math.Abs(got.Mean-1) > 1e-9 || math.Abs(got.Low/math.Exp(-half)-1) > 1e-9 || math.Abs(*got.High/math.Exp(half)-1) > 1e-9 {
 		t.Errorf("got %v, want 1 (%g to %g)", got, math.Exp(-half), math.Exp(half))

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSmall runs the small workloads once, as the benchmark that they are, in a
-// process of this test binary, and looks at the report: each contender placed all
+// process of this test binary, and looks at the report: each scheduler placed all
 // its pods, each metric is there, and each ratio. How large they are is not looked
 // at. It also finds bounds that nothing measures.
 func TestSmall(t *testing.T, topic Topic) *Report {
@@ -45,33 +45,33 @@ func TestSmall(t *testing.T, topic Topic) *Report {
 // lookAt finds what is missing of a run.
 func lookAt(t *testing.T, want *entry, got *Measurement) {
 	t.Helper()
-	if got.Scenario != want.Scenario || got.Workload != want.Workload || got.Contender != want.Contender {
-		t.Errorf("ran %s/%s/%s, want %s/%s/%s", got.Scenario, got.Contender, got.Workload, want.Scenario, want.Contender, want.Workload)
+	if got.Scenario != want.Scenario || got.Workload != want.Workload || got.Scheduler != want.Scheduler {
+		t.Errorf("ran %s/%s/%s, want %s/%s/%s", got.Scenario, got.Scheduler, got.Workload, want.Scenario, want.Scheduler, want.Workload)
 	}
 	workload, _ := want.testCase["workloads"].([]any)[0].(map[string]any)
 	params, _ := workload["params"].(map[string]any)
 	if pods, _ := params["measuredPods"].(float64); got.Pods != int(pods) || pods == 0 {
-		t.Errorf("%s/%s/%s: %d measured pods were placed, want %g", got.Scenario, got.Contender, got.Workload, got.Pods, pods)
+		t.Errorf("%s/%s/%s: %d measured pods were placed, want %g", got.Scenario, got.Scheduler, got.Workload, got.Pods, pods)
 	}
 	for _, metric := range []string{Throughput, Algorithm, ProcessCPU} {
 		if got.Metrics[metric] <= 0 {
-			t.Errorf("%s/%s/%s: nothing was measured of %s", got.Scenario, got.Contender, got.Workload, metric)
+			t.Errorf("%s/%s/%s: nothing was measured of %s", got.Scenario, got.Scheduler, got.Workload, metric)
 		}
 	}
 }
 
-// lookAtRatios finds what is missing of the first contenders' ratios to the others.
+// lookAtRatios finds what is missing of the first schedulers' ratios to the others.
 func lookAtRatios(t *testing.T, plan []entry, report *Report) {
 	t.Helper()
 	for _, first := range report.firsts() {
 		for _, metric := range []string{Throughput, Algorithm, ProcessCPU} {
 			for _, e := range plan {
-				if e.Scenario != first.Scenario || e.Workload != first.Workload || e.Contender == first.Contender {
+				if e.Scenario != first.Scenario || e.Workload != first.Workload || e.Scheduler == first.Scheduler {
 					continue
 				}
-				bound := Bound{Scenario: e.Scenario, Workload: e.Workload, Metric: metric, Contender: first.Contender, Against: e.Contender}
+				bound := Bound{Scenario: e.Scenario, Workload: e.Workload, Metric: metric, Scheduler: first.Scheduler, Against: e.Scheduler}
 				if ratio := bound.find(report.Ratios); ratio == nil || ratio.Mean <= 0 {
-					t.Errorf("%s %s: no ratio of %s to %s: %s", e.Scenario, e.Workload, first.Contender, e.Contender, metric)
+					t.Errorf("%s %s: no ratio of %s to %s: %s", e.Scenario, e.Workload, first.Scheduler, e.Scheduler, metric)
 				}
 			}
 		}

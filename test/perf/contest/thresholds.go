@@ -34,7 +34,7 @@ type Bound struct {
 	Scenario  string `json:"scenario"`
 	Workload  string `json:"workload"`
 	Metric    string `json:"metric"`
-	Contender string `json:"contender"`
+	Scheduler string `json:"scheduler"`
 	Against   string `json:"against"`
 	// One of the two is set.
 	AtLeast float64 `json:"atLeast,omitempty"`
@@ -58,7 +58,7 @@ func (b *Bound) String() string {
 	if b.AtMost > 0 {
 		bound = fmt.Sprintf("at most %g", b.AtMost)
 	}
-	return fmt.Sprintf("%s %s: %s of %s over that of %s: %s", b.Scenario, b.Workload, b.Metric, b.Contender, b.Against, bound)
+	return fmt.Sprintf("%s %s: %s of %s over that of %s: %s", b.Scenario, b.Workload, b.Metric, b.Scheduler, b.Against, bound)
 }
 
 // allows says whether a ratio is within the bound.
@@ -70,7 +70,7 @@ func (b *Bound) allows(ratio float64) bool {
 func (b *Bound) find(ratios []Ratio) *Ratio {
 	i := slices.IndexFunc(ratios, func(r Ratio) bool {
 		return r.Scenario == b.Scenario && r.Workload == b.Workload && r.Metric == b.Metric &&
-			r.Contender == b.Contender && r.Against == b.Against
+			r.Scheduler == b.Scheduler && r.Against == b.Against
 	})
 	if i < 0 {
 		return nil
@@ -108,16 +108,16 @@ func (t *Thresholds) check(ratios []Ratio, only string) error {
 func (t *Thresholds) validate(cases testCases) error {
 	var errs []error
 	entries := cases.entries()
-	has := func(scenario, workload, contender string) bool {
+	has := func(scenario, workload, scheduler string) bool {
 		return slices.ContainsFunc(entries, func(e entry) bool {
-			return e.Scenario == scenario && e.Workload == workload && e.Contender == contender
+			return e.Scenario == scenario && e.Workload == workload && e.Scheduler == scheduler
 		})
 	}
 	for i := range t.Bounds {
 		b := &t.Bounds[i]
 		switch {
-		case !has(b.Scenario, b.Workload, b.Contender) || !has(b.Scenario, b.Workload, b.Against):
-			errs = append(errs, fmt.Errorf("bounds[%d] (%s): %s has no such workload of both contenders", i, b, configFile))
+		case !has(b.Scenario, b.Workload, b.Scheduler) || !has(b.Scenario, b.Workload, b.Against):
+			errs = append(errs, fmt.Errorf("bounds[%d] (%s): %s has no such workload of both schedulers", i, b, configFile))
 		case !slices.ContainsFunc(known, func(m metric) bool { return m.name == b.Metric && m.compared }):
 			errs = append(errs, fmt.Errorf("bounds[%d].metric (%s): %q is not compared", i, b, b.Metric))
 		case (b.AtLeast > 0) == (b.AtMost > 0):

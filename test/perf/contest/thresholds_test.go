@@ -13,7 +13,7 @@ import (
 
 func aBound(change func(*Bound)) *Thresholds {
 	bound := Bound{
-		Scenario: "Plain", Workload: "5000Nodes", Metric: Throughput, Contender: "Berth", Against: "Stock",
+		Scenario: "Plain", Workload: "5000Nodes", Metric: Throughput, Scheduler: "Berth", Against: "Stock",
 		AtLeast: 0.97, Why: "because",
 	}
 	if change != nil {

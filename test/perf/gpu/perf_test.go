@@ -30,14 +30,14 @@ func TestSmall(t *testing.T) {
 	for i := range report.Runs {
 		run := &report.Runs[i]
 		if evicted := run.Metrics[contest.Victims]; (evicted > 0) != (run.Scenario == "Churn") {
-			t.Errorf("%s/%s: %.0f pods were evicted", run.Scenario, run.Contender, evicted)
+			t.Errorf("%s/%s: %.0f pods were evicted", run.Scenario, run.Scheduler, evicted)
 		}
 	}
 }
 
-// TestContendersLookAtAsManyNodes keeps the comparison fair: the share of nodes
+// TestSchedulersLookAtAsManyNodes keeps the comparison fair: the share of nodes
 // that is scored decides the speed of either scheduler.
-func TestContendersLookAtAsManyNodes(t *testing.T) {
+func TestSchedulersLookAtAsManyNodes(t *testing.T) {
 	ours := percentage(t, "../../../config/berth-scheduler/gpu.yaml")
 	theirs := percentage(t, "stock.yaml")
 	if ours != theirs {

@@ -24,13 +24,13 @@ func TestMain(m *testing.M) { contest.Main(m) }
 // BenchmarkPerfScheduling runs the workloads and prints how Berth compares.
 func BenchmarkPerfScheduling(b *testing.B) { contest.Run(b, topic) }
 
-// Every pod of either contender is where the rule allows.
+// Every pod of either scheduler is where the rule allows.
 func TestSmall(t *testing.T) {
 	report := contest.TestSmall(t, topic)
 	for i := range report.Runs {
 		run := &report.Runs[i]
 		if share := run.Metrics["on selectable nodes"]; share != 1 {
-			t.Errorf("%s: %.2f of the pods are on nodes with the label, want all", run.Contender, share)
+			t.Errorf("%s: %.2f of the pods are on nodes with the label, want all", run.Scheduler, share)
 		}
 	}
 }
