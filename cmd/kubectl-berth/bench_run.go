@@ -46,7 +46,7 @@ func runBench(ctx context.Context, o *benchOptions, out, status io.Writer) (err 
 	if printErr := printReport(out, r, o.output); printErr != nil {
 		return withFailure(err, printErr)
 	}
-	if err == nil && !everyoneCounts(r) {
+	if err == nil && !r.AllCount() {
 		return errNoRoundCounts
 	}
 	return err
@@ -138,22 +138,6 @@ func (o *benchOptions) report(experiment *benchrun.Experiment, machine report.Ma
 		},
 		Schedulers: experiment.Results(),
 	}
-}
-
-// everyoneCounts reports whether each scheduler has a round that counts, and, where
-// some are beside a hostile namespace, one of those too.
-func everyoneCounts(r *report.Report) bool {
-	for i := range r.Schedulers {
-		for k := range r.Schedulers[i].Rounds {
-			if phase := r.Schedulers[i].Rounds[k].Phase; phase != report.PhaseSteady && r.Schedulers[i].Summary[phase] == nil {
-				return false
-			}
-		}
-		if r.Schedulers[i].Summary[report.PhaseAsPlanned] == nil {
-			return false
-		}
-	}
-	return true
 }
 
 var _ benchrun.Environment = &environment.Environment{}

@@ -35,13 +35,12 @@ func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 	}
 	signal.Notify(received, ends...)
 	go func() {
-		for range received {
-			if ctx.Err() != nil {
-				giveUp(errInterrupted)
-				continue
-			}
+		if _, ok := <-received; ok {
 			fmt.Fprintf(status, "\r%s: stopping and cleaning up; once more to leave what is there\n", program)
 			cancel(errInterrupted)
+		}
+		if _, ok := <-received; ok {
+			giveUp(errInterrupted)
 		}
 	}()
 	return &benchSignals{ctx: ctx, cleanup: cleanup, stop: func() {

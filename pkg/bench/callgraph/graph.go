@@ -33,19 +33,8 @@ type Workload struct {
 	Calls []types.NamespacedName
 	// Behind are the Services that the pods are behind. Sorted.
 	Behind []types.NamespacedName
-	// Missing are the addresses that look like a Service's where no such Service
-	// was given, in the order in which they were read.
-	Missing []Address
 
 	selector labels.Selector
-}
-
-// Address is an environment variable of a container that names a Service.
-type Address struct {
-	// Container and Variable say where it stands.
-	Container, Variable string
-	// Service is the one that it names.
-	Service types.NamespacedName
 }
 
 // Read finds who calls whom. A pod calls a Service that one of its containers or
@@ -53,17 +42,17 @@ type Address struct {
 // URL, the host being the Service's name alone for one in the pod's own namespace,
 // or name.namespace, with .svc and the cluster's domain or without. A host that
 // cannot be a Service, such as an IP address or a domain of the internet, is passed
-// over; one that could be and is not among services is in Workload.Missing. Values
-// that come from elsewhere (valueFrom, envFrom) cannot be read here.
+// over, as is one that is not among services. Values that come from elsewhere
+// (valueFrom, envFrom) cannot be read here.
 //
-// It fails on a Deployment or a Service that is given twice, and on a Deployment
+// It fails on a Deployment or a Service that is given more than once, and on a Deployment
 // whose selector is empty, invalid, or does not select its own pods.
 func Read(deployments []appsv1.Deployment, services []corev1.Service) (*Graph, error) {
 	graph := &Graph{services: map[types.NamespacedName]labels.Selector{}}
 	for i := range services {
 		key := keyOf(&services[i])
 		if _, twice := graph.services[key]; twice {
-			return nil, fmt.Errorf("service %s is given twice", key)
+			return nil, fmt.Errorf("service %s is given more than once", key)
 		}
 		graph.services[key] = serviceSelector(&services[i])
 	}
@@ -74,7 +63,7 @@ func Read(deployments []appsv1.Deployment, services []corev1.Service) (*Graph, e
 			return nil, fmt.Errorf("deployment %s: %w", keyOf(&deployments[i]), err)
 		}
 		if seen[workload.Deployment] {
-			return nil, fmt.Errorf("deployment %s is given twice", workload.Deployment)
+			return nil, fmt.Errorf("deployment %s is given more than once", workload.Deployment)
 		}
 		seen[workload.Deployment] = true
 		graph.Workloads = append(graph.Workloads, workload)
@@ -102,12 +91,8 @@ func (g *Graph) read(deployment *appsv1.Deployment) (Workload, error) {
 	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, variable := range container.Env {
 			service, ok := parseAddress(variable.Value, deployment.Namespace)
-			if !ok || slices.Contains(workload.Behind, service) {
-				continue // its own address
-			}
-			if _, known := g.services[service]; !known {
-				workload.Missing = append(workload.Missing, Address{container.Name, variable.Name, service})
-				continue
+			if _, known := g.services[service]; !ok || !known || slices.Contains(workload.Behind, service) {
+				continue // nobody's, or its own
 			}
 			workload.Calls = append(workload.Calls, service)
 		}

@@ -30,14 +30,14 @@ func TestOfRatios(t *testing.T) {
 
 // The interval holds the true ratio as often as it says, whatever the number of pairs.
 func TestCoverage(t *testing.T) {
-	dice := rand.New(rand.NewPCG(6, 1))
+	random := rand.New(rand.NewPCG(6, 1))
 	const trials = 20000
 	for _, n := range []int{2, 3, 6, 10, 40} {
 		held := 0
 		for range trials {
 			ratios := make([]float64, n)
 			for i := range ratios {
-				ratios[i] = 0.97 * math.Exp(0.2*dice.NormFloat64())
+				ratios[i] = 0.97 * math.Exp(0.2*random.NormFloat64())
 			}
 			if got := OfRatios(ratios); got.Low <= 0.97 && 0.97 <= got.High {
 				held++

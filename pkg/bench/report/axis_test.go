@@ -47,9 +47,9 @@ func TestAxisLabels(t *testing.T) {
 
 // TestAxisHoldsItsValues tries ranges of all sizes that Validate lets through.
 func TestAxisHoldsItsValues(t *testing.T) {
-	dice := rand.New(rand.NewPCG(3, 4))
+	random := rand.New(rand.NewPCG(3, 4))
 	draw := func() float64 {
-		return smallest * math.Pow(largest/smallest, dice.Float64())
+		return smallest * math.Pow(largest/smallest, random.Float64())
 	}
 	for range 20000 {
 		low, high := draw(), draw()

@@ -76,6 +76,14 @@ func (s *Scheduler) summarise() {
 	}
 }
 
+// AllCount reports whether each scheduler has a round as planned that counts, and, where
+// some are beside a hostile namespace, one of those too.
+func (r *Report) AllCount() bool {
+	return !slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool {
+		return s.counting(PhaseAsPlanned) == 0 || s.ran(PhaseHostile) && s.counting(PhaseHostile) == 0
+	})
+}
+
 // Median is of at least one number, which it leaves in their order.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))

@@ -4,7 +4,6 @@
 package run
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -39,22 +38,6 @@ func perSecond(times []time.Duration) []int {
 		seconds[second]++
 	}
 	return seconds
-}
-
-// deviation is the standard deviation of all values, not of a sample; 0 without any.
-func deviation(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	n := float64(len(values))
-	var sum, squares float64
-	for _, value := range values {
-		sum += value
-	}
-	for _, value := range values {
-		squares += (value - sum/n) * (value - sum/n)
-	}
-	return math.Sqrt(squares / n)
 }
 
 // milliseconds is a duration as a number.

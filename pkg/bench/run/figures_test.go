@@ -53,12 +53,3 @@ func TestPerSecond(t *testing.T) {
 		t.Errorf("of nothing: %v", got)
 	}
 }
-
-func TestDeviation(t *testing.T) {
-	if got := deviation([]float64{2, 4, 4, 4, 5, 5, 7, 9}); math.Abs(got-2) > 1e-9 {
-		t.Errorf("%v, want 2", got)
-	}
-	if got := deviation(nil); got != 0 {
-		t.Errorf("of nothing: %v", got)
-	}
-}

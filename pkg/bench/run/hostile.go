@@ -138,7 +138,7 @@ func (n *hostileTenant) write(ctx context.Context, spec *schedulers.Spec, write 
 			metadataPatch("annotations", write), metav1.PatchOptions{})
 	case workload.FlipPeer:
 		_, err = pods.Patch(ctx, n.plan.Bound[write.Index].Name, types.MergePatchType, metadataPatch("labels", write), metav1.PatchOptions{})
-	case workload.RewriteWish:
+	case workload.RewriteTerms:
 		pod := &n.plan.Waiting[write.Index]
 		_, err = n.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, metadataPatch("annotations", write), metav1.PatchOptions{})
 	case workload.Ungate:

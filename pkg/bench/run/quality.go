@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gonum.org/v1/gonum/stat"
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -108,7 +109,10 @@ func (e *finalState) imbalance(used map[string]corev1.ResourceList) float64 {
 			parts = append(parts, 100*float64(cpuMilli(used[name]))/float64(all))
 		}
 	}
-	return deviation(parts)
+	if len(parts) == 0 {
+		return 0
+	}
+	return stat.PopStdDev(parts, nil)
 }
 
 // cpuMilli is the CPU in a list of resources.

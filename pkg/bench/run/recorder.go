@@ -36,8 +36,8 @@ type recorder struct {
 	records []record
 	counts  counts
 	lists   int
-	// astray is what check has said, if it has.
-	astray error
+	// misplacedErr is what check has said, if it has.
+	misplacedErr error
 }
 
 var _ cache.ReflectorStore = &recorder{}
@@ -156,8 +156,8 @@ func (r *recorder) note(object any, deleted bool) error {
 		r.counts.bound++
 		r.counts.last = now
 		r.refuse(record, false, now)
-		if r.check != nil && r.astray == nil {
-			r.astray = r.check(pod)
+		if r.check != nil && r.misplacedErr == nil {
+			r.misplacedErr = r.check(pod)
 		}
 		r.bindings <- i
 	case pod.Spec.NodeName == "":
@@ -205,7 +205,7 @@ func (r *recorder) progress() counts {
 func (r *recorder) misplaced() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.astray
+	return r.misplacedErr
 }
 
 // result returns the records, which must not be changed, and how often the watch was

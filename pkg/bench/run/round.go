@@ -334,7 +334,7 @@ func (r *round) settle(ctx context.Context, created <-chan error) error {
 		}
 		r.last = now
 		r.options.Progress.Pods(now.bound+now.lost+now.refused-existing, planned)
-		if r.timedOut || now.judge(time.Now()) != underway {
+		if r.timedOut || now.outcomeAt(time.Now()) != underway {
 			return nil
 		}
 	}

@@ -32,20 +32,20 @@ type state struct {
 	spread bool
 }
 
-// verdict is whether a round goes on.
-type verdict int
+// outcome is whether a round goes on.
+type outcome int
 
 const (
 	// underway: something may still happen.
-	underway verdict = iota
+	underway outcome = iota
 	// allBound: every pod has got a node, or is gone.
 	allBound
 	// settled: every pod without a node is refused, and nothing moves.
 	settled
 )
 
-// judge says whether a round is over at a time.
-func (s *state) judge(now time.Time) verdict {
+// outcomeAt says whether a round is over at a time.
+func (s *state) outcomeAt(now time.Time) outcome {
 	waiting := s.planned - s.bound - s.lost
 	switch {
 	case !s.created || s.seen < s.planned:

@@ -14,7 +14,7 @@ func TestJudge(t *testing.T) {
 	tests := []struct {
 		name  string
 		state state
-		want  verdict
+		want  outcome
 	}{
 		{"nothing has happened", state{planned: 3}, underway},
 		{"creations are under way", state{planned: 3, counts: counts{seen: 3, bound: 3}}, underway},
@@ -36,8 +36,8 @@ func TestJudge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.state.judge(now); got != tt.want {
-				t.Errorf("verdict %d, want %d", got, tt.want)
+			if got := tt.state.outcomeAt(now); got != tt.want {
+				t.Errorf("outcome %d, want %d", got, tt.want)
 			}
 		})
 	}

@@ -28,8 +28,8 @@ func objectName(app *Application, copied int, service *Service) string {
 	return fmt.Sprintf("%s-%d-%s", app.Name, copied, service.Name)
 }
 
-// near is a service to be near, with the weight that the annotation gives it.
-type near struct {
+// colocationTerm is a service to be near, with the weight that the annotation gives it.
+type colocationTerm struct {
 	service *Service
 	weight  int
 }
@@ -37,7 +37,7 @@ type near struct {
 // writeApplication writes out all copies of an application: Services, Deployments
 // and pods.
 func (w *writer) writeApplication(app *Application) error {
-	wishes, err := wishesOf(app)
+	terms, err := termsOf(app)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (w *writer) writeApplication(app *Application) error {
 		for i := range app.Services {
 			service := &app.Services[i]
 			deployment := writeDeployment(app, copied, service)
-			annotate(&deployment.Spec.Template, app, copied, wishes[i])
+			annotate(&deployment.Spec.Template, app, copied, terms[i])
 			w.plan.Deployments = append(w.plan.Deployments, deployment)
 			w.plan.Services = append(w.plan.Services, writeService(deployment.Name))
 			group := &Group{Name: deployment.Name}
@@ -98,13 +98,13 @@ func writeService(name string) corev1.Service {
 }
 
 // annotate has a pod name the services that it wants to be near.
-func annotate(pod *corev1.PodTemplateSpec, app *Application, copied int, wishes []near) {
-	if len(wishes) == 0 {
+func annotate(pod *corev1.PodTemplateSpec, app *Application, copied int, terms []colocationTerm) {
+	if len(terms) == 0 {
 		return
 	}
 	var services []string
-	for _, wish := range wishes {
-		services = append(services, fmt.Sprintf("%s=%d", objectName(app, copied, wish.service), wish.weight))
+	for _, term := range terms {
+		services = append(services, fmt.Sprintf("%s=%d", objectName(app, copied, term.service), term.weight))
 	}
 	pod.Annotations = map[string]string{names.ColocateWithAnnotation: strings.Join(services, ",")}
 	if len(app.ColocatePrefer) > 0 {
@@ -112,12 +112,12 @@ func annotate(pod *corev1.PodTemplateSpec, app *Application, copied int, wishes 
 	}
 }
 
-// wishesOf returns what each service's pods want to be near; all copies want the
+// termsOf returns what each service's pods want to be near; all copies want the
 // same.
-func wishesOf(app *Application) ([][]near, error) {
-	wishes := make([][]near, len(app.Services))
+func termsOf(app *Application) ([][]colocationTerm, error) {
+	terms := make([][]colocationTerm, len(app.Services))
 	if app.Colocate == Nobody {
-		return wishes, nil
+		return terms, nil
 	}
 	byName := map[string]*Service{}
 	var deployments []appsv1.Deployment
@@ -144,10 +144,10 @@ func wishesOf(app *Application) ([][]near, error) {
 			}
 			// Two that call each other share up to two calls for each.
 			weight := min(100, max(1, int(math.Round(100*neighbour.Calls))))
-			wishes[i] = append(wishes[i], near{service, weight})
+			terms[i] = append(terms[i], colocationTerm{service, weight})
 		}
 	}
-	return wishes, nil
+	return terms, nil
 }
 
 // neighboursOf returns the names of the services that a service's pods would be near.

@@ -9,7 +9,7 @@ import (
 )
 
 // Streams of random numbers: each decision has its own, so that one more pod in one
-// place does not throw all other dice anew.
+// place does not draw all other numbers anew.
 const (
 	streamOrder = iota + 1
 	streamArrival
@@ -17,8 +17,8 @@ const (
 	streamExisting
 )
 
-// dice returns the random numbers of a stream.
-func (w *writer) dice(stream uint64) *rand.Rand {
+// random returns the random numbers of a stream.
+func (w *writer) random(stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(w.spec.Seed), stream))
 }
 
@@ -26,7 +26,7 @@ func (w *writer) dice(stream uint64) *rand.Rand {
 func (w *writer) order() {
 	if w.spec.Order == Shuffled {
 		pods := w.plan.Arrivals
-		w.dice(streamOrder).Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		w.random(streamOrder).Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 	}
 }
 
@@ -40,16 +40,16 @@ func (w *writer) schedule() {
 			w.plan.Arrivals[i].At = seconds(float64(i) / rate)
 		}
 	case Poisson:
-		dice, at := w.dice(streamArrival), 0.0
+		random, at := w.random(streamArrival), 0.0
 		for i := range w.plan.Arrivals {
 			w.plan.Arrivals[i].At = seconds(at)
-			at += dice.ExpFloat64() / rate
+			at += random.ExpFloat64() / rate
 		}
 	}
 }
 
 // lifetime throws how long a pod lives; 0 is for ever.
-func lifetime(spec *Lifetime, dice *rand.Rand) time.Duration {
+func lifetime(spec *Lifetime, random *rand.Rand) time.Duration {
 	switch {
 	case spec == nil:
 		return 0
@@ -57,7 +57,7 @@ func lifetime(spec *Lifetime, dice *rand.Rand) time.Duration {
 		return spec.Mean.Duration
 	}
 	// One in 10^9 of the pods of the longest mean lives longer than a week.
-	return max(time.Millisecond, seconds(dice.ExpFloat64()*spec.Mean.Seconds()).Round(time.Millisecond))
+	return max(time.Millisecond, seconds(random.ExpFloat64()*spec.Mean.Seconds()).Round(time.Millisecond))
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

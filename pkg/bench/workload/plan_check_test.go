@@ -143,8 +143,8 @@ func checkCalls(t *testing.T, plan *Plan) {
 	}
 	for i := range graph.Workloads {
 		workload, deployment := &graph.Workloads[i], &plan.Deployments[i]
-		if len(workload.Missing) > 0 || len(workload.Behind) != 1 {
-			t.Fatalf("Deployment %s calls Services that there are not (%v), or is not behind one (%v)", workload.Deployment, workload.Missing, workload.Behind)
+		if env := deployment.Spec.Template.Spec.Containers[0].Env; len(workload.Calls) != len(env) || len(workload.Behind) != 1 {
+			t.Fatalf("Deployment %s calls %v and names %v, or is not behind one Service: %v", workload.Deployment, workload.Calls, env, workload.Behind)
 		}
 		selector := labels.SelectorFromSet(deployment.Spec.Selector.MatchLabels)
 		if got := replicas[deployment.Name]; got != *deployment.Spec.Replicas || !selector.Matches(labels.Set{appLabel: deployment.Name}) {

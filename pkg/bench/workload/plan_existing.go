@@ -40,7 +40,7 @@ func (w *writer) placeExisting() error {
 			cpu:  allocatable.Cpu().MilliValue(), memory: allocatable.Memory().Value(), pods: value(allocatable[corev1.ResourcePods]),
 		}
 	}
-	w.dice(streamExisting).Shuffle(len(rooms), func(i, j int) { rooms[i], rooms[j] = rooms[j], rooms[i] })
+	w.random(streamExisting).Shuffle(len(rooms), func(i, j int) { rooms[i], rooms[j] = rooms[j], rooms[i] })
 	turn := 0
 	for i := range w.spec.Existing {
 		group := &w.spec.Existing[i]

@@ -70,7 +70,7 @@ type HostilePlan struct {
 	// consents are lists of namespaces, of each two of which only the first has the
 	// accomplice's: as long as Colocation reads them, and far longer.
 	consents, overlong [2]string
-	wishes             [2]string
+	terms              [2]string
 }
 
 // HostileWriteKind is what one write of the hostile namespace is.
@@ -82,8 +82,8 @@ const (
 	FlapConsent HostileWriteKind = iota
 	// FlipPeer takes the second bound pod from behind the Services, or puts it back.
 	FlipPeer
-	// RewriteWish changes the weights of the Services that a waiting pod names.
-	RewriteWish
+	// RewriteTerms changes the weights of the Services that a waiting pod names.
+	RewriteTerms
 	// Ungate removes the gate of a gated pod, which becomes one more that waits.
 	Ungate
 	// Forge creates the forger, Unforge deletes it.
@@ -104,7 +104,7 @@ type HostileWrite struct {
 	// Index is that of the object in the plan's list.
 	Index int
 	// Key and Value are the annotation or label to set, for FlapConsent, FlipPeer and
-	// RewriteWish.
+	// RewriteTerms.
 	Key, Value string
 }
 
@@ -126,9 +126,9 @@ func (h *HostilePlan) Write(number int) HostileWrite {
 		write.Key = appLabel
 		other(1, [2]string{hostilePeer, hostileStranger})
 		write.Index = flippingPeer
-	case RewriteWish:
+	case RewriteTerms:
 		write.Key = names.ColocateWithAnnotation
-		other(len(h.Waiting), h.wishes)
+		other(len(h.Waiting), h.terms)
 	case Ungate, DeleteUngated, Regate:
 		write.Index = turn % len(h.Gated)
 	case Forge, Unforge, hostileWriteKinds:
@@ -178,7 +178,7 @@ func writeHostile(spec *Hostile, nodes []corev1.Node) *HostilePlan {
 		services[0] = append(services[0], fmt.Sprintf("%s/%s=%d", HostileNamespace, service.Name, 100-i))
 		services[1] = append(services[1], fmt.Sprintf("%s/%s=%d", HostileNamespace, service.Name, 1+i))
 	}
-	h.wishes = [2]string{strings.Join(services[0], ","), strings.Join(services[1], ",")}
+	h.terms = [2]string{strings.Join(services[0], ","), strings.Join(services[1], ",")}
 
 	// One stays, so that there is always a pod to be near; the other comes to a node
 	// where there is none, which may help whoever waits.
@@ -211,7 +211,7 @@ func writeHostile(spec *Hostile, nodes []corev1.Node) *HostilePlan {
 	h.Forger = *forger
 
 	waiting := template(map[string]string{appLabel: hostileStranger}, map[string]string{
-		names.ColocateWithAnnotation:         h.wishes[0],
+		names.ColocateWithAnnotation:         h.terms[0],
 		names.ColocateTopologyKeysAnnotation: longTopologyKeys(),
 		RequirementAnnotation:                corev1.LabelHostname,
 	}, nil, nil)

@@ -112,7 +112,7 @@ func TestHostileWrites(t *testing.T) {
 		values[object{FlapConsent, i}] = h.Services[i].Annotations[names.AllowColocationFromAnnotation]
 	}
 	for i := range h.Waiting {
-		values[object{RewriteWish, i}] = h.Waiting[i].Annotations[names.ColocateWithAnnotation]
+		values[object{RewriteTerms, i}] = h.Waiting[i].Annotations[names.ColocateWithAnnotation]
 	}
 	values[object{FlipPeer, 1}] = h.Bound[1].Labels[appLabel]
 	gated, forged := map[int]string{}, false
@@ -122,7 +122,7 @@ func TestHostileWrites(t *testing.T) {
 		at := object{write.Kind, write.Index}
 		written[at]++
 		switch write.Kind {
-		case FlapConsent, FlipPeer, RewriteWish:
+		case FlapConsent, FlipPeer, RewriteTerms:
 			before, there := values[at]
 			if !there || write.Value == before || write.Key == "" {
 				t.Fatalf("write %d: %v to object %d changes nothing", number, write.Kind, write.Index)

@@ -130,7 +130,7 @@ func TestSeed(t *testing.T) {
 	if diff := cmp.Diff([]string{"a-12", "a-2", "a-13", "a-16", "a-4"}, arriving(one)[:5]); diff != "" {
 		t.Errorf("Seed 1 gives another order than it did before (-want,+got):\n%s", diff)
 	}
-	// The seed's dice for one thing do not depend on another.
+	// The seed's numbers for one thing do not depend on another.
 	listed := mustPlan(t, spec+"  seed: 1\n  order: AsListed\n", Shares)
 	if !cmp.Equal(lifetimes(one), lifetimes(listed)) || listed.Arrivals[19].At != one.Arrivals[19].At {
 		t.Error("The order decides on lifetimes or times")
@@ -463,7 +463,7 @@ func TestAllows(t *testing.T) {
 		}
 	}
 	if !(&Group{}).Allows(nil) {
-		t.Error("A group without wishes has a forbidden node")
+		t.Error("A group without terms has a forbidden node")
 	}
 }
 
@@ -477,7 +477,7 @@ func TestUnknownDialect(t *testing.T) {
 	}
 }
 
-// TestApplicationPods compares a Deployment with its pods, and the wish for zones.
+// TestApplicationPods compares a Deployment with its pods, and the term for zones.
 func TestApplicationPods(t *testing.T) {
 	plan := mustPlan(t, oneNode+"  applications: [{name: a, spreadOverZones: true, replicas: 2, services: [{name: x, cpu: 1, memory: 1Gi, calls: [y-z]}, {name: y-z}]}]\n", Shares)
 	deployment := &plan.Deployments[0]

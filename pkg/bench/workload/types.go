@@ -143,7 +143,7 @@ type PodGroup struct {
 	// GPU is what each pod asks for of devices. Not in existing.
 	GPU *PodGPU `json:"gpu,omitempty"`
 	// RequireNodeLabels are label keys that the nodes of these pods must carry, and
-	// ForbidNodeLabels those that they must not. Pods do not carry this wish: it is what
+	// ForbidNodeLabels those that they must not. Pods do not carry this requirement: it is what
 	// a scheduler's profile may enforce (LabelPresence, or NodeAffinity's addedAffinity),
 	// and what a report counts violations of.
 	RequireNodeLabels []string `json:"requireNodeLabels,omitempty"`

@@ -28,7 +28,7 @@ func (w *Workload) Plan(format RequestFormat) (*Plan, error) {
 		return nil, fmt.Errorf("format %q: want one of %v", format, RequestFormats())
 	}
 	out := &writer{spec: &w.Spec, format: format, plan: &Plan{groups: map[string]*Group{}}}
-	out.lifetimes = out.dice(streamLifetime)
+	out.lifetimes = out.random(streamLifetime)
 	if err := out.write(); err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Path, err)
 	}

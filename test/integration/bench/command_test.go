@@ -338,8 +338,8 @@ func TestSchedulerDies(t *testing.T) {
 	}
 }
 
-// TestGivenCluster runs on a cluster with schedulers that run already.
-func TestGivenCluster(t *testing.T) {
+// TestExistingCluster runs on a cluster with schedulers that run already.
+func TestExistingCluster(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 2})
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	t.Run("measured", func(t *testing.T) {

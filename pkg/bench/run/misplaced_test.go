@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestRecorderFindsPodsAstray: the first pod on a node that is not the benchmark's is
+// TestRecorderFindsPodsMisplaced: the first pod on a node that is not the benchmark's is
 // told while the round runs.
-func TestRecorderFindsPodsAstray(t *testing.T) {
+func TestRecorderFindsPodsMisplaced(t *testing.T) {
 	r := newRecorder([]string{"a", "b", "c", "d"})
-	foreign := map[string]error{"n2": errors.New("n2 is not mine"), "n3": errors.New("n3 is not mine")}
-	r.check = func(pod *corev1.Pod) error { return foreign[pod.Spec.NodeName] }
+	misplaced := map[string]error{"n2": errors.New("n2 is not mine"), "n3": errors.New("n3 is not mine")}
+	r.check = func(pod *corev1.Pod) error { return misplaced[pod.Spec.NodeName] }
 	for _, step := range []struct {
 		pod  *corev1.Pod
 		want error
@@ -23,9 +23,9 @@ func TestRecorderFindsPodsAstray(t *testing.T) {
 		{podOn("a", "", false), nil},
 		{podOn("a", "n1", false), nil},
 		{podOn("probe", "n2", false), nil},
-		{podOn("b", "n2", false), foreign["n2"]},
-		{podOn("c", "n3", false), foreign["n2"]},
-		{podOn("d", "n1", false), foreign["n2"]},
+		{podOn("b", "n2", false), misplaced["n2"]},
+		{podOn("c", "n3", false), misplaced["n2"]},
+		{podOn("d", "n1", false), misplaced["n2"]},
 	} {
 		if err := r.Update(step.pod); err != nil {
 			t.Fatal(err)
