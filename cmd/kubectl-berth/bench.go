@@ -73,20 +73,10 @@ removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C leaves wha
 is there. "kubectl berth bench clean" removes what a killed one left; so does "kubectl
 delete namespace", but for events about the nodes, which expire.
 
-Others in that cluster notice a benchmark. As long as it runs:
-  - New pods of theirs wait in the same queue as its pods, if the scheduler is theirs.
-  - Its nodes are places without pods to a topologySpreadConstraint: with
-    whenUnsatisfiable: DoNotSchedule and without nodeTaintsPolicy: Honor new pods may
-    stay Pending. The benchmark refuses to start if it sees such pods, unless
-    --ignore-spread-constraints is given.
-  - Pods that tolerate every taint and select no operating system come to its nodes:
-    those of some DaemonSets, and of Deployments too. They do not run there, and go
-    with the nodes.
-  - Each of its nodes takes a range of pod addresses, where the controller-manager
-    gives them out: a small network may have none left for new real nodes.
-  - What scales with the number of nodes or with pending pods, such as the autoscaler
-    of the cluster's DNS, counts its nodes and pods. No autoscaler can make nodes for
-    its pods: they select kubernetes.io/os=none.
+Others in that cluster notice a benchmark: new pods of theirs wait behind its pods,
+and what counts nodes or pending pods counts its own. The benchmark refuses to start if
+it sees pods whose topologySpreadConstraints would keep new ones Pending meanwhile,
+unless --ignore-spread-constraints is given. The README of kubectl-berth has them all.
 
 The rounds of the schedulers alternate. After them comes a steady round for each, in
 which the pods arrive at 80 % of the throughput that it reached. A round that says

@@ -5,19 +5,14 @@ package environment
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 )
@@ -25,6 +20,8 @@ import (
 const (
 	// perNodeTimeout is what each node adds to the time that kwok may take.
 	perNodeTimeout = 50 * time.Millisecond
+	// nodePollInterval is how often all nodes are looked at: thousands are much to read.
+	nodePollInterval = time.Second
 	// probeNode is the planned name of the node that Prepare creates.
 	probeNode = "probe"
 )
@@ -75,75 +72,57 @@ func (e *Environment) createNodes(ctx context.Context, planned []corev1.Node) er
 			return err
 		}
 	}
-	creating, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var mu sync.Mutex
-	var failure error
-	workqueue.ParallelizeUntil(creating, workers, len(nodes), func(i int) {
-		_, err := e.client.CoreV1().Nodes().Create(creating, nodes[i], metav1.CreateOptions{})
-		if err == nil {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if failure == nil { // the others fail alike, or because of it
-			failure = fmt.Errorf("creating node %s: %w", nodes[i].Name, err)
-			cancel()
-		}
-	})
-	if ctx.Err() != nil {
+	group, creating := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for _, node := range nodes {
+		group.Go(func() error {
+			if _, err := e.client.CoreV1().Nodes().Create(creating, node, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("creating node %s: %w", node.Name, err)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	if err == nil {
+		err = e.awaitNodes(ctx, nodes)
+	}
+	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if failure != nil {
-		return failure
-	}
-	return e.awaitNodes(ctx, nodes)
+	return err
 }
 
 // awaitNodes waits until every node takes pods.
-func (e *Environment) awaitNodes(ctx context.Context, nodes []*corev1.Node) error {
-	planned := make(map[string]*corev1.Node, len(nodes))
-	waiting := sets.New[string]()
-	for _, node := range nodes {
-		planned[node.Name] = node
-		waiting.Insert(node.Name)
-	}
-	if waiting.Len() == 0 {
-		return nil
-	}
-	timeout := e.timeout + time.Duration(len(nodes))*perNodeTimeout
-	watching, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	lw := cache.NewFilteredListWatchFromClient(e.client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, func(options *metav1.ListOptions) {
-		options.LabelSelector = e.selector().LabelSelector
-	})
-	_, err := watchtools.UntilWithSync(watching, lw, &corev1.Node{}, nil, func(event watch.Event) (bool, error) {
-		node, ok := event.Object.(*corev1.Node)
-		if !ok || !waiting.Has(node.Name) {
-			return false, nil
-		}
-		if event.Type == watch.Deleted {
-			return false, fmt.Errorf("node %s has been deleted by somebody else", node.Name)
-		}
-		if !controlplane.NodeUsable(node) {
-			return false, nil
-		}
-		if err := checkOffer(planned[node.Name], node); err != nil {
+func (e *Environment) awaitNodes(ctx context.Context, planned []*corev1.Node) error {
+	timeout := e.timeout + time.Duration(len(planned))*perNodeTimeout
+	var waiting []string
+	err := wait.PollUntilContextTimeout(ctx, nodePollInterval, timeout, true, func(ctx context.Context) (bool, error) {
+		list, err := e.client.CoreV1().Nodes().List(ctx, e.selector())
+		if err != nil {
 			return false, err
 		}
-		waiting.Delete(node.Name)
-		return waiting.Len() == 0, nil
+		nodes := make(map[string]*corev1.Node, len(list.Items))
+		for i := range list.Items {
+			nodes[list.Items[i].Name] = &list.Items[i]
+		}
+		waiting = nil
+		for _, want := range planned {
+			node := nodes[want.Name]
+			if node == nil || !controlplane.NodeUsable(node) {
+				waiting = append(waiting, want.Name)
+			} else if err := checkOffer(want, node); err != nil {
+				return false, err
+			}
+		}
+		return len(waiting) == 0, nil
 	})
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(watching.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%d of %d fake nodes are not ready after %v, among them %s: %s", waiting.Len(), len(nodes), timeout, sets.List(waiting)[0], kwokAdvice)
-	default:
-		return fmt.Errorf("waiting for the fake nodes: %w", err)
+	case wait.Interrupted(err) && len(waiting) > 0:
+		return fmt.Errorf("%d of %d fake nodes are not ready after %v, among them %s: %s", len(waiting), len(planned), timeout, waiting[0], kwokAdvice)
 	}
+	return fmt.Errorf("waiting for the fake nodes: %w", err)
 }
 
 // checkOffer says whether a node offers what was planned. Stages of kwok may

@@ -12,9 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 )
 
@@ -54,31 +52,22 @@ func (e *Environment) Probe(ctx context.Context, schedulerName string) error {
 }
 
 func (e *Environment) awaitBinding(ctx context.Context, pod *corev1.Pod, schedulerName string) error {
-	watching, cancel := context.WithTimeout(ctx, e.timeout)
-	defer cancel()
-	lw := cache.NewListWatchFromClient(e.client.CoreV1().RESTClient(), "pods", e.namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name))
-	_, err := watchtools.UntilWithSync(watching, lw, &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
-		pod, ok := event.Object.(*corev1.Pod)
-		switch {
-		case !ok:
-			return false, nil
-		case event.Type == watch.Deleted:
-			return false, fmt.Errorf("pod %s/%s has been deleted by somebody else", pod.Namespace, pod.Name)
-		case pod.Spec.NodeName == "":
-			return false, nil
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, e.timeout, true, func(ctx context.Context) (bool, error) {
+		now, err := e.client.CoreV1().Pods(e.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil || now.Spec.NodeName == "" {
+			return false, err
 		}
-		return true, e.CheckNode(pod)
+		return true, e.CheckNode(now)
 	})
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(watching.Err(), context.DeadlineExceeded):
+	case wait.Interrupted(err):
 		return e.explain(ctx, pod.Name, schedulerName)
-	default:
-		return fmt.Errorf("waiting for the scheduler %s: %w", schedulerName, err)
 	}
+	return fmt.Errorf("waiting for the scheduler %s: %w", schedulerName, err)
 }
 
 // explain says why a pod has no node.

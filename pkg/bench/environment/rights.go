@@ -25,7 +25,7 @@ func Rights(namespace string, exclusive bool) []preflight.Right {
 		rights = append(rights, preflight.Expand(right, verbs...)...)
 	}
 	need(preflight.Right{Resource: "namespaces", Why: "a run works in a namespace of its own"}, "create", "get", "delete")
-	need(preflight.Right{Resource: "nodes", Why: "a run works on fake nodes of its own"}, "create", "get", "list", "watch", "delete")
+	need(preflight.Right{Resource: "nodes", Why: "a run works on fake nodes of its own"}, "create", "list", "delete")
 	need(preflight.Right{Resource: "serviceaccounts", Namespace: namespace, Why: "tells when the namespace takes pods"}, "get")
 	need(preflight.Right{Resource: "pods", Namespace: namespace, Why: "the pods to schedule"}, "create", "get", "list", "watch", "delete")
 	need(preflight.Right{Resource: "services", Namespace: namespace, Why: "the Services of the pods"}, "create", "list", "delete")

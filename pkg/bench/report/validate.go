@@ -6,7 +6,9 @@ package report
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -16,22 +18,21 @@ import (
 // latencyPoints is how many numbers LatencyMillis has, if it has any.
 const latencyPoints = 101
 
+// largest is more than anything that is measured here, and still far from where
+// arithmetic overflows.
+const largest = 1e15
+
 // Validate returns everything that keeps a report from being written, read or
 // shown, with the path of the key: numbers that are none, keys that nobody knows,
-// names that are there twice.
+// names that are there more than once.
 func (r *Report) Validate() error {
-	var problems field.ErrorList
 	root := (*field.Path)(nil)
+	problems := validateNumbers(root, reflect.ValueOf(r))
 	if r.FormatVersion != FormatVersion {
 		problems = append(problems, field.Invalid(root.Child("formatVersion"), r.FormatVersion, fmt.Sprintf("only version %d is known here", FormatVersion)))
 	}
-	environment := root.Child("environment")
 	if _, err := time.Parse(time.RFC3339, r.Environment.Date); err != nil {
-		problems = append(problems, field.Invalid(environment.Child("date"), r.Environment.Date, "must be a time as in RFC 3339, 2006-01-02T15:04:05Z"))
-	}
-	problems = append(problems, amount(environment.Child("clientQPS"), r.Environment.ClientQPS)...)
-	if load := r.Environment.Machine.LoadBefore; load != nil {
-		problems = append(problems, amount(environment.Child("machine", "loadBefore"), *load)...)
+		problems = append(problems, field.Invalid(root.Child("environment", "date"), r.Environment.Date, "must be a time as in RFC 3339, 2006-01-02T15:04:05Z"))
 	}
 	names := sets.New[string]()
 	for i := range r.Schedulers {
@@ -46,56 +47,81 @@ func (r *Report) Validate() error {
 		problems = append(problems, s.validate(path)...)
 	}
 	for i := range r.Schedulers {
-		path := root.Child("schedulers").Index(i).Child("ratioTo")
 		for _, name := range sets.List(sets.KeySet(r.Schedulers[i].RatioTo)) {
+			path := root.Child("schedulers").Index(i).Child("ratioTo").Key(name)
 			if !names.Has(name) {
-				problems = append(problems, field.NotFound(path.Key(name), name))
+				problems = append(problems, field.NotFound(path, name))
 			}
+			problems = append(problems, atLeastOne(path.Child("pairs"), r.Schedulers[i].RatioTo[name].Pairs)...)
 		}
 	}
 	return problems.ToAggregate()
 }
 
-// largest is more than anything that is measured here, and still far from where
-// arithmetic overflows.
-const largest = 1e15
+// validateNumbers refuses each number in a value that is none, less than nothing, or more
+// than can be. Paths have the keys of JSON.
+func validateNumbers(path *field.Path, value reflect.Value) field.ErrorList {
+	var problems field.ErrorList
+	number := 0.0
+	switch value.Kind() {
+	case reflect.Float64:
+		number = value.Float()
+	case reflect.Int, reflect.Int64:
+		number = float64(value.Int())
+	case reflect.Pointer:
+		if !value.IsNil() {
+			return validateNumbers(path, value.Elem())
+		}
+	case reflect.Struct:
+		for i := range value.NumField() {
+			key, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+			problems = append(problems, validateNumbers(path.Child(key), value.Field(i))...)
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			problems = append(problems, validateNumbers(path.Index(i), value.Index(i))...)
+		}
+	case reflect.Map:
+		keys := value.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			problems = append(problems, validateNumbers(path.Key(key.String()), value.MapIndex(key))...)
+		}
+	default: // no number
+	}
+	switch {
+	case math.IsNaN(number) || math.IsInf(number, 0):
+		return field.ErrorList{field.Invalid(path, number, "must be a number, neither infinite nor NaN")}
+	case number < 0:
+		return field.ErrorList{field.Invalid(path, number, "must not be negative")}
+	case number > largest:
+		return field.ErrorList{field.Invalid(path, number, fmt.Sprintf("must not be more than %g", largest))}
+	}
+	return problems
+}
 
-// amount refuses what is no number, less than nothing, or more than can be.
-func amount(path *field.Path, value float64) field.ErrorList {
-	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return field.ErrorList{field.Invalid(path, value, "must be a number, neither infinite nor NaN")}
-	}
-	if value < 0 {
-		return field.ErrorList{field.Invalid(path, value, "must not be negative")}
-	}
-	if value > largest {
-		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must not be more than %g", largest))}
+func atLeastOne(path *field.Path, count int) field.ErrorList {
+	if count < 1 {
+		return field.ErrorList{field.Invalid(path, count, "must be 1 or more")}
 	}
 	return nil
 }
 
-// knownKey refuses the key of a metric that is not in Metrics.
-func knownKey(path *field.Path, key string) field.ErrorList {
-	if slices.ContainsFunc(Metrics(), func(m Metric) bool { return m.Key == key }) {
+// known refuses what is not supported.
+func known[T ~string](path *field.Path, value T, supported []T) field.ErrorList {
+	if slices.Contains(supported, value) {
 		return nil
 	}
-	var known []string
-	for _, metric := range Metrics() {
-		known = append(known, metric.Key)
-	}
-	return field.ErrorList{field.NotSupported(path, key, known)}
+	return field.ErrorList{field.NotSupported(path, value, supported)}
 }
 
-// knownPhase refuses any other phase.
-func knownPhase(path *field.Path, phase Phase) field.ErrorList {
-	if phases := allPhases(); !slices.Contains(phases, phase) {
-		return field.ErrorList{field.NotSupported(path, phase, phases)}
-	}
-	return nil
-}
-
+// validate checks what validateNumbers does not.
 func (s *Scheduler) validate(path *field.Path) field.ErrorList {
 	var problems field.ErrorList
+	var metrics []string
+	for _, metric := range Metrics() {
+		metrics = append(metrics, metric.Key)
+	}
 	type turn struct {
 		number int
 		phase  Phase
@@ -107,74 +133,32 @@ func (s *Scheduler) validate(path *field.Path) field.ErrorList {
 			problems = append(problems, field.Duplicate(path.Child("number"), round.Number))
 		}
 		turns.Insert(turn{round.Number, round.Phase})
-		problems = append(problems, round.validate(path)...)
+		problems = append(problems, atLeastOne(path.Child("number"), round.Number)...)
+		problems = append(problems, known(path.Child("phase"), round.Phase, allPhases())...)
+		for _, key := range sets.List(sets.KeySet(round.Metrics)) {
+			problems = append(problems, known(path.Child("metrics").Key(key), key, metrics)...)
+		}
+		latencies := path.Child("latencyMillis")
+		if n := len(round.LatencyMillis); n != 0 && n != latencyPoints {
+			problems = append(problems, field.Invalid(latencies, n, fmt.Sprintf("must be %d numbers, or none", latencyPoints)))
+		}
+		for i, latency := range round.LatencyMillis {
+			if i > 0 && latency < round.LatencyMillis[i-1] {
+				problems = append(problems, field.Invalid(latencies.Index(i), latency, "must not be less than the one before it"))
+			}
+		}
 	}
 	for _, phase := range sets.List(sets.KeySet(s.Summary)) {
 		path := path.Child("summary").Key(string(phase))
-		problems = append(problems, knownPhase(path, phase)...)
+		problems = append(problems, known(path, phase, allPhases())...)
 		for _, key := range sets.List(sets.KeySet(s.Summary[phase])) {
-			problems = append(problems, knownKey(path.Key(key), key)...)
-			problems = append(problems, s.Summary[phase][key].validate(path.Key(key))...)
+			spread, path := s.Summary[phase][key], path.Key(key)
+			problems = append(problems, known(path, key, metrics)...)
+			if spread.Min > spread.Median || spread.Median > spread.Max {
+				problems = append(problems, field.Invalid(path, spread.Median, "the median must lie between min and max"))
+			}
+			problems = append(problems, atLeastOne(path.Child("rounds"), spread.Rounds)...)
 		}
-	}
-	for _, name := range sets.List(sets.KeySet(s.RatioTo)) {
-		problems = append(problems, s.RatioTo[name].validate(path.Child("ratioTo").Key(name))...)
-	}
-	return problems
-}
-
-func (r *Round) validate(path *field.Path) field.ErrorList {
-	var problems field.ErrorList
-	if r.Number < 1 {
-		problems = append(problems, field.Invalid(path.Child("number"), r.Number, "must be 1 or more"))
-	}
-	problems = append(problems, knownPhase(path.Child("phase"), r.Phase)...)
-	problems = append(problems, amount(path.Child("startSeconds"), r.StartSeconds)...)
-	problems = append(problems, amount(path.Child("durationSeconds"), r.DurationSeconds)...)
-	problems = append(problems, amount(path.Child("targetRate"), r.TargetRate)...)
-	for _, key := range sets.List(sets.KeySet(r.Metrics)) {
-		path := path.Child("metrics").Key(key)
-		problems = append(problems, knownKey(path, key)...)
-		problems = append(problems, amount(path, r.Metrics[key])...)
-	}
-	for i, count := range r.BoundPerSecond {
-		problems = append(problems, amount(path.Child("boundPerSecond").Index(i), float64(count))...)
-	}
-	latencies := path.Child("latencyMillis")
-	if n := len(r.LatencyMillis); n != 0 && n != latencyPoints {
-		problems = append(problems, field.Invalid(latencies, n, fmt.Sprintf("must be %d numbers, or none", latencyPoints)))
-	}
-	for i, latency := range r.LatencyMillis {
-		problems = append(problems, amount(latencies.Index(i), latency)...)
-		if i > 0 && latency < r.LatencyMillis[i-1] {
-			problems = append(problems, field.Invalid(latencies.Index(i), latency, "must not be less than the one before it"))
-		}
-	}
-	for _, reason := range sets.List(sets.KeySet(r.Reasons)) {
-		problems = append(problems, amount(path.Child("reasons").Key(reason), float64(r.Reasons[reason]))...)
-	}
-	return problems
-}
-
-func (s Spread) validate(path *field.Path) field.ErrorList {
-	problems := amount(path.Child("median"), s.Median)
-	problems = append(problems, amount(path.Child("min"), s.Min)...)
-	problems = append(problems, amount(path.Child("max"), s.Max)...)
-	if len(problems) == 0 && (s.Min > s.Median || s.Median > s.Max) {
-		problems = append(problems, field.Invalid(path, s.Median, "the median must lie between min and max"))
-	}
-	if s.Rounds < 1 {
-		problems = append(problems, field.Invalid(path.Child("rounds"), s.Rounds, "must be 1 or more"))
-	}
-	return problems
-}
-
-func (r Ratio) validate(path *field.Path) field.ErrorList {
-	problems := amount(path.Child("mean"), r.Mean)
-	problems = append(problems, amount(path.Child("low"), r.Low)...)
-	problems = append(problems, amount(path.Child("high"), r.High)...)
-	if r.Pairs < 1 {
-		problems = append(problems, field.Invalid(path.Child("pairs"), r.Pairs, "must be 1 or more"))
 	}
 	return problems
 }

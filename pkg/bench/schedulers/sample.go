@@ -4,20 +4,17 @@
 package schedulers
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/procfs"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -131,18 +128,10 @@ func labelOf(metric *dto.Metric, name string) string {
 // peakMemory returns the largest resident memory that a process has had, in bytes,
 // where the system tells: Linux does.
 func peakMemory(pid int) (float64, bool) {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return 0, false
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		value, ok := strings.CutPrefix(lines.Text(), "VmHWM:")
-		if !ok {
-			continue
-		}
-		kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
-		return kib * 1024, err == nil
-	}
-	return 0, false
+	status, err := process.NewStatus()
+	return float64(status.VmHWM), err == nil
 }
