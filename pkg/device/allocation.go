@@ -23,8 +23,8 @@ var ErrUUIDsNotListed = errors.New("was given devices by UUID, and the node has 
 // the node's present devices is said by On. An Allocation does not change and is safe
 // to share.
 type Allocation struct {
-	asks     []Ask
-	recorded Assignment
+	containers []ContainerRequest
+	recorded   Assignment
 	// uuids are the devices of each ask by UUID, in the order of the recorded
 	// indexes; nil for a container that reads indexes.
 	uuids [][]string
@@ -37,8 +37,8 @@ type Allocation struct {
 type heldOn struct {
 	memoryMiB int64
 	uuids     []string
-	holding   Holding
-	asked     Holding
+	holding   PodUsage
+	asked     PodUsage
 	missing   []string
 	err       error
 }
@@ -46,12 +46,12 @@ type heldOn struct {
 // NewAllocation returns what a pod is given by an assignment on the node, as
 // Assignment.Annotations writes it.
 func NewAllocation(r *Request, a *Assignment, n *Node) *Allocation {
-	allocation := &Allocation{asks: r.Asks, recorded: *a}
+	allocation := &Allocation{containers: r.Containers, recorded: *a}
 	if n.UUIDs == nil {
 		return allocation
 	}
-	allocation.uuids = make([][]string, len(r.Asks))
-	for i := range r.Asks {
+	allocation.uuids = make([][]string, len(r.Containers))
+	for i := range r.Containers {
 		for d := range a.Devices[i].All() {
 			allocation.uuids[i] = append(allocation.uuids[i], n.UUIDs[d])
 		}
@@ -73,14 +73,14 @@ func ParseAllocation(pod *corev1.Pod) (*Allocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	allocation := &Allocation{asks: request.Asks, recorded: assignment}
-	for i := range request.Asks {
-		value := pod.Annotations[names.GPUDevicesAnnotationPrefix+request.Asks[i].Container]
+	allocation := &Allocation{containers: request.Containers, recorded: assignment}
+	for i := range request.Containers {
+		value := pod.Annotations[names.GPUDevicesAnnotationPrefix+request.Containers[i].Container]
 		if value == formatIndexes(assignment.Devices[i]) {
 			continue
 		}
 		if allocation.uuids == nil {
-			allocation.uuids = make([][]string, len(request.Asks))
+			allocation.uuids = make([][]string, len(request.Containers))
 		}
 		allocation.uuids[i] = strings.Split(value, ",")
 	}
@@ -103,19 +103,19 @@ func (a *Allocation) Equal(b *Allocation) bool {
 //     given by index is the one with that index, because that is what the container
 //     reads whenever it starts.
 //   - Of each device it holds what it asked for, and beside it what that comes to in
-//     proportion to the memory that the devices have now (Ask.On): a label that a new
+//     proportion to the memory that the devices have now (ContainerRequest.On): a label that a new
 //     driver changes must not make four quarters more than a whole. As long as the
 //     memory is unknown, that is what was recorded.
 //
 // On allocates nothing when it is asked about the same description again.
-func (a *Allocation) On(n *Node) (*Holding, error) {
+func (a *Allocation) On(n *Node) (*PodUsage, error) {
 	h := a.on(n)
 	return &h.holding, h.err
 }
 
 // AskedOn is On without what was derived: a side that a container did not ask for
 // counts as nothing.
-func (a *Allocation) AskedOn(n *Node) *Holding { return &a.on(n).asked }
+func (a *Allocation) AskedOn(n *Node) *PodUsage { return &a.on(n).asked }
 
 // Missing returns the UUIDs that the pod was given and that the node does not list.
 func (a *Allocation) Missing(n *Node) []string {
@@ -131,7 +131,7 @@ func (a *Allocation) on(n *Node) *heldOn {
 	}
 	h := &heldOn{memoryMiB: n.MemoryMiB, uuids: n.UUIDs}
 	now := a.recorded
-	for i := range a.asks {
+	for i := range a.containers {
 		now.Shares[i] = a.share(i, n.MemoryMiB)
 		if a.uuids == nil || a.uuids[i] == nil {
 			continue
@@ -149,11 +149,11 @@ func (a *Allocation) on(n *Node) *heldOn {
 			}
 		}
 	}
-	h.holding = now.Holding(a.asks)
-	for i := range a.asks {
-		now.Shares[i] = Share{Milli: a.asks[i].Milli, MemoryMiB: a.asks[i].MemoryMiB}
+	h.holding = now.PodUsage(a.containers)
+	for i := range a.containers {
+		now.Shares[i] = Share{Milli: a.containers[i].Milli, MemoryMiB: a.containers[i].MemoryMiB}
 	}
-	h.asked = now.Holding(a.asks)
+	h.asked = now.PodUsage(a.containers)
 	a.last.Store(h)
 	return h
 }
@@ -161,15 +161,15 @@ func (a *Allocation) on(n *Node) *heldOn {
 // share is what the container of ask i has of each of its devices, which have so much
 // memory.
 func (a *Allocation) share(i int, memoryMiB int64) Share {
-	share, ask := a.recorded.Shares[i], &a.asks[i]
+	share, container := a.recorded.Shares[i], &a.containers[i]
 	if memoryMiB == 0 {
 		return share
 	}
-	if ask.MemoryMiB == 0 {
-		share.MemoryMiB = derivedMemory(ask.Milli, memoryMiB)
+	if container.MemoryMiB == 0 {
+		share.MemoryMiB = derivedMemory(container.Milli, memoryMiB)
 	}
-	if ask.Milli == 0 {
-		share.Milli = derivedMilli(min(ask.MemoryMiB, memoryMiB), memoryMiB)
+	if container.Milli == 0 {
+		share.Milli = derivedMilli(min(container.MemoryMiB, memoryMiB), memoryMiB)
 	}
 	return share
 }

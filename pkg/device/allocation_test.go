@@ -91,7 +91,7 @@ func TestAllocationOn(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			allocation, err := ParseAllocation(tt.pod)
-			var got *Holding
+			var got *PodUsage
 			if err == nil {
 				got, err = allocation.On(tt.node)
 				if diff := cmp.Diff(tt.missing, allocation.Missing(tt.node)); diff != "" {
@@ -107,7 +107,7 @@ func TestAllocationOn(t *testing.T) {
 			if err != nil {
 				return
 			}
-			var want Holding
+			var want PodUsage
 			for d, share := range tt.want {
 				want[d] = share
 			}
@@ -127,8 +127,8 @@ func TestAllocationOfAnAssignment(t *testing.T) {
 	}
 	for _, uuids := range [][]string{nil, {"GPU-a", "GPU-b", "GPU-c"}} {
 		node := &Node{Kind: NodeShared, Devices: 3, MemoryMiB: 1000, UUIDs: uuids}
-		state := node.State()
-		assignment, ok := Assign(BestFit{}, Site{State: &state}, Demand{Request: request})
+		state := usageOf(node)
+		assignment, ok := Assign(BestFit{}, NodeInput{Usage: &state}, PodRequest{Request: request})
 		if !ok {
 			t.Fatal("it does not fit")
 		}

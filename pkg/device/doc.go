@@ -9,15 +9,15 @@
 // # From a pod and a node to a placement
 //
 //	pod  -- ParsePod  --> Request --+
-//	                                +--> Node.Check          fits, or a Rejection
+//	                                +--> Node.Check          fits, or a Reason
 //	node -- ParseNode --> Node -----+--> Strategy.Score      how good
 //	           |                    +--> Assign         --> Assignment
-//	       Node.State                                         |        |
+//	       Node.Usage                                         |        |
 //	           |                                     .Annotations   .Holding
 //	           v                                              |        |
-//	         State  <--- TakeAll, ReleaseAll -----------------|--------+
+//	         Usage  <--- TakeAll, ReleaseAll -----------------|--------+
 //	           ^                                              v
-//	           +---- Holding <-- Allocation.On <-- ParseAllocation (bound pods)
+//	           +---- PodUsage <-- Allocation.On <-- ParseAllocation (bound pods)
 //
 // What a bound pod was given is its Allocation. Which of the node's devices that are, and
 // how much of them, depends on the node as it is now: devices that were given by UUID are
@@ -25,14 +25,14 @@
 // (Allocation.On).
 //
 // A Request is parsed once per pod and a Node once per change of its object. The
-// State of a node is what is free: it starts as Node.State, and takes what every
+// Usage of a node is what is free: it starts as Node.Usage, and takes what every
 // bound or reserved pod holds.
 //
 // # Devices and shares
 //
 // A device has 1000 thousandths (milli) of compute, and memory. A Share takes some
 // of both; if a container asks for one of them, the other is derived in proportion
-// to the device, rounded down and at least 1 (Ask.On). Since both are always
+// to the device, rounded down and at least 1 (ContainerRequest.On). Since both are always
 // counted, neither can be overcommitted. All devices of a node are of one model,
 // as the labels of GPU feature discovery have it, and a node has at most
 // MaxDevices of them. A cordoned device takes nothing new.
@@ -102,8 +102,8 @@
 //
 // # Errors
 //
-// What a pod asks for and nobody can serve is a *RequestError; what makes a node
-// unfit for shares is its Refusal; why a pod does not fit a node is a Rejection.
+// What a pod asks for and nobody can serve is a *InvalidError; what makes a node
+// unfit for shares is its InvalidError; why a pod does not fit a node is a Reason.
 // Each has a cause from a closed list, and the first two name the field and the
 // way out. Nothing here panics on any object, and nothing that an annotation says
 // is believed unless it agrees with the pod (ParseAssignment).

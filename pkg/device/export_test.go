@@ -3,8 +3,8 @@
 
 package device
 
-// WorthUnit is one device in the unit of Tuning.
-const WorthUnit = worthUnit
+// ValueUnit is one device in the unit of Tuning.
+const ValueUnit = valueUnit
 
 // Tuning is a choice of the constants of FragmentationGradient. TestOpenbStudy tries
 // others; it compares with strategies of other packages, so it is not in this one.

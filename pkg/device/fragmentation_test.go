@@ -26,8 +26,8 @@ func workloadOf(tb testing.TB, shapes ...Shape) *Workload {
 
 // stateOf is a node of devices with 16000 MiB, with so much free of each, the
 // memory in proportion.
-func stateOf(free ...int64) State {
-	s := NewState(len(free), 16000, 0)
+func stateOf(free ...int64) Usage {
+	s := NewUsage(len(free), 16000, 0)
 	for d, milli := range free {
 		s.Take(d, Share{Milli: MilliPerDevice - milli, MemoryMiB: 16 * (MilliPerDevice - milli)})
 	}
@@ -47,7 +47,7 @@ func TestFragmentationCases(t *testing.T) {
 
 	tests := []struct {
 		name  string
-		state State
+		state Usage
 		cpu   int64
 		class Shape
 		want  map[Cause]float64
@@ -224,12 +224,12 @@ func TestMemoryInProportionChangesNothing(t *testing.T) {
 	for seed := range uint64(3000) {
 		g := newGenerator(seed)
 		memory := 1000 + g.Int64N(200000)
-		derived := NewState(1+g.IntN(8), memory, 0)
-		plentiful := NewState(derived.devices, MaxMemoryMiB, 0)
+		derived := NewUsage(1+g.IntN(8), memory, 0)
+		plentiful := NewUsage(derived.devices, MaxMemoryMiB, 0)
 		for d := range derived.devices {
 			for range g.IntN(4) {
-				ask := Ask{Milli: g.milli()}
-				if share, _ := ask.On(memory); derived.free[d].Milli >= share.Milli {
+				container := ContainerRequest{Milli: g.milli()}
+				if share, _ := container.On(memory); derived.free[d].Milli >= share.Milli {
 					derived.Take(d, share)
 					plentiful.Take(d, Share{Milli: share.Milli})
 				}

@@ -45,7 +45,7 @@ func FuzzParseRecords(f *testing.F) {
 		if again := FormatRecords(records); again != text {
 			t.Errorf("accepted %q, which is written %q", text, again)
 		}
-		if len(records) == 0 || len(records) > MaxAsks {
+		if len(records) == 0 || len(records) > MaxContainers {
 			t.Errorf("%d records", len(records))
 		}
 		for _, r := range records {
@@ -63,8 +63,8 @@ func FuzzParseAssignment(f *testing.F) {
 	f.Add("a=0,1:1000m:16384Mi", "GPU-a,GPU-b", uint16(2000), uint32(16384))
 	f.Add("a=3:62m:1024Mi", "all", uint16(0), uint32(1024))
 	f.Fuzz(func(t *testing.T, record, reads string, milli uint16, mebibytes uint32) {
-		ask := Ask{Container: "a", Devices: max(1, int(milli)/MilliPerDevice), Milli: min(int64(milli), MilliPerDevice), MemoryMiB: int64(mebibytes)}
-		r := &Request{Form: FormShares, Asks: []Ask{ask}}
+		container := ContainerRequest{Container: "a", Devices: max(1, int(milli)/MilliPerDevice), Milli: min(int64(milli), MilliPerDevice), MemoryMiB: int64(mebibytes)}
+		r := &Request{Kind: RequestShares, Containers: []ContainerRequest{container}}
 		a, err := ParseAssignment(map[string]string{
 			names.GPUAssignedAnnotation:            record,
 			names.GPUDevicesAnnotationPrefix + "a": reads,
@@ -72,15 +72,15 @@ func FuzzParseAssignment(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a.Devices[0].Len() != ask.Devices || strings.Count(reads, ",")+1 != ask.Devices {
-			t.Errorf("accepted %d devices and %q for %d", a.Devices[0].Len(), reads, ask.Devices)
+		if a.Devices[0].Len() != container.Devices || strings.Count(reads, ",")+1 != container.Devices {
+			t.Errorf("accepted %d devices and %q for %d", a.Devices[0].Len(), reads, container.Devices)
 		}
-		if ask.Milli != 0 && a.Shares[0].Milli != ask.Milli || ask.MemoryMiB != 0 && a.Shares[0].MemoryMiB != ask.MemoryMiB {
-			t.Errorf("accepted %+v for %+v", a.Shares[0], ask)
+		if container.Milli != 0 && a.Shares[0].Milli != container.Milli || container.MemoryMiB != 0 && a.Shares[0].MemoryMiB != container.MemoryMiB {
+			t.Errorf("accepted %+v for %+v", a.Shares[0], container)
 		}
-		s := NewState(MaxDevices, MaxMemoryMiB, 0)
-		holding := a.Holding(r.Asks)
-		s.TakeAll(&holding)
+		s := NewUsage(MaxDevices, MaxMemoryMiB, 0)
+		holding := a.PodUsage(r.Containers)
+		s.Add(&holding)
 		if s.Overcommitted() != 0 {
 			t.Errorf("one pod holds more than a device: %q", record)
 		}
@@ -136,29 +136,29 @@ func checkParsedPod(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	r, err := ParsePod(pod, podKeys)
 	if err != nil {
-		var refused *RequestError
+		var refused *InvalidError
 		if !errors.As(err, &refused) || refused.Reason == "" || refused.Field == "" || refused.Detail == "" {
 			t.Errorf("error %v does not say what is wrong where", err)
 		}
 		return
 	}
-	if (r.Form == FormNone) != (len(r.Asks) == 0) || len(r.Asks) > MaxAsks {
-		t.Fatalf("form %d with %d asks", r.Form, len(r.Asks))
+	if (r.Kind == RequestNone) != (len(r.Containers) == 0) || len(r.Containers) > MaxContainers {
+		t.Fatalf("form %d with %d asks", r.Kind, len(r.Containers))
 	}
-	for _, a := range r.Asks {
+	for _, a := range r.Containers {
 		if a.Devices < 1 || a.Milli < 0 || a.Milli > MilliPerDevice || a.MemoryMiB < 0 || a.MemoryMiB > MaxMemoryMiB ||
 			a.Milli == 0 && a.MemoryMiB == 0 || a.Devices > 1 && a.Milli != MilliPerDevice {
 			t.Errorf("accepted %+v", a)
 		}
 	}
-	if r.Form != FormShares {
+	if r.Kind != RequestShares {
 		return
 	}
 	// All containers ask for the same, so each ask must be exactly that.
 	limits := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)[0].Resources.Limits
 	milli, hasMilli := limits[names.GPUMilliResource]
 	memory, hasMemory := limits[names.GPUMemoryResource]
-	for _, a := range r.Asks {
+	for _, a := range r.Containers {
 		if hasMilli != (a.Milli != 0) || hasMilli && milli.CmpInt64(int64(a.Devices)*a.Milli) != 0 {
 			t.Errorf("%s %s became %+v", names.GPUMilliResource, milli.String(), a)
 		}
@@ -167,9 +167,9 @@ func checkParsedPod(t *testing.T, pod *corev1.Pod) {
 		}
 	}
 	n := &Node{Kind: NodeShared, Devices: 4, MemoryMiB: 81920, Model: "nvidia-a100"}
-	s := n.State()
+	s := usageOf(n)
 	fits := s.Fits(r)
-	a, ok := Assign(FragmentationGradient{}, Site{State: &s}, Demand{Request: r})
+	a, ok := Assign(FragmentationGradient{}, NodeInput{Usage: &s}, PodRequest{Request: r})
 	if ok != fits {
 		t.Errorf("assigned %t, fits %t", ok, fits)
 	}
@@ -193,9 +193,9 @@ func FuzzParseNode(f *testing.F) {
 		node.Annotations = map[string]string{names.GPUCordonedAnnotation: cordoned, names.GPUUUIDsAnnotation: uuids}
 		n := ParseNode(node, &keys)
 		switch n.Kind {
-		case NodeRefused:
-			if n.Refusal.Reason == "" || n.Refusal.Field == "" || n.Refusal.Detail == "" {
-				t.Errorf("refused without saying why: %+v", n.Refusal)
+		case NodeInvalid:
+			if n.Invalid.Reason == "" || n.Invalid.Field == "" || n.Invalid.Detail == "" {
+				t.Errorf("refused without saying why: %+v", n.Invalid)
 			}
 		case NodeShared:
 			if sharing != "true" || n.Devices < 1 || n.Devices > MaxDevices || n.MemoryMiB < 1 || n.MemoryMiB > MaxMemoryMiB {
@@ -210,7 +210,7 @@ func FuzzParseNode(f *testing.F) {
 			if n.UUIDs != nil && len(n.UUIDs) != n.Devices {
 				t.Errorf("%d UUIDs for %d devices", len(n.UUIDs), n.Devices)
 			}
-			s := n.State()
+			s := usageOf(n)
 			if s.IdleMilli() != int64(n.Devices-n.Cordoned.Len())*MilliPerDevice {
 				t.Errorf("idle %d", s.IdleMilli())
 			}

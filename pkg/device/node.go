@@ -15,9 +15,9 @@ const (
 	NodeShared
 	// NodeDevicePlugin takes device-plugin pods, and no shares.
 	NodeDevicePlugin
-	// NodeRefused takes nothing new of either form: its labels contradict each
+	// NodeInvalid takes nothing new of either form: its labels contradict each
 	// other or cannot be understood.
-	NodeRefused
+	NodeInvalid
 )
 
 // Node is what a node's object says about its devices, parsed once per change of
@@ -25,8 +25,8 @@ const (
 type Node struct {
 	// Kind is what the node does with its devices.
 	Kind NodeKind
-	// Refusal is set for NodeRefused alone.
-	Refusal Refusal
+	// Invalid is set for NodeInvalid alone.
+	Invalid InvalidError
 	// Devices is the number of devices. On a NodeDevicePlugin it is the number
 	// advertised, which may be above MaxDevices (time-slicing) or 0 where MIG devices
 	// alone are advertised.
@@ -49,33 +49,26 @@ func (n *Node) OfferedByDRA() *Node {
 	if n.Kind != NodeShared {
 		return n
 	}
-	return &Node{Kind: NodeRefused, Model: n.Model, MemoryMiB: n.MemoryMiB, Refusal: Refusal{
+	return &Node{Kind: NodeInvalid, Model: n.Model, MemoryMiB: n.MemoryMiB, Invalid: InvalidError{
 		Reason: OffersDRA, Field: labelField(names.GPUSharingLabel), Value: "true",
 		Detail: "stands beside ResourceSlices in which a DRA driver offers the same devices: keep the driver off the node, or remove the label",
 	}}
 }
 
-// State returns the state of a shared node on which nobody holds anything.
-func (n *Node) State() State {
-	if n.Kind != NodeShared {
-		return State{}
+// Usage returns the usage of a node of which nobody uses anything. It is false if that
+// is not counted: the node has no devices, is invalid, or has more of them than the
+// model holds.
+func (n *Node) Usage() (Usage, bool) {
+	switch {
+	case n.Kind == NodeShared:
+		return NewUsage(n.Devices, n.MemoryMiB, n.Cordoned), true
+	case n.Kind == NodeDevicePlugin && n.Devices <= MaxDevices:
+		u := NewUsage(n.Devices, scoredMemory(n.MemoryMiB), 0)
+		u.byPlugin = true
+		return u, true
+	default:
+		return Usage{}, false
 	}
-	return NewState(n.Devices, n.MemoryMiB, n.Cordoned)
-}
-
-// PluginState returns a state for scoring a node whose devices a device plugin
-// hands out, used of them being taken. Which ones is unknown; whole devices are
-// alike, so the first are assumed. It is false for a node with more devices than
-// the model holds.
-func (n *Node) PluginState(used int64) (State, bool) {
-	if n.Kind != NodeDevicePlugin || n.Devices > MaxDevices {
-		return State{}, false
-	}
-	s := NewState(n.Devices, scoredMemory(n.MemoryMiB), 0)
-	for i := range min(int64(n.Devices), used) {
-		s.Take(int(i), s.capacity)
-	}
-	return s, true
 }
 
 // scoredMemory is the memory of a device as strategies count it. A node with a
@@ -84,91 +77,33 @@ func (n *Node) PluginState(used int64) (State, bool) {
 // without a wish for memory takes of it.
 func scoredMemory(memoryMiB int64) int64 { return max(1, memoryMiB) }
 
-// Rejection says why a node cannot take a pod. The set is closed, so that it can
-// be a metric label.
-type Rejection uint8
-
-const (
-	// Fits is no rejection.
-	Fits Rejection = iota
-	// NotShared is a pod with shares on a node that is not shared.
-	NotShared
-	// Shared is a device-plugin pod on a shared node.
-	Shared
-	// Refused is a node of kind NodeRefused; Node.Refusal says why.
-	Refused
-	// WrongModel is a node whose devices' model the pod does not accept.
-	WrongModel
-	// TooLittleMemory is a node whose devices have less memory in total than the
-	// pod's gpu-min-memory.
-	TooLittleMemory
-	// LargerThanDevice is an ask for more memory than one device of the node has.
-	LargerThanDevice
-	// TooFewDevices is an ask for more devices than the node has uncordoned.
-	TooFewDevices
-	// NoRoom is a node whose devices are in use. It alone can be cured by
-	// evicting pods.
-	NoRoom
-)
-
-// String returns the rejection as a metric label.
-func (r Rejection) String() string {
-	switch r {
-	case Fits:
-		return "Fits"
-	case NotShared:
-		return "NotShared"
-	case Shared:
-		return "Shared"
-	case Refused:
-		return "Refused"
-	case WrongModel:
-		return "WrongModel"
-	case TooLittleMemory:
-		return "TooLittleMemory"
-	case LargerThanDevice:
-		return "LargerThanDevice"
-	case TooFewDevices:
-		return "TooFewDevices"
-	case NoRoom:
-		return "NoRoom"
-	default:
-		return "Unknown"
-	}
-}
-
-// Resolvable reports whether evicting pods could make the node fit.
-func (r Rejection) Resolvable() bool {
-	return r == NoRoom
-}
-
 // Admits checks what does not change with the pods on the node: kind, model,
-// memory and number of devices. Whether there is room now is State.Fits. It
+// memory and number of devices. Whether there is room now is Usage.Fits. It
 // allocates nothing.
-func (n *Node) Admits(r *Request) Rejection {
+func (n *Node) Admits(r *Request) Reason {
 	switch {
-	case r.Form == FormNone:
+	case r.Kind == RequestNone:
 		return Fits
-	case n.Kind == NodeRefused:
+	case n.Kind == NodeInvalid:
 		return Refused
-	case r.Form == FormShares && n.Kind != NodeShared:
+	case r.Kind == RequestShares && n.Kind != NodeShared:
 		return NotShared
-	case r.Form != FormShares && n.Kind == NodeShared:
+	case r.Kind != RequestShares && n.Kind == NodeShared:
 		return Shared
 	case !r.Models.Match(n.Model):
 		return WrongModel
 	case r.MinMemoryMiB > n.MemoryMiB:
 		return TooLittleMemory
-	case r.Form != FormShares:
+	case r.Kind != RequestShares:
 		// NodeResourcesFit counts them.
 		return Fits
 	}
 	usable := n.Devices - n.Cordoned.Len()
-	for i := range r.Asks {
-		if _, ok := r.Asks[i].On(n.MemoryMiB); !ok {
+	for i := range r.Containers {
+		if _, ok := r.Containers[i].On(n.MemoryMiB); !ok {
 			return LargerThanDevice
 		}
-		if r.Asks[i].Devices > usable {
+		if r.Containers[i].Devices > usable {
 			return TooFewDevices
 		}
 	}

@@ -163,7 +163,7 @@ type openbRun struct {
 	histogram device.Histogram
 	supply    []device.Supply
 	expected  map[string]*device.Expected
-	states    []device.State
+	states    []device.Usage
 	cpu       []int64
 	memory    []int64
 	scores    [][]int64 // by node and class
@@ -188,7 +188,7 @@ func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 	}
 	for i := range tr.nodes {
 		n := &tr.nodes[i]
-		run.states = append(run.states, device.NewState(n.devices, openbDeviceMemory, 0))
+		run.states = append(run.states, device.NewUsage(n.devices, openbDeviceMemory, 0))
 		run.cpu = append(run.cpu, n.cpu)
 		run.memory = append(run.memory, n.memory)
 		run.scores = append(run.scores, make([]int64, classes))
@@ -248,12 +248,12 @@ func (run *openbRun) place(pod *openbPod, class int) bool {
 	if best < 0 {
 		return false
 	}
-	assignment, ok := device.Assign(run.strategy, run.site(best), pod.demand)
+	assignment, ok := device.Assign(run.strategy, run.input(best), pod.demand)
 	if !ok {
 		panic("a node that fits refused")
 	}
-	holding := assignment.Holding(pod.demand.Request.Asks)
-	run.states[best].TakeAll(&holding)
+	holding := assignment.PodUsage(pod.demand.Request.Containers)
+	run.states[best].Add(&holding)
 	if run.states[best].Overcommitted() != 0 {
 		panic("a device is overcommitted")
 	}
@@ -269,12 +269,12 @@ func (run *openbRun) score(node int, pod *openbPod) int64 {
 		!run.states[node].Fits(pod.demand.Request) {
 		return noRoom
 	}
-	return run.strategy.Score(run.site(node), pod.demand)
+	return run.strategy.Score(run.input(node), pod.demand)
 }
 
-func (run *openbRun) site(node int) device.Site {
-	return device.Site{
-		State:    &run.states[node],
+func (run *openbRun) input(node int) device.NodeInput {
+	return device.NodeInput{
+		Usage:    &run.states[node],
 		CPUMilli: run.cpu[node],
 		Scale:    openbScale,
 		Expected: run.expected[run.trace.nodes[node].model],

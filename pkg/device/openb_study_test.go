@@ -177,7 +177,7 @@ func studyLeftover(t *testing.T) {
 		headers = append(headers, header)
 		for i, leftover := range leftovers {
 			c := device.Constants()
-			c.Leftover = device.WorthUnit * leftover / 50
+			c.Leftover = device.ValueUnit * leftover / 50
 			r := tr.replayAll(openbVariant{strategy: device.FragmentationGradient{}, tuning: &c, then: then}, choiceSeeds, 100.5)
 			table[i] += fmt.Sprintf(" %.2f |", r.allocated)
 		}
@@ -201,7 +201,7 @@ func studyConstants(t *testing.T) {
 		for _, trust := range [][2]int64{{3, 2}, {5, 3}, {2, 1}} {
 			for _, scarcity := range []int64{1, 2, 4} {
 				c := device.Constants()
-				c.Packing, c.TrustNum, c.TrustDen, c.Scarcity = packing, trust[0], trust[1], device.WorthUnit*scarcity/2
+				c.Packing, c.TrustNum, c.TrustDen, c.Scarcity = packing, trust[0], trust[1], device.ValueUnit*scarcity/2
 				choices = append(choices, choice{fmt.Sprintf("packing %d, trust %d/%d, scarcity %d/2", packing, trust[0], trust[1], scarcity), c})
 			}
 		}

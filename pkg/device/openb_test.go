@@ -37,7 +37,7 @@ type openbNode struct {
 
 // openbPod is a pod of the trace. Pods of one class are alike.
 type openbPod struct {
-	demand device.Demand
+	demand device.PodRequest
 	memory int64
 	milli  int64 // of all its devices
 	class  int
@@ -108,13 +108,13 @@ func (tr *openb) loadPods(tb testing.TB, podList string) {
 			models:  row["gpu_spec"],
 		}
 		pod := openbPod{
-			demand: device.Demand{CPUMilli: k.cpu, Request: &device.Request{}},
+			demand: device.PodRequest{CPUMilli: k.cpu, Request: &device.Request{}},
 			memory: k.memory,
 			milli:  k.devices * k.milli,
 		}
 		if k.devices > 0 {
-			pod.demand.Request.Form = device.FormShares
-			pod.demand.Request.Asks = []device.Ask{{Container: "main", Devices: int(k.devices), Milli: k.milli}}
+			pod.demand.Request.Kind = device.RequestShares
+			pod.demand.Request.Containers = []device.ContainerRequest{{Container: "main", Devices: int(k.devices), Milli: k.milli}}
 		}
 		if k.models != "" {
 			models, err := device.ParseModels(strings.ReplaceAll(k.models, "|", ","))

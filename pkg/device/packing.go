@@ -9,7 +9,7 @@ import (
 )
 
 // packingValues says what each amount of free compute on one device is worth to
-// packing, from 0 to worthUnit for a whole device.
+// packing, from 0 to valueUnit for a whole device.
 //
 // The values are shadow prices of bin packing. If every size s that is expected
 // had a value y(s), such that no set of sizes that fits one device is worth more
@@ -44,10 +44,10 @@ func newPackingValues(sizes []packedSize) *packingValues {
 	// A solution that was not finished is too dear by what the best pattern is
 	// worth, and in that proportion still a bound.
 	p.fill()
-	whole := p.worth[MilliPerDevice]
+	whole := p.value[MilliPerDevice]
 	values := &packingValues{}
 	for gap := range values {
-		values[gap] = int64(float64(p.worth[gap]/whole)*worthUnit + 0.5)
+		values[gap] = int64(float64(p.value[gap]/whole)*valueUnit + 0.5)
 	}
 	return values
 }
@@ -86,9 +86,9 @@ type packing struct {
 	cost    []float64
 	price   []float64
 
-	// worth is the knapsack by the prices, and last the size that is taken last
+	// value is the knapsack by the prices, and last the size that is taken last
 	// in the best way to fill a gap, or one of the two below.
-	worth [MilliPerDevice + 1]float64
+	value [MilliPerDevice + 1]float64
 	last  [MilliPerDevice + 1]int16
 }
 
@@ -149,7 +149,7 @@ func (p *packing) enter(column []float64) (cost float64, found bool) {
 		return 0, true
 	}
 	p.fill()
-	if p.worth[MilliPerDevice] <= 1+1e-6 {
+	if p.value[MilliPerDevice] <= 1+1e-6 {
 		return 0, false
 	}
 	for gap := int64(MilliPerDevice); gap > 0 && p.last[gap] != noSize; {
@@ -165,19 +165,19 @@ func (p *packing) enter(column []float64) (cost float64, found bool) {
 
 // fill computes what is the best for each gap by the prices.
 func (p *packing) fill() {
-	p.worth[0], p.last[0] = 0, noSize
+	p.value[0], p.last[0] = 0, noSize
 	for gap := int64(1); gap <= MilliPerDevice; gap++ {
-		best, last := p.worth[gap-1], int16(oneLess)
+		best, last := p.value[gap-1], int16(oneLess)
 		for i := range p.sizes {
 			milli := p.sizes[i].milli
 			if milli > gap {
 				break
 			}
-			if worth := p.worth[gap-milli] + p.price[i]; worth > best+1e-12 {
-				best, last = worth, int16(i) //nolint:gosec // below maxPackedSizes
+			if value := p.value[gap-milli] + p.price[i]; value > best+1e-12 {
+				best, last = value, int16(i) //nolint:gosec // below maxPackedSizes
 			}
 		}
-		p.worth[gap], p.last[gap] = best, last
+		p.value[gap], p.last[gap] = best, last
 	}
 }
 

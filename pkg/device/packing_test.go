@@ -9,7 +9,7 @@ import (
 )
 
 func TestPackingValues(t *testing.T) {
-	const whole, half, third = worthUnit, worthUnit / 2, (worthUnit + 1) / 3
+	const whole, half, third = valueUnit, valueUnit / 2, (valueUnit + 1) / 3
 	tests := []struct {
 		name  string
 		sizes []packedSize
@@ -43,7 +43,7 @@ func TestPackingValues(t *testing.T) {
 		{
 			name:  "enough fit beside them: then they share the device",
 			sizes: []packedSize{{810, 1}, {160, 10}},
-			want:  map[int64]int64{1000: whole, 160: worthUnit / 6, 190: worthUnit / 6, 960: whole},
+			want:  map[int64]int64{1000: whole, 160: valueUnit / 6, 190: valueUnit / 6, 960: whole},
 		},
 		{
 			name:  "complements",
@@ -85,8 +85,8 @@ func TestPackingIsSolved(t *testing.T) {
 		p := newPacking(sizes)
 		p.solve()
 		p.fill()
-		if worth := p.worth[MilliPerDevice]; worth > 1+1e-5 {
-			t.Fatalf("seed %d: a device can hold %v devices' worth", seed, worth)
+		if value := p.value[MilliPerDevice]; value > 1+1e-5 {
+			t.Fatalf("seed %d: a device can hold %v devices' worth", seed, value)
 		}
 		bound, devices := 0.0, 0.0
 		for i, size := range sizes {
@@ -112,7 +112,7 @@ func TestPackingValuesAddUp(t *testing.T) {
 			sizes = append(sizes, packedSize{milli: g.milli(), demand: float64(g.IntN(100))})
 		}
 		values := newPackingValues(sizes)
-		if values[0] != 0 || values[MilliPerDevice] != worthUnit {
+		if values[0] != 0 || values[MilliPerDevice] != valueUnit {
 			t.Fatalf("seed %d: nothing is worth %d, a device %d", seed, values[0], values[MilliPerDevice])
 		}
 		for gap := range values {
@@ -135,7 +135,7 @@ func BenchmarkPackingValues(b *testing.B) {
 	b.Run("sizes=32", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if newPackingValues(sizes)[MilliPerDevice] != worthUnit {
+			if newPackingValues(sizes)[MilliPerDevice] != valueUnit {
 				b.Fatal("a device is not worth a device")
 			}
 		}

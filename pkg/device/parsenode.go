@@ -66,7 +66,7 @@ func DefaultNodeKeys() NodeKeys {
 const migProduct = "-mig-"
 
 // ParseNode returns what the node says about its devices. It accepts any node
-// object. What it does not understand makes a node NodeRefused rather than
+// object. What it does not understand makes a node NodeInvalid rather than
 // guessed at.
 func ParseNode(node *corev1.Node, keys *NodeKeys) *Node {
 	n := &Node{Model: strings.ToLower(node.Labels[keys.Product])}
@@ -75,17 +75,17 @@ func ParseNode(node *corev1.Node, keys *NodeKeys) *Node {
 	}
 	refusal := n.parse(node, keys)
 	if refusal.Reason != "" {
-		return &Node{Kind: NodeRefused, Refusal: refusal, Model: n.Model, MemoryMiB: n.MemoryMiB}
+		return &Node{Kind: NodeInvalid, Invalid: refusal, Model: n.Model, MemoryMiB: n.MemoryMiB}
 	}
 	return n
 }
 
 // parse sets the kind and what belongs to it.
-func (n *Node) parse(node *corev1.Node, keys *NodeKeys) Refusal {
+func (n *Node) parse(node *corev1.Node, keys *NodeKeys) InvalidError {
 	plugin, advertised := advertisedDevices(node, keys)
 	switch sharing, ok := node.Labels[names.GPUSharingLabel]; {
 	case ok && sharing != "true" && sharing != "false":
-		return Refusal{
+		return InvalidError{
 			Reason: InvalidSharing, Field: labelField(names.GPUSharingLabel), Value: sharing,
 			Detail: `is neither "true" nor "false": set one of them, or remove the label`,
 		}
@@ -93,20 +93,20 @@ func (n *Node) parse(node *corev1.Node, keys *NodeKeys) Refusal {
 		if plugin != "" {
 			n.Kind, n.Devices = NodeDevicePlugin, int(min(advertised, 1<<20))
 		}
-		return Refusal{}
+		return InvalidError{}
 	case plugin != "":
-		return Refusal{
+		return InvalidError{
 			Reason: AdvertisesDevicePlugin, Field: fmt.Sprintf("status.capacity[%s]", plugin),
 			Detail: fmt.Sprintf("is advertised on a node labelled %s=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label", names.GPUSharingLabel),
 		}
 	}
 	n.Kind = NodeShared
-	for _, step := range []func(*corev1.Node, *NodeKeys) Refusal{checkUndivided, n.parseSize, n.parseCordon, n.parseUUIDs} {
+	for _, step := range []func(*corev1.Node, *NodeKeys) InvalidError{checkUndivided, n.parseSize, n.parseCordon, n.parseUUIDs} {
 		if refusal := step(node, keys); refusal.Reason != "" {
 			return refusal
 		}
 	}
-	return Refusal{}
+	return InvalidError{}
 }
 
 // advertisedDevices returns the first device-plugin or MIG resource that the
@@ -133,10 +133,10 @@ func advertisedDevices(node *corev1.Node, keys *NodeKeys) (first corev1.Resource
 }
 
 // checkUndivided refuses devices that are split already.
-func checkUndivided(node *corev1.Node, keys *NodeKeys) Refusal {
+func checkUndivided(node *corev1.Node, keys *NodeKeys) InvalidError {
 	const undivide = "turn that off on this node, or remove the label " + names.GPUSharingLabel
 	if product := node.Labels[keys.Product]; strings.Contains(strings.ToLower(product)+"-", migProduct) {
-		return Refusal{Reason: Partitioned, Field: labelField(keys.Product), Value: product, Detail: "tells of MIG devices, which take no shares: " + undivide}
+		return InvalidError{Reason: Partitioned, Field: labelField(keys.Product), Value: product, Detail: "tells of MIG devices, which take no shares: " + undivide}
 	}
 	if keys.MIGPrefix != "" {
 		var mig []string
@@ -147,63 +147,63 @@ func checkUndivided(node *corev1.Node, keys *NodeKeys) Refusal {
 		}
 		if len(mig) > 0 {
 			key := slices.Min(mig)
-			return Refusal{Reason: Partitioned, Field: labelField(key), Value: node.Labels[key], Detail: "tells of MIG devices, which take no shares: " + undivide}
+			return InvalidError{Reason: Partitioned, Field: labelField(key), Value: node.Labels[key], Detail: "tells of MIG devices, which take no shares: " + undivide}
 		}
 	}
 	value, ok := node.Labels[keys.Replicas]
 	if !ok {
-		return Refusal{}
+		return InvalidError{}
 	}
 	replicas, ok := parseCount(value, 1<<20)
 	switch {
 	case !ok:
-		return Refusal{Reason: InvalidReplicas, Field: labelField(keys.Replicas), Value: value, Detail: "is not a number of replicas: GPU feature discovery writes 1 for a device that is not time-sliced"}
+		return InvalidError{Reason: InvalidReplicas, Field: labelField(keys.Replicas), Value: value, Detail: "is not a number of replicas: GPU feature discovery writes 1 for a device that is not time-sliced"}
 	case replicas == 0:
-		return Refusal{Reason: Partitioned, Field: labelField(keys.Replicas), Value: value, Detail: "tells of devices in MIG mode, which take no shares: " + undivide}
+		return InvalidError{Reason: Partitioned, Field: labelField(keys.Replicas), Value: value, Detail: "tells of devices in MIG mode, which take no shares: " + undivide}
 	case replicas > 1:
-		return Refusal{Reason: TimeSliced, Field: labelField(keys.Replicas), Value: value, Detail: "tells of time-slicing, which hands out the same devices: " + undivide}
+		return InvalidError{Reason: TimeSliced, Field: labelField(keys.Replicas), Value: value, Detail: "tells of time-slicing, which hands out the same devices: " + undivide}
 	}
-	return Refusal{}
+	return InvalidError{}
 }
 
 // parseSize reads how many devices there are, and their memory.
-func (n *Node) parseSize(node *corev1.Node, keys *NodeKeys) Refusal {
+func (n *Node) parseSize(node *corev1.Node, keys *NodeKeys) InvalidError {
 	value := node.Labels[keys.Count]
 	count, ok := parseCount(value, MaxDevices)
 	if !ok || count == 0 {
-		return Refusal{Reason: InvalidCount, Field: labelField(keys.Count), Value: value, Detail: fmt.Sprintf("must be the number of devices of a shared node, 1 to %d: run GPU feature discovery, or set it", MaxDevices)}
+		return InvalidError{Reason: InvalidCount, Field: labelField(keys.Count), Value: value, Detail: fmt.Sprintf("must be the number of devices of a shared node, 1 to %d: run GPU feature discovery, or set it", MaxDevices)}
 	}
 	n.Devices = int(count)
 	if n.MemoryMiB == 0 {
-		return Refusal{Reason: InvalidDeviceMemory, Field: labelField(keys.Memory), Value: node.Labels[keys.Memory], Detail: "must be the memory of each device of a shared node in MiB: run GPU feature discovery, or set it"}
+		return InvalidError{Reason: InvalidDeviceMemory, Field: labelField(keys.Memory), Value: node.Labels[keys.Memory], Detail: "must be the memory of each device of a shared node in MiB: run GPU feature discovery, or set it"}
 	}
-	return Refusal{}
+	return InvalidError{}
 }
 
 // parseCordon reads which devices take nothing new.
-func (n *Node) parseCordon(node *corev1.Node, _ *NodeKeys) Refusal {
+func (n *Node) parseCordon(node *corev1.Node, _ *NodeKeys) InvalidError {
 	value, ok := node.Annotations[names.GPUCordonedAnnotation]
 	if !ok || strings.TrimSpace(value) == "" {
-		return Refusal{}
+		return InvalidError{}
 	}
 	for part := range strings.SplitSeq(value, ",") {
 		i, ok := parseCount(strings.TrimSpace(part), int64(n.Devices)-1)
 		if !ok {
-			return Refusal{Reason: InvalidCordon, Field: annotationField(names.GPUCordonedAnnotation), Value: value, Detail: fmt.Sprintf("is not a list of devices: write indexes from 0 to %d separated by commas, or remove it", n.Devices-1)}
+			return InvalidError{Reason: InvalidCordon, Field: annotationField(names.GPUCordonedAnnotation), Value: value, Detail: fmt.Sprintf("is not a list of devices: write indexes from 0 to %d separated by commas, or remove it", n.Devices-1)}
 		}
 		n.Cordoned = n.Cordoned.With(int(i))
 	}
-	return Refusal{}
+	return InvalidError{}
 }
 
 // parseUUIDs reads by which names the devices are handed out.
-func (n *Node) parseUUIDs(node *corev1.Node, _ *NodeKeys) Refusal {
+func (n *Node) parseUUIDs(node *corev1.Node, _ *NodeKeys) InvalidError {
 	value, ok := node.Annotations[names.GPUUUIDsAnnotation]
 	if !ok || strings.TrimSpace(value) == "" {
-		return Refusal{}
+		return InvalidError{}
 	}
-	refused := func(detail string) Refusal {
-		return Refusal{Reason: InvalidUUIDs, Field: annotationField(names.GPUUUIDsAnnotation), Value: value, Detail: detail}
+	refused := func(detail string) InvalidError {
+		return InvalidError{Reason: InvalidUUIDs, Field: annotationField(names.GPUUUIDsAnnotation), Value: value, Detail: detail}
 	}
 	if got := strings.Count(value, ",") + 1; got != n.Devices {
 		return refused(fmt.Sprintf("names %d devices of %d: list the UUID of each, in the order of their indexes, or remove it", got, n.Devices))
@@ -218,7 +218,7 @@ func (n *Node) parseUUIDs(node *corev1.Node, _ *NodeKeys) Refusal {
 		}
 		n.UUIDs = append(n.UUIDs, uuid)
 	}
-	return Refusal{}
+	return InvalidError{}
 }
 
 // validUUID reports whether a container runtime takes s as the name of one

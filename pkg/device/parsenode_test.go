@@ -125,7 +125,7 @@ func TestParseNodeRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*corev1.Node)
-		reason RefusalReason
+		reason InvalidReason
 		want   string
 	}{
 		{
@@ -204,13 +204,13 @@ func TestParseNodeRefuses(t *testing.T) {
 			tt.change(node)
 			keys := DefaultNodeKeys()
 			got := ParseNode(node, &keys)
-			if got.Kind != NodeRefused || got.Refusal.Reason != tt.reason {
-				t.Fatalf("got kind %d, refusal %q (%s), want %q", got.Kind, got.Refusal.Reason, got.Refusal, tt.reason)
+			if got.Kind != NodeInvalid || got.Invalid.Reason != tt.reason {
+				t.Fatalf("got kind %d, refusal %q (%s), want %q", got.Kind, got.Invalid.Reason, got.Invalid, tt.reason)
 			}
-			if diff := cmp.Diff(tt.want, got.Refusal.String()); tt.want != "" && diff != "" {
+			if diff := cmp.Diff(tt.want, got.Invalid.Error()); tt.want != "" && diff != "" {
 				t.Errorf("unexpected text (-want,+got):\n%s", diff)
 			}
-			if state := got.State(); state.Devices() != 0 {
+			if state := usageOf(got); state.Devices() != 0 {
 				t.Errorf("a refused node offers %d devices", state.Devices())
 			}
 		})
@@ -241,7 +241,7 @@ func TestNodeCheck(t *testing.T) {
 		node       *Node
 		request    *Request
 		full       bool
-		want       Rejection
+		want       Reason
 		resolvable bool
 	}{
 		{name: "a share", node: shared, request: share, want: Fits},
@@ -257,17 +257,17 @@ func TestNodeCheck(t *testing.T) {
 		{name: "more devices than there are", node: shared, request: parse(podOf(container("a", milli, "5000"))), want: TooFewDevices},
 		{name: "more devices than are not cordoned", node: ParseNode(cordoned, &keys), request: parse(podOf(container("a", milli, "2000"))), want: TooFewDevices},
 		{name: "the last that is not cordoned", node: ParseNode(cordoned, &keys), request: share, want: Fits},
-		{name: "all in use", node: shared, request: share, full: true, want: NoRoom, resolvable: true},
+		{name: "all in use", node: shared, request: share, full: true, want: NoShare, resolvable: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			state := tt.node.State()
+			state := usageOf(tt.node)
 			if tt.full {
 				for d := range state.Devices() {
 					state.Take(d, Share{Milli: 501, MemoryMiB: 1})
 				}
 			}
-			got := tt.node.Check(&state, tt.request)
+			got := check(tt.node, &state, tt.request)
 			if got != tt.want || got.Resolvable() != tt.resolvable {
 				t.Errorf("got %v, resolvable %t, want %v", got, got.Resolvable(), tt.want)
 			}
@@ -275,25 +275,24 @@ func TestNodeCheck(t *testing.T) {
 	}
 }
 
-func TestPluginState(t *testing.T) {
-	node := &Node{Kind: NodeDevicePlugin, Devices: 4, MemoryMiB: 1000}
-	state, ok := node.PluginState(3)
-	if !ok {
-		t.Fatal("no state")
-	}
+func TestHandOut(t *testing.T) {
+	usage := usageOf(&Node{Kind: NodeDevicePlugin, Devices: 4, MemoryMiB: 1000})
 	whole := func(devices int) *Request {
-		return &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: devices, Milli: 1000}}}
+		return &Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{{Devices: devices, Milli: 1000}}}
 	}
-	if !state.Fits(whole(1)) || state.Fits(whole(2)) {
+	usage.HandOut(3)
+	if !usage.Fits(whole(1)) || usage.Fits(whole(2)) || usage.Overcommitted() != 0 || usage.InUse() != 3 {
 		t.Error("want room for one device of four with three in use")
 	}
-	if state, _ := node.PluginState(9); state.Fits(whole(1)) || state.Overcommitted() != 0 {
-		t.Error("more in use than there are must leave nothing free, and no device below zero")
+	usage.HandOut(6)
+	if usage.Fits(whole(1)) || usage.Overcommitted() != SetOf(3) {
+		t.Error("more in use than there are must leave nothing free, and show")
 	}
-	if _, ok := (&Node{Kind: NodeDevicePlugin, Devices: 17}).PluginState(0); ok {
-		t.Error("want no state for more devices than the model holds")
+	usage.HandOut(-9)
+	if !usage.Fits(whole(4)) || usage.InUse() != 0 {
+		t.Error("want room for all that were taken back")
 	}
-	if _, ok := (&Node{Kind: NodeShared, Devices: 4}).PluginState(0); ok {
-		t.Error("want no plugin state for a shared node")
+	if _, ok := (&Node{Kind: NodeDevicePlugin, Devices: 17}).Usage(); ok {
+		t.Error("want no usage of more devices than the model holds")
 	}
 }

@@ -23,8 +23,8 @@ const (
 // device plugins advertise, such as nvidia.com/gpu; nil for none.
 //
 // A limit of zero asks for nothing, as it does for the scheduler and the kubelet. A
-// pod that asks for nothing gives a Request of FormNone. A pod that can never be
-// served, whatever the cluster looks like, gives a *RequestError. ParsePod accepts
+// pod that asks for nothing gives a Request of RequestNone. A pod that can never be
+// served, whatever the cluster looks like, gives a *InvalidError. ParsePod accepts
 // any pod object, also one that no API server would have let through.
 func ParsePod(pod *corev1.Pod, keys *NodeKeys) (*Request, error) {
 	if keys == nil {
@@ -70,7 +70,7 @@ type requestParser struct {
 	// leastMemory is how many bytes of memory a container must ask for at least.
 	leastMemory int64
 
-	asks []Ask
+	containers []ContainerRequest
 	// firstShare, firstPlugin and firstPart name the first field of each form.
 	firstShare, firstPlugin, firstPart string
 	shareContainer                     string
@@ -81,16 +81,16 @@ type requestParser struct {
 }
 
 // container reads one container.
-func (p *requestParser) container(path string, c *corev1.Container, kind Kind) error {
+func (p *requestParser) container(path string, c *corev1.Container, kind ContainerKind) error {
 	if err := ourResources(path, c); err != nil {
 		return err
 	}
 	if err := p.pluginDevices(path, c, kind); err != nil {
 		return err
 	}
-	ask := Ask{Container: c.Name, Kind: kind, Devices: 1}
+	container := ContainerRequest{Container: c.Name, Kind: kind, Devices: 1}
 	if q, ok := c.Resources.Limits[milliResource]; ok && !q.IsZero() {
-		if err := setMilli(&ask, path, &q); err != nil {
+		if err := setMilli(&container, path, &q); err != nil {
 			return err
 		}
 		p.sawShare(limitField(path, milliResource), c.Name)
@@ -98,21 +98,21 @@ func (p *requestParser) container(path string, c *corev1.Container, kind Kind) e
 	if q, ok := c.Resources.Limits[memoryResource]; ok && !q.IsZero() {
 		mebibytes, problem := memoryMiB(&q, p.leastMemory)
 		if problem != "" {
-			return &RequestError{Reason: InvalidMemory, Container: c.Name, Field: limitField(path, memoryResource), Value: q.String(), Detail: problem}
+			return &InvalidError{Reason: InvalidMemory, Container: c.Name, Field: limitField(path, memoryResource), Value: q.String(), Detail: problem}
 		}
-		ask.MemoryMiB = mebibytes
+		container.MemoryMiB = mebibytes
 		p.sawShare(limitField(path, memoryResource), c.Name)
 	}
-	if ask.Milli == 0 && ask.MemoryMiB == 0 {
+	if container.Milli == 0 && container.MemoryMiB == 0 {
 		return nil
 	}
-	if len(p.asks) == MaxAsks {
-		return &RequestError{
+	if len(p.containers) == MaxContainers {
+		return &InvalidError{
 			Reason: TooManyContainers, Container: c.Name, Field: path + ".resources.limits",
-			Detail: fmt.Sprintf("is one container with a share too many: at most %d containers of a pod can ask, split the pod", MaxAsks),
+			Detail: fmt.Sprintf("is one container with a share too many: at most %d containers of a pod can ask, split the pod", MaxContainers),
 		}
 	}
-	p.asks = append(p.asks, ask)
+	p.containers = append(p.containers, container)
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (p *requestParser) sawShare(field, container string) {
 
 // pluginDevices counts the device-plugin resources of one container. Zero of
 // them is a common way of writing none.
-func (p *requestParser) pluginDevices(path string, c *corev1.Container, kind Kind) error {
+func (p *requestParser) pluginDevices(path string, c *corev1.Container, kind ContainerKind) error {
 	var devices int64
 	p.parts(path, c)
 	for _, name := range p.keys.PluginResources {
@@ -135,7 +135,7 @@ func (p *requestParser) pluginDevices(path string, c *corev1.Container, kind Kin
 		}
 		n, ok := wholeNumber(&q)
 		if !ok || n < 0 || n > 1<<20 {
-			return &RequestError{Reason: InvalidDeviceCount, Container: c.Name, Field: limitField(path, name), Value: q.String(), Detail: "is not a number of devices: ask for 1 or more whole ones"}
+			return &InvalidError{Reason: InvalidDeviceCount, Container: c.Name, Field: limitField(path, name), Value: q.String(), Detail: "is not a number of devices: ask for 1 or more whole ones"}
 		}
 		devices += n
 		if p.firstPlugin == "" {
@@ -175,35 +175,35 @@ func (p *requestParser) request() (*Request, error) {
 	}
 	switch {
 	case p.firstShare != "" && other != "":
-		return nil, &RequestError{
+		return nil, &InvalidError{
 			Reason: BothForms, Container: p.shareContainer, Field: p.firstShare,
 			Detail: fmt.Sprintf("asks for a share while %s asks for %s of a device plugin, and no node offers both: use one of them, %s: \"1000\" is a whole device too", other, what, milliResource),
 		}
 	case p.firstShare != "":
-		return &Request{Form: FormShares, Asks: p.asks}, nil
+		return &Request{Kind: RequestShares, Containers: p.containers}, nil
 	case p.firstPlugin != "":
-		whole := Ask{Kind: Main, Devices: int(p.pluginPeak), Milli: MilliPerDevice}
-		return &Request{Form: FormDevicePlugin, Asks: []Ask{whole}}, nil
+		whole := ContainerRequest{Kind: Main, Devices: int(p.pluginPeak), Milli: MilliPerDevice}
+		return &Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{whole}}, nil
 	case p.firstPart != "":
-		return &Request{Form: FormParts}, nil
+		return &Request{Kind: RequestPartitions}, nil
 	default:
 		return &Request{}, nil
 	}
 }
 
 // setMilli reads a gpu-milli limit into the ask.
-func setMilli(ask *Ask, path string, q *resource.Quantity) error {
+func setMilli(container *ContainerRequest, path string, q *resource.Quantity) error {
 	n, ok := wholeNumber(q)
 	switch {
 	case ok && n > 0 && n < MilliPerDevice:
-		ask.Milli = n
+		container.Milli = n
 		return nil
 	case ok && n > 0 && n%MilliPerDevice == 0 && n <= MaxDevices*MilliPerDevice:
-		ask.Devices, ask.Milli = int(n/MilliPerDevice), MilliPerDevice
+		container.Devices, container.Milli = int(n/MilliPerDevice), MilliPerDevice
 		return nil
 	}
-	return &RequestError{
-		Reason: InvalidMilli, Container: ask.Container, Field: limitField(path, milliResource), Value: q.String(),
+	return &InvalidError{
+		Reason: InvalidMilli, Container: container.Container, Field: limitField(path, milliResource), Value: q.String(),
 		Detail: fmt.Sprintf("is neither a share nor whole devices: ask for 1 to %d thousandths of one device, or a multiple of %d up to %d", MilliPerDevice-1, MilliPerDevice, MaxDevices*MilliPerDevice),
 	}
 }
@@ -221,7 +221,7 @@ func ourResources(path string, c *corev1.Container) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return &RequestError{
+		return &InvalidError{
 			Reason: UnknownResource, Container: c.Name, Field: path + ".resources", Value: slices.Min(unknown),
 			Detail: fmt.Sprintf("is no resource that Berth knows: use %s or %s", milliResource, memoryResource),
 		}
@@ -229,7 +229,7 @@ func ourResources(path string, c *corev1.Container) error {
 	for _, name := range []corev1.ResourceName{milliResource, memoryResource} {
 		request := c.Resources.Requests[name]
 		if limit := c.Resources.Limits[name]; !request.IsZero() && limit.Cmp(request) != 0 {
-			return &RequestError{
+			return &InvalidError{
 				Reason: RequestDiffers, Container: c.Name, Field: fmt.Sprintf("%s.resources.requests[%s]", path, name), Value: request.String(),
 				Detail: "differs from the limit: set the limit and leave the request out",
 			}
@@ -244,7 +244,7 @@ func misplaced(pod *corev1.Pod) error {
 		for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
 			for name, q := range list {
 				if strings.HasPrefix(string(name), names.Prefix) && !q.IsZero() {
-					return &RequestError{
+					return &InvalidError{
 						Reason: MisplacedResource, Container: container, Field: path + ".resources", Value: string(name),
 						Detail: "is given to containers and init containers alone: move it to the limits of the one that uses the device",
 					}
@@ -275,8 +275,8 @@ func constraints(pod *corev1.Pod, request *Request, pluginResources []corev1.Res
 			continue
 		}
 		field := fmt.Sprintf("metadata.annotations[%s]", key)
-		if request.Form == FormNone {
-			return &RequestError{
+		if request.Kind == RequestNone {
+			return &InvalidError{
 				Reason: ConstraintWithoutDevice, Field: field, Value: value,
 				Detail: fmt.Sprintf("constrains devices, but no container has a limit of %v: add one, or remove the annotation", append([]corev1.ResourceName{milliResource, memoryResource}, pluginResources...)),
 			}
@@ -284,18 +284,18 @@ func constraints(pod *corev1.Pod, request *Request, pluginResources []corev1.Res
 		if key == names.GPUModelAnnotation {
 			models, err := ParseModels(value)
 			if err != nil {
-				return &RequestError{Reason: InvalidModel, Field: field, Value: value, Detail: err.Error()}
+				return &InvalidError{Reason: InvalidModel, Field: field, Value: value, Detail: err.Error()}
 			}
 			request.Models = models
 			continue
 		}
 		q, err := parseQuantity(value)
 		if err != nil {
-			return &RequestError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: "is not a quantity of bytes: write it like 40Gi"}
+			return &InvalidError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: "is not a quantity of bytes: write it like 40Gi"}
 		}
 		mebibytes, problem := memoryMiB(&q, leastMemory)
 		if problem != "" {
-			return &RequestError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: problem}
+			return &InvalidError{Reason: InvalidMinMemory, Field: field, Value: value, Detail: problem}
 		}
 		request.MinMemoryMiB = mebibytes
 	}

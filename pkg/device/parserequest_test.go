@@ -82,7 +82,7 @@ func TestParsePod(t *testing.T) {
 		{
 			name: "the smallest and the largest share",
 			pod:  podOf(container("a", milli, "1"), container("b", milli, "999")),
-			want: &Request{Form: FormShares, Asks: []Ask{
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{
 				{Container: "a", Devices: 1, Milli: 1},
 				{Container: "b", Devices: 1, Milli: 999},
 			}},
@@ -90,7 +90,7 @@ func TestParsePod(t *testing.T) {
 		{
 			name: "whole devices",
 			pod:  podOf(container("a", milli, "1000"), container("b", milli, "16k")),
-			want: &Request{Form: FormShares, Asks: []Ask{
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{
 				{Container: "a", Devices: 1, Milli: 1000},
 				{Container: "b", Devices: 16, Milli: 1000},
 			}},
@@ -98,7 +98,7 @@ func TestParsePod(t *testing.T) {
 		{
 			name: "memory alone, rounded up to MiB",
 			pod:  podOf(container("a", memory, "10Gi"), container("b", memory, "1G"), container("c", memory, "1Mi")),
-			want: &Request{Form: FormShares, Asks: []Ask{
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{
 				{Container: "a", Devices: 1, MemoryMiB: 10240},
 				{Container: "b", Devices: 1, MemoryMiB: 954},
 				{Container: "c", Devices: 1, MemoryMiB: 1},
@@ -107,7 +107,7 @@ func TestParsePod(t *testing.T) {
 		{
 			name: "memory beside compute",
 			pod:  podOf(container("a", milli, "250", memory, "10Gi"), container("b", milli, "2000", memory, "40Gi")),
-			want: &Request{Form: FormShares, Asks: []Ask{
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{
 				{Container: "a", Devices: 1, Milli: 250, MemoryMiB: 10240},
 				{Container: "b", Devices: 2, Milli: 1000, MemoryMiB: 40960},
 			}},
@@ -121,7 +121,7 @@ func TestParsePod(t *testing.T) {
 				},
 				Containers: []corev1.Container{container("proxy"), container("main", milli, "500")},
 			}},
-			want: &Request{Form: FormShares, Asks: []Ask{
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{
 				{Container: "warm", Kind: Init, Devices: 1, Milli: 1000},
 				{Container: "watch", Kind: Sidecar, Devices: 1, Milli: 50},
 				{Container: "once", Kind: Init, Devices: 1, Milli: 1000},
@@ -135,12 +135,12 @@ func TestParsePod(t *testing.T) {
 				c.Resources.Requests = corev1.ResourceList{milli: resource.MustParse("500")}
 				return podOf(c)
 			}(),
-			want: &Request{Form: FormShares, Asks: []Ask{{Container: "a", Devices: 1, Milli: 500}}},
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{{Container: "a", Devices: 1, Milli: 500}}},
 		},
 		{
 			name: "a device plugin's devices of several containers and vendors",
 			pod:  podOf(container("a", plugin, "2"), container("b", "amd.com/gpu", "1"), container("c", plugin, "0")),
-			want: &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 3, Milli: 1000}}},
+			want: &Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{{Devices: 3, Milli: 1000}}},
 		},
 		{
 			name: "a device plugin's devices at the peak of the pod's life",
@@ -150,7 +150,7 @@ func TestParsePod(t *testing.T) {
 				},
 				Containers: []corev1.Container{container("main", plugin, "2")},
 			}},
-			want: &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 5, Milli: 1000}}},
+			want: &Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{{Devices: 5, Milli: 1000}}},
 		},
 		{
 			name: "zero asks for nothing",
@@ -165,19 +165,19 @@ func TestParsePod(t *testing.T) {
 		{
 			name: "zero beside a share",
 			pod:  podOf(container("a", milli, "500", memory, "0"), container("b", milli, "0", memory, "1Gi"), container("c", milli, "0")),
-			want: &Request{Form: FormShares, Asks: []Ask{
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{
 				{Container: "a", Devices: 1, Milli: 500}, {Container: "b", Devices: 1, MemoryMiB: 1024},
 			}},
 		},
 		{
 			name: "parts of a device plugin's devices",
 			pod:  annotated(podOf(container("a", mig, "1"), container("b", plugin+".shared", "1")), names.GPUModelAnnotation, "A100*"),
-			want: &Request{Form: FormParts, Models: Models{patterns: []string{"a100*"}}},
+			want: &Request{Kind: RequestPartitions, Models: Models{patterns: []string{"a100*"}}},
 		},
 		{
 			name: "parts beside whole devices",
 			pod:  podOf(container("a", mig, "1"), container("b", plugin, "1")),
-			want: &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 1, Milli: 1000}}},
+			want: &Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{{Devices: 1, Milli: 1000}}},
 		},
 		{
 			name: "another resource of the vendor",
@@ -187,21 +187,21 @@ func TestParsePod(t *testing.T) {
 		{
 			name: "none of a device plugin's devices",
 			pod:  podOf(container("a", plugin, "0"), container("b", milli, "500")),
-			want: &Request{Form: FormShares, Asks: []Ask{{Container: "b", Devices: 1, Milli: 500}}},
+			want: &Request{Kind: RequestShares, Containers: []ContainerRequest{{Container: "b", Devices: 1, Milli: 500}}},
 		},
 		{
 			name: "constraints",
 			pod: annotated(podOf(container("a", milli, "500")),
 				names.GPUModelAnnotation, "NVIDIA-A100*, Tesla-T4", names.GPUMinMemoryAnnotation, "40Gi"),
 			want: &Request{
-				Form: FormShares, Asks: []Ask{{Container: "a", Devices: 1, Milli: 500}},
+				Kind: RequestShares, Containers: []ContainerRequest{{Container: "a", Devices: 1, Milli: 500}},
 				Models: Models{patterns: []string{"nvidia-a100*", "tesla-t4"}}, MinMemoryMiB: 40960,
 			},
 		},
 		{
 			name: "constraints on a device plugin's devices",
 			pod:  annotated(podOf(container("a", plugin, "1")), names.GPUMinMemoryAnnotation, "1Mi"),
-			want: &Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 1, Milli: 1000}}, MinMemoryMiB: 1},
+			want: &Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{{Devices: 1, Milli: 1000}}, MinMemoryMiB: 1},
 		},
 	}
 	for _, tt := range tests {
@@ -219,7 +219,7 @@ func TestParsePod(t *testing.T) {
 
 func TestParsePodRefuses(t *testing.T) {
 	manyContainers := podOf()
-	for i := range MaxAsks + 1 {
+	for i := range MaxContainers + 1 {
 		manyContainers.Spec.Containers = append(manyContainers.Spec.Containers, container(fmt.Sprintf("c%d", i), milli, "1"))
 	}
 	differs := podOf(container("a", milli, "500"))
@@ -237,7 +237,7 @@ func TestParsePodRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
 		pod    *corev1.Pod
-		reason RequestReason
+		reason InvalidReason
 		want   string
 	}{
 		{
@@ -312,7 +312,7 @@ func TestParsePodRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := ParsePod(tt.pod, podKeys)
-			var refused *RequestError
+			var refused *InvalidError
 			if !errors.As(err, &refused) {
 				t.Fatalf("got request %+v and error %v, want a RequestError", got, err)
 			}
@@ -328,27 +328,27 @@ func TestParsePodRefuses(t *testing.T) {
 
 func TestAskOn(t *testing.T) {
 	tests := []struct {
-		name   string
-		ask    Ask
-		memory int64
-		want   Share
-		wantOK bool
+		name      string
+		container ContainerRequest
+		memory    int64
+		want      Share
+		wantOK    bool
 	}{
-		{name: "memory from compute", ask: Ask{Milli: 250}, memory: 81920, want: Share{250, 20480}, wantOK: true},
-		{name: "compute from memory", ask: Ask{MemoryMiB: 20480}, memory: 81920, want: Share{250, 20480}, wantOK: true},
-		{name: "a whole device has all memory", ask: Ask{Milli: 1000}, memory: 15109, want: Share{1000, 15109}, wantOK: true},
-		{name: "all memory is a whole device", ask: Ask{MemoryMiB: 15109}, memory: 15109, want: Share{1000, 15109}, wantOK: true},
-		{name: "rounded down", ask: Ask{Milli: 333}, memory: 1001, want: Share{333, 333}, wantOK: true},
-		{name: "compute rounded down", ask: Ask{MemoryMiB: 5036}, memory: 15109, want: Share{333, 5036}, wantOK: true},
-		{name: "at least one MiB", ask: Ask{Milli: 1}, memory: 100, want: Share{1, 1}, wantOK: true},
-		{name: "at least one thousandth", ask: Ask{MemoryMiB: 1}, memory: 81920, want: Share{1, 1}, wantOK: true},
-		{name: "both as asked", ask: Ask{Milli: 100, MemoryMiB: 40960}, memory: 81920, want: Share{100, 40960}, wantOK: true},
-		{name: "more memory than the device has", ask: Ask{MemoryMiB: 81921}, memory: 81920},
-		{name: "the same beside compute", ask: Ask{Milli: 1, MemoryMiB: 81921}, memory: 81920},
+		{name: "memory from compute", container: ContainerRequest{Milli: 250}, memory: 81920, want: Share{250, 20480}, wantOK: true},
+		{name: "compute from memory", container: ContainerRequest{MemoryMiB: 20480}, memory: 81920, want: Share{250, 20480}, wantOK: true},
+		{name: "a whole device has all memory", container: ContainerRequest{Milli: 1000}, memory: 15109, want: Share{1000, 15109}, wantOK: true},
+		{name: "all memory is a whole device", container: ContainerRequest{MemoryMiB: 15109}, memory: 15109, want: Share{1000, 15109}, wantOK: true},
+		{name: "rounded down", container: ContainerRequest{Milli: 333}, memory: 1001, want: Share{333, 333}, wantOK: true},
+		{name: "compute rounded down", container: ContainerRequest{MemoryMiB: 5036}, memory: 15109, want: Share{333, 5036}, wantOK: true},
+		{name: "at least one MiB", container: ContainerRequest{Milli: 1}, memory: 100, want: Share{1, 1}, wantOK: true},
+		{name: "at least one thousandth", container: ContainerRequest{MemoryMiB: 1}, memory: 81920, want: Share{1, 1}, wantOK: true},
+		{name: "both as asked", container: ContainerRequest{Milli: 100, MemoryMiB: 40960}, memory: 81920, want: Share{100, 40960}, wantOK: true},
+		{name: "more memory than the device has", container: ContainerRequest{MemoryMiB: 81921}, memory: 81920},
+		{name: "the same beside compute", container: ContainerRequest{Milli: 1, MemoryMiB: 81921}, memory: 81920},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, ok := tt.ask.On(tt.memory)
+			got, ok := tt.container.On(tt.memory)
 			if got != tt.want || ok != tt.wantOK {
 				t.Errorf("got %+v %t, want %+v %t", got, ok, tt.want, tt.wantOK)
 			}

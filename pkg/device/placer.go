@@ -22,38 +22,38 @@ const searchBudget = 2048
 // checked as soon as those are placed. Where they go is decided last: on devices
 // where the pod's peak grows least, so that they use what main containers will.
 type placer struct {
-	free   State // before the pod
-	left   State // beside the sidecars and main containers placed so far
-	asks   []Ask
-	result Assignment
+	free       Usage // before the pod
+	left       Usage // beside the sidecars and main containers placed so far
+	containers []ContainerRequest
+	result     Assignment
 
-	order    [MaxAsks]uint8 // indexes into asks: sidecars, then main containers
-	sidecars int            // how many entries of order are sidecars
-	running  int            // how many entries order has
+	order    [MaxContainers]uint8 // indexes into asks: sidecars, then main containers
+	sidecars int                  // how many entries of order are sidecars
+	running  int                  // how many entries order has
 	budget   int
 }
 
 // newPlacer resolves the asks on the node. It is false if one is larger than a
 // device, or there are more than the model holds.
-func newPlacer(s *State, asks []Ask) (placer, bool) {
-	p := placer{free: *s, left: *s, asks: asks, budget: searchBudget}
-	if len(asks) > MaxAsks {
+func newPlacer(s *Usage, containers []ContainerRequest) (placer, bool) {
+	p := placer{free: *s, left: *s, containers: containers, budget: searchBudget}
+	if len(containers) > MaxContainers {
 		return p, false
 	}
-	for i := range asks {
-		share, ok := asks[i].On(s.capacity.MemoryMiB)
+	for i := range containers {
+		share, ok := containers[i].On(s.capacity.MemoryMiB)
 		if !ok {
 			return p, false
 		}
 		p.result.Shares[i] = share
-		if asks[i].Kind == Sidecar {
-			p.order[p.running] = uint8(i) //nolint:gosec // below MaxAsks
+		if containers[i].Kind == Sidecar {
+			p.order[p.running] = uint8(i) //nolint:gosec // below MaxContainers
 			p.running++
 		}
 	}
 	p.sidecars = p.running
-	for i := range asks {
-		if asks[i].Kind == Main {
+	for i := range containers {
+		if containers[i].Kind == Main {
 			p.insertMain(i)
 		}
 	}
@@ -62,16 +62,16 @@ func newPlacer(s *State, asks []Ask) (placer, bool) {
 
 // insertMain keeps the main containers in order of size, the largest first and
 // equal ones as declared.
-func (p *placer) insertMain(ask int) {
+func (p *placer) insertMain(container int) {
 	at := p.running
 	for ; at > p.sidecars; at-- {
-		before, share := p.result.Shares[p.order[at-1]], p.result.Shares[ask]
+		before, share := p.result.Shares[p.order[at-1]], p.result.Shares[container]
 		if before.Milli > share.Milli || before.Milli == share.Milli && before.MemoryMiB >= share.MemoryMiB {
 			break
 		}
 		p.order[at] = p.order[at-1]
 	}
-	p.order[at] = uint8(ask) //nolint:gosec // below MaxAsks
+	p.order[at] = uint8(container) //nolint:gosec // below MaxContainers
 	p.running++
 }
 
@@ -86,14 +86,14 @@ func (p *placer) place(k int, c *picker) bool {
 	if p.budget--; p.budget < 0 {
 		return false
 	}
-	ask := int(p.order[k])
-	share := p.result.Shares[ask]
+	container := int(p.order[k])
+	share := p.result.Shares[container]
 	candidates := p.left.Fitting(share)
-	if candidates.Len() < p.asks[ask].Devices {
+	if candidates.Len() < p.containers[container].Devices {
 		return false
 	}
 	if share.Milli == MilliPerDevice {
-		return p.try(k, c, candidates.lowest(p.asks[ask].Devices))
+		return p.try(k, c, candidates.lowest(p.containers[container].Devices))
 	}
 	first := c.pick(&p.left, candidates, share)
 	if p.try(k, c, SetOf(first)) {
@@ -114,9 +114,9 @@ func (p *placer) place(k int, c *picker) bool {
 
 // try gives the devices to position k of the order and places the rest.
 func (p *placer) try(k int, c *picker, devices Set) bool {
-	ask := p.order[k]
-	share := p.result.Shares[ask]
-	p.result.Devices[ask] = devices
+	container := p.order[k]
+	share := p.result.Shares[container]
+	p.result.Devices[container] = devices
 	for d := range devices.All() {
 		p.left.Take(d, share)
 	}
@@ -126,7 +126,7 @@ func (p *placer) try(k int, c *picker, devices Set) bool {
 	for d := range devices.All() {
 		p.left.Release(d, share)
 	}
-	p.result.Devices[ask] = 0
+	p.result.Devices[container] = 0
 	return false
 }
 
@@ -146,10 +146,10 @@ func (p *placer) alikeTried(d int, tried Set) bool {
 // sidecars before it.
 func (p *placer) initsFit() bool {
 	beside := p.free
-	for i := range p.asks {
-		switch p.asks[i].Kind {
+	for i := range p.containers {
+		switch p.containers[i].Kind {
 		case Init:
-			if beside.countFitting(p.result.Shares[i]) < p.asks[i].Devices {
+			if beside.countFitting(p.result.Shares[i]) < p.containers[i].Devices {
 				return false
 			}
 		case Sidecar:
@@ -165,11 +165,11 @@ func (p *placer) initsFit() bool {
 // placeInits gives devices to the ordinary init containers, once the rest is
 // placed.
 func (p *placer) placeInits(c *picker) {
-	held := p.result.Holding(p.asks) // no init container has devices yet
+	held := p.result.PodUsage(p.containers) // no init container has devices yet
 	beside := p.free
-	for i := range p.asks {
+	for i := range p.containers {
 		share := p.result.Shares[i]
-		switch p.asks[i].Kind {
+		switch p.containers[i].Kind {
 		case Init:
 			devices := p.devicesForInit(i, &beside, &held, c)
 			p.result.Devices[i] = devices
@@ -188,11 +188,11 @@ func (p *placer) placeInits(c *picker) {
 // devicesForInit chooses the devices of one init container: those where the pod
 // already holds the most of what is needed, the picker deciding between equals.
 // initsFit has seen that there are enough.
-func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *picker) Set {
-	share := p.result.Shares[ask]
+func (p *placer) devicesForInit(container int, beside *Usage, held *PodUsage, c *picker) Set {
+	share := p.result.Shares[container]
 	candidates := beside.Fitting(share)
 	var chosen Set
-	for range p.asks[ask].Devices {
+	for range p.containers[container].Devices {
 		var least Share
 		var equal Set
 		for d := range (candidates &^ chosen).All() {
@@ -208,7 +208,7 @@ func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *picker
 		d := equal.Lowest()
 		if least != (Share{}) && share.Milli < MilliPerDevice {
 			left := p.free
-			left.TakeAll(held)
+			left.Add(held)
 			d = c.pick(&left, equal, least)
 		}
 		chosen = chosen.With(d)
@@ -219,4 +219,40 @@ func (p *placer) devicesForInit(ask int, beside *State, held *Holding, c *picker
 // less orders amounts by compute, then by memory.
 func less(a, b Share) bool {
 	return a.Milli < b.Milli || a.Milli == b.Milli && a.MemoryMiB < b.MemoryMiB
+}
+
+// Assignment says which devices each ask of a Request was given on one node. The
+// entries are parallel to Request.Containers; those beyond them are zero.
+type Assignment struct {
+	// Devices are the devices of each ask.
+	Devices [MaxContainers]Set
+	// Shares are what each ask was given of every one of its devices.
+	Shares [MaxContainers]Share
+}
+
+// PodUsage returns what the pod holds of each device: the most that its
+// containers use at one time, as for CPU and memory.
+//
+//	device peak = max( sidecars + main containers,
+//	                   each ordinary init container + the sidecars before it )
+//
+// The peak is taken device by device, and compute and memory each on their own.
+// An init container's share is therefore free for the main containers of its own
+// pod, and for nobody else's, even after it has ended: the pod may start over.
+func (a *Assignment) PodUsage(containers []ContainerRequest) PodUsage {
+	var running, peak PodUsage
+	for i := range containers {
+		for d := range a.Devices[i].All() {
+			with := running[d].plus(a.Shares[i])
+			if containers[i].Kind == Init {
+				peak[d] = peak[d].max(with)
+			} else {
+				running[d] = with
+			}
+		}
+	}
+	for d := range peak {
+		peak[d] = peak[d].max(running[d])
+	}
+	return peak
 }

@@ -40,7 +40,7 @@ const presumedPods = 10
 // podWeight for each: what is rare may not have been among them yet.
 func (w *Workload) Sampled(podWeight int64) *Workload {
 	sampled := *w
-	sampled.podWeight = podWeight
+	sampled.podWeight, sampled.views = podWeight, newViews()
 	return &sampled
 }
 
@@ -86,7 +86,7 @@ func (w *Workload) Priced(supply []Supply) *Workload {
 		p.packing = newPackingValues(w.sizes(0))
 	}
 	priced := *w
-	priced.pricing = p
+	priced.pricing, priced.views = p, newViews()
 	return &priced
 }
 
@@ -98,8 +98,8 @@ func (c *Class) demand() float64 {
 // on returns the share that the class takes of a device of this kind; false if it
 // does not accept it, or is too large for it.
 func (c *Class) on(model string, memoryMiB int64) (Share, bool) {
-	ask := Ask{Devices: c.Devices, Milli: c.Milli, MemoryMiB: c.MemoryMiB}
-	share, ok := ask.On(memoryMiB)
+	container := ContainerRequest{Devices: c.Devices, Milli: c.Milli, MemoryMiB: c.MemoryMiB}
+	share, ok := container.On(memoryMiB)
 	return share, ok && c.MinMemoryMiB <= memoryMiB && c.Models.Match(model)
 }
 
@@ -115,8 +115,8 @@ func (w *Workload) sizes(memoryMiB int64) []packedSize {
 		}
 		milli := c.Milli
 		if memoryMiB > 0 {
-			ask := Ask{Milli: c.Milli, MemoryMiB: c.MemoryMiB}
-			share, ok := ask.On(memoryMiB)
+			container := ContainerRequest{Milli: c.Milli, MemoryMiB: c.MemoryMiB}
+			share, ok := container.On(memoryMiB)
 			if !ok {
 				continue
 			}
@@ -144,11 +144,11 @@ func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
 		if !ok {
 			continue
 		}
-		weight := worthWeights * float64(c.Weight) / total
+		weight := valueWeights * float64(c.Weight) / total
 		if p := w.pricing; p != nil && constants.BySupply && p.supplied[i] > 0 {
 			weight *= math.Sqrt(p.devices / p.supplied[i])
 		}
-		e.addWorth(worthClass{cpu: c.CPUMilli, share: share, devices: c.Devices, weight: int64(weight + 0.5)})
+		e.addValue(valueClass{cpu: c.CPUMilli, share: share, devices: c.Devices, weight: int64(weight + 0.5)})
 	}
 	if p := w.pricing; p != nil {
 		e.scarcity = w.scarcity(model, memoryMiB)
@@ -158,9 +158,9 @@ func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
 	}
 }
 
-// addWorth adds a class to those that nodes of a kind are worth something to.
+// addValue adds a class to those that nodes of a kind are worth something to.
 // Classes that only differ in the kinds that they accept are one here.
-func (e *Expected) addWorth(c worthClass) {
+func (e *Expected) addValue(c valueClass) {
 	for i := range e.classes {
 		known := &e.classes[i]
 		if known.cpu == c.cpu && known.share == c.share && known.devices == c.devices {
@@ -169,12 +169,12 @@ func (e *Expected) addWorth(c worthClass) {
 		}
 	}
 	c.served = constants.TrustNum * int64(c.devices) * c.share.Milli
-	c.per = constants.TrustDen * min(c.cpu, maxWorthCPU)
+	c.per = constants.TrustDen * min(c.cpu, maxValueCPU)
 	e.classes = append(e.classes, c)
 }
 
 // scarcity returns the price of one device of a kind for pods that could run on
-// others, in worthUnit: what constrained classes ask of it, each spread over all
+// others, in valueUnit: what constrained classes ask of it, each spread over all
 // that it accepts, in proportion to what there is, if as much is asked for in
 // total as the cluster has.
 func (w *Workload) scarcity(model string, memoryMiB int64) int64 {

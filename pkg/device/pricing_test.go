@@ -45,7 +45,7 @@ func TestScarcity(t *testing.T) {
 			}
 			w = w.Sampled(tt.seen).Priced(tt.supply)
 			for i, kind := range supply {
-				got := float64(w.On(kind.Model, kind.MemoryMiB).scarcity) / worthUnit
+				got := float64(w.On(kind.Model, kind.MemoryMiB).scarcity) / valueUnit
 				if diff := got - tt.want[i]; diff > 1e-4 || diff < -1e-4 {
 					t.Errorf("%s: got %.4f, want %.4f", kind.Model, got, tt.want[i])
 				}
@@ -82,7 +82,7 @@ func TestWeightsOfClasses(t *testing.T) {
 				t.Errorf("%d classes, want %d: those that differ only in models are one", len(tt.expected.classes), len(tt.want))
 			}
 			for _, c := range tt.expected.classes {
-				if got := 400 * c.weight / worthWeights; got != tt.want[c.cpu] {
+				if got := 400 * c.weight / valueWeights; got != tt.want[c.cpu] {
 					t.Errorf("the class with %dm weighs %d, want %d", c.cpu, got, tt.want[c.cpu])
 				}
 			}
@@ -94,11 +94,11 @@ func TestWeightsOfClasses(t *testing.T) {
 // kind of device what fits there.
 func TestPackingByMemory(t *testing.T) {
 	w := workloadOf(t, Shape{Devices: 1, MemoryMiB: 8000}).Priced([]Supply{{Model: "small", MemoryMiB: 16000, Devices: 10}, {Model: "large", MemoryMiB: 80000, Devices: 10}})
-	if got := w.On("small", 16000).packing[500]; got != worthUnit/2 {
-		t.Errorf("half a small device is worth %d, want %d", got, worthUnit/2)
+	if got := w.On("small", 16000).packing[500]; got != valueUnit/2 {
+		t.Errorf("half a small device is worth %d, want %d", got, valueUnit/2)
 	}
-	if got := w.On("large", 80000).packing[100]; got != (worthUnit+5)/10 {
-		t.Errorf("a tenth of a large device is worth %d, want %d", got, (worthUnit+5)/10)
+	if got := w.On("large", 80000).packing[100]; got != (valueUnit+5)/10 {
+		t.Errorf("a tenth of a large device is worth %d, want %d", got, (valueUnit+5)/10)
 	}
 	if got := w.On("tiny", 4000).packing; got != nil {
 		t.Error("gaps are worth something where nothing fits")
@@ -131,9 +131,9 @@ func TestUnknownMemory(t *testing.T) {
 				t.Fatalf("%d classes, packing %t; want %d, %t", len(e.classes), e.packing != nil, tt.wantClasses, tt.wantPacking)
 			}
 			node := &Node{Kind: NodeDevicePlugin, Model: "untold", Devices: 4}
-			empty, _ := node.PluginState(0)
-			if worth := e.worth(&empty, 64_000); (worth > 0) != (tt.wantClasses > 0) {
-				t.Errorf("an empty node is worth %d", worth)
+			empty := usageOf(node)
+			if value := e.value(&empty, 64_000); (value > 0) != (tt.wantClasses > 0) {
+				t.Errorf("an empty node is worth %d", value)
 			}
 		})
 	}

@@ -38,8 +38,8 @@ func (g generator) node(maxDevices int) *Node {
 }
 
 // state draws what is free on the node. One in eight devices is overcommitted.
-func (g generator) state(n *Node) State {
-	s := n.State()
+func (g generator) state(n *Node) Usage {
+	s := usageOf(n)
 	for d := range n.Devices {
 		switch g.IntN(8) {
 		case 0, 1:
@@ -63,33 +63,33 @@ func (g generator) milli() int64 {
 }
 
 // ask draws what one container asks for.
-func (g generator) ask(n *Node) Ask {
-	ask := Ask{Devices: 1}
+func (g generator) container(n *Node) ContainerRequest {
+	container := ContainerRequest{Devices: 1}
 	switch g.IntN(6) {
 	case 0:
-		ask.Milli, ask.Devices = MilliPerDevice, 1+g.IntN(3)
+		container.Milli, container.Devices = MilliPerDevice, 1+g.IntN(3)
 	case 1:
-		ask.MemoryMiB = 1 + g.Int64N(n.MemoryMiB)
+		container.MemoryMiB = 1 + g.Int64N(n.MemoryMiB)
 	case 2:
-		ask.Milli, ask.MemoryMiB = g.milli(), 1+g.Int64N(n.MemoryMiB)
+		container.Milli, container.MemoryMiB = g.milli(), 1+g.Int64N(n.MemoryMiB)
 	default:
-		ask.Milli = g.milli()
+		container.Milli = g.milli()
 	}
-	return ask
+	return container
 }
 
 // request draws a pod of 1 to maxAsks containers.
 func (g generator) request(n *Node, maxAsks int) *Request {
-	r := &Request{Form: FormShares}
-	asks := 1 + g.IntN(maxAsks)
-	inits := g.IntN(asks + 1)
-	for i := range asks {
-		ask := g.ask(n)
-		ask.Container = fmt.Sprintf("c%d", i)
+	r := &Request{Kind: RequestShares}
+	containers := 1 + g.IntN(maxAsks)
+	inits := g.IntN(containers + 1)
+	for i := range containers {
+		container := g.container(n)
+		container.Container = fmt.Sprintf("c%d", i)
 		if i < inits {
-			ask.Kind = Kind(1 + g.IntN(2)) //nolint:gosec // Init or Sidecar
+			container.Kind = ContainerKind(1 + g.IntN(2)) //nolint:gosec // Init or Sidecar
 		}
-		r.Asks = append(r.Asks, ask)
+		r.Containers = append(r.Containers, container)
 	}
 	return r
 }
@@ -100,8 +100,8 @@ func (g generator) workload(n *Node) *Workload {
 	for range 1 + g.IntN(12) {
 		c := Class{Weight: 1 + g.Int64N(50), Shape: Shape{CPUMilli: g.Int64N(32) * 1000}}
 		if g.IntN(5) > 0 {
-			ask := g.ask(n)
-			c.Devices, c.Milli, c.MemoryMiB = ask.Devices, ask.Milli, ask.MemoryMiB
+			container := g.container(n)
+			c.Devices, c.Milli, c.MemoryMiB = container.Devices, container.Milli, container.MemoryMiB
 		}
 		if g.IntN(6) == 0 {
 			c.Models = Models{patterns: []string{"another"}}
@@ -113,4 +113,18 @@ func (g generator) workload(n *Node) *Workload {
 		panic(err)
 	}
 	return w
+}
+
+// usageOf is the usage of a node of which nobody uses anything.
+func usageOf(n *Node) Usage {
+	u, _ := n.Usage()
+	return u
+}
+
+// check is everything that a filter asks.
+func check(n *Node, u *Usage, r *Request) Reason {
+	if reason := n.Admits(r); reason != Fits || r.Kind != RequestShares || u.Fits(r) {
+		return reason
+	}
+	return u.Lacks(r)
 }

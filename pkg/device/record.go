@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
 // Record is what one container was given, as the annotation gpu-assigned says it.
@@ -21,7 +23,7 @@ type Record struct {
 	Share Share
 }
 
-// maxRecordLength is longer than any record that FormatRecords writes: MaxAsks
+// maxRecordLength is longer than any record that FormatRecords writes: MaxContainers
 // containers with names of 63 characters and MaxDevices devices.
 const maxRecordLength = 4096
 
@@ -58,8 +60,8 @@ func ParseRecords(text string) ([]Record, error) {
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", len(records), err)
 		}
-		if len(records) == MaxAsks {
-			return nil, fmt.Errorf("has more than %d entries", MaxAsks)
+		if len(records) == MaxContainers {
+			return nil, fmt.Errorf("has more than %d entries", MaxContainers)
 		}
 		if slices.ContainsFunc(records, func(other Record) bool { return other.Container == r.Container }) {
 			return nil, fmt.Errorf("entry %d: container %q stands twice", len(records), r.Container)
@@ -148,4 +150,113 @@ func parseIndexes(text string) (Set, error) {
 		s, last = s.With(int(i)), i
 	}
 	return s, nil
+}
+
+// ErrNotAssigned is a pod that asks for shares and has no record of what it was
+// given: it was bound by something else, and may use any device of its node.
+var ErrNotAssigned = errors.New("asks for device shares and was bound without any")
+
+// Annotations returns what a Binding writes to the pod: the record of what each
+// container was given, and for each container the devices that it reads, as
+// indexes or as the UUIDs of the node.
+func (a *Assignment) Annotations(r *Request, n *Node) map[string]string {
+	annotations := make(map[string]string, len(r.Containers)+1)
+	records := make([]Record, 0, len(r.Containers))
+	for i := range r.Containers {
+		name := r.Containers[i].Container
+		records = append(records, Record{Container: name, Devices: a.Devices[i], Share: a.Shares[i]})
+		annotations[names.GPUDevicesAnnotationPrefix+name] = visibleDevices(a.Devices[i], n.UUIDs)
+	}
+	annotations[names.GPUAssignedAnnotation] = FormatRecords(records)
+	return annotations
+}
+
+// visibleDevices writes the devices as a container runtime reads them.
+func visibleDevices(devices Set, uuids []string) string {
+	if uuids == nil {
+		return formatIndexes(devices)
+	}
+	var b strings.Builder
+	for i := range devices.All() {
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(uuids[i])
+	}
+	return b.String()
+}
+
+// ParseAssignment returns what a bound pod was given, from its annotations. r is
+// what it asks for, from ParsePod, and must be of RequestShares.
+//
+// Nothing is believed that does not agree with the rest of the pod: every
+// container that asks must be recorded and no other, with the number of devices
+// and the amounts that it asks for, and the devices that the container reads must
+// be those of the record. (Amounts that were derived cannot be checked: the node
+// may have changed.) Without a record the error is ErrNotAssigned; any other
+// names the annotation and the contradiction.
+func ParseAssignment(annotations map[string]string, r *Request) (Assignment, error) {
+	var a Assignment
+	text, ok := annotations[names.GPUAssignedAnnotation]
+	if !ok {
+		return a, ErrNotAssigned
+	}
+	records, err := ParseRecords(text)
+	if err != nil {
+		return a, fmt.Errorf("annotation %s %w", names.GPUAssignedAnnotation, err)
+	}
+	if len(records) != len(r.Containers) {
+		return a, fmt.Errorf("annotation %s has %d entries, and %d containers ask for devices", names.GPUAssignedAnnotation, len(records), len(r.Containers))
+	}
+	for i := range records {
+		if err := agrees(&records[i], &r.Containers[i]); err != nil {
+			return Assignment{}, fmt.Errorf("annotation %s: %w", names.GPUAssignedAnnotation, err)
+		}
+		key := names.GPUDevicesAnnotationPrefix + records[i].Container
+		if err := readsDevices(annotations, key, records[i].Devices); err != nil {
+			return Assignment{}, fmt.Errorf("annotation %s %w", key, err)
+		}
+		a.Devices[i], a.Shares[i] = records[i].Devices, records[i].Share
+	}
+	return a, nil
+}
+
+// agrees checks a record against what the container asks for.
+func agrees(record *Record, container *ContainerRequest) error {
+	switch {
+	case record.Container != container.Container:
+		return fmt.Errorf("container %q stands where %q asks", record.Container, container.Container)
+	case record.Devices.Len() != container.Devices:
+		return fmt.Errorf("container %q has %d devices and asks for %d", container.Container, record.Devices.Len(), container.Devices)
+	case container.Milli != 0 && record.Share.Milli != container.Milli:
+		return fmt.Errorf("container %q has %dm and asks for %dm", container.Container, record.Share.Milli, container.Milli)
+	case container.MemoryMiB != 0 && record.Share.MemoryMiB != container.MemoryMiB:
+		return fmt.Errorf("container %q has %dMi and asks for %dMi", container.Container, record.Share.MemoryMiB, container.MemoryMiB)
+	}
+	return nil
+}
+
+// readsDevices checks what the container reads against the record. UUIDs can only
+// be counted: which device has which is the node's to know.
+func readsDevices(annotations map[string]string, key string, devices Set) error {
+	value, ok := annotations[key]
+	if !ok {
+		return errors.New("is missing")
+	}
+	if value == formatIndexes(devices) {
+		return nil
+	}
+	parts := strings.Split(value, ",")
+	if len(parts) != devices.Len() {
+		return fmt.Errorf("%q names %d devices, and the record %d", shorten(value), len(parts), devices.Len())
+	}
+	for i, part := range parts {
+		if !validUUID(part) {
+			return fmt.Errorf("%q is neither the recorded devices %q nor UUIDs", shorten(value), formatIndexes(devices))
+		}
+		if slices.Contains(parts[:i], part) {
+			return fmt.Errorf("%q names a device twice", shorten(value))
+		}
+	}
+	return nil
 }

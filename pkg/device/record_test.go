@@ -33,8 +33,8 @@ func TestRecords(t *testing.T) {
 }
 
 func TestParseRecordsRefuses(t *testing.T) {
-	many := make([]string, 0, MaxAsks+1)
-	for i := range MaxAsks + 1 {
+	many := make([]string, 0, MaxContainers+1)
+	for i := range MaxContainers + 1 {
 		many = append(many, "c"+strings.Repeat("x", i)+"=0:1m:1Mi")
 	}
 	tests := []struct {
@@ -78,7 +78,7 @@ func TestParseRecordsRefuses(t *testing.T) {
 
 // lifeCycleRequest is a pod with a container of each kind.
 func lifeCycleRequest() *Request {
-	return &Request{Form: FormShares, Asks: []Ask{
+	return &Request{Kind: RequestShares, Containers: []ContainerRequest{
 		{Container: "warm", Kind: Init, Devices: 1, Milli: 1000},
 		{Container: "watch", Kind: Sidecar, Devices: 1, MemoryMiB: 1024},
 		{Container: "main", Devices: 2, Milli: 1000, MemoryMiB: 4096},
@@ -184,9 +184,9 @@ func TestAnnotationsRoundTrip(t *testing.T) {
 	for seed := range uint64(5000) {
 		g := newGenerator(seed)
 		n := g.node(MaxDevices)
-		s := n.State()
-		r := g.request(n, MaxAsks)
-		a, ok := Assign(LeastAllocated{}, Site{State: &s}, Demand{Request: r})
+		s := usageOf(n)
+		r := g.request(n, MaxContainers)
+		a, ok := Assign(LeastAllocated{}, NodeInput{Usage: &s}, PodRequest{Request: r})
 		if !ok {
 			continue
 		}

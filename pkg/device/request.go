@@ -3,33 +3,33 @@
 
 package device
 
-// Form says in which of the ways a pod asks for devices.
-type Form uint8
+// RequestKind says in which of the ways a pod asks for devices.
+type RequestKind uint8
 
 const (
-	// FormNone is a pod that asks for no device.
-	FormNone Form = iota
-	// FormShares is a pod with gpu-milli or gpu-memory limits. It fits shared
+	// RequestNone is a pod that asks for no device.
+	RequestNone RequestKind = iota
+	// RequestShares is a pod with gpu-milli or gpu-memory limits. It fits shared
 	// nodes alone.
-	FormShares
-	// FormDevicePlugin is a pod with limits of a vendor's device-plugin resource.
+	RequestShares
+	// RequestDevicePlugin is a pod with limits of a vendor's device-plugin resource.
 	// It fits nodes that are not shared; their devices are counted by
 	// NodeResourcesFit and chosen by the vendor's device plugin.
-	FormDevicePlugin
-	// FormParts is a pod with limits of parts of devices that a vendor's device
+	RequestDevicePlugin
+	// RequestPartitions is a pod with limits of parts of devices that a vendor's device
 	// plugin hands out, such as MIG devices, and of no whole device. It fits nodes that
 	// are not shared. The size of a part is not known here, so the pod has no
-	// Asks.
-	FormParts
+	// Containers.
+	RequestPartitions
 )
 
-// Kind is the part that a container plays in the life of its pod.
-type Kind uint8
+// ContainerKind is the part that a container plays in the life of its pod.
+type ContainerKind uint8
 
 const (
 	// Main is a container of spec.containers. All of them run together, beside
 	// every Sidecar.
-	Main Kind = iota
+	Main ContainerKind = iota
 	// Init is an ordinary init container. It runs alone among the ordinary
 	// containers, beside the sidecars that were declared before it, and is over
 	// before the next one starts.
@@ -39,12 +39,12 @@ const (
 	Sidecar
 )
 
-// Ask is what one container asks for.
-type Ask struct {
+// ContainerRequest is what one container asks for.
+type ContainerRequest struct {
 	// Container is the container's name.
 	Container string
 	// Kind is its part in the life of the pod.
-	Kind Kind
+	Kind ContainerKind
 	// Devices is the number of devices, at least 1. More than one means whole
 	// devices.
 	Devices int
@@ -58,7 +58,7 @@ type Ask struct {
 // have memoryMiB each. What was not asked for is derived in proportion, rounded
 // down, and at least 1. The second result is false if the ask is larger than
 // such a device, so that no eviction could make room.
-func (a *Ask) On(memoryMiB int64) (Share, bool) {
+func (a *ContainerRequest) On(memoryMiB int64) (Share, bool) {
 	share := Share{Milli: a.Milli, MemoryMiB: a.MemoryMiB}
 	if share.MemoryMiB == 0 {
 		share.MemoryMiB = derivedMemory(share.Milli, memoryMiB)
@@ -85,12 +85,12 @@ func derivedMilli(memoryMiB, deviceMemoryMiB int64) int64 {
 // Request is what a pod asks for, parsed once from its spec and annotations. It
 // is read-only after ParsePod and safe to share.
 type Request struct {
-	// Form is how the pod asks.
-	Form Form
-	// Asks are the containers that ask, init containers first, each list in the
-	// order of the spec. With FormDevicePlugin it is one synthetic ask of the
+	// Kind is how the pod asks.
+	Kind RequestKind
+	// Containers are those that ask, init containers first, each list in the
+	// order of the spec. With RequestDevicePlugin it is one synthetic one of the
 	// number of whole devices that the pod needs at its peak.
-	Asks []Ask
+	Containers []ContainerRequest
 	// Models are the models that the pod accepts; the zero value accepts all.
 	Models Models
 	// MinMemoryMiB is what every device of the pod must have in total; 0 is no
@@ -109,8 +109,8 @@ func (r *Request) Constrained() bool {
 // larger than a device counts as nothing: no such node is ever scored.
 func (r *Request) AtPeak(memoryMiB int64) Share {
 	var running, peak Share
-	for i := range r.Asks {
-		a := &r.Asks[i]
+	for i := range r.Containers {
+		a := &r.Containers[i]
 		share, _ := a.On(memoryMiB)
 		share.Milli *= int64(a.Devices)
 		share.MemoryMiB *= int64(a.Devices)

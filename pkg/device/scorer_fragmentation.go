@@ -17,7 +17,7 @@ func (FragmentationGradient) String() string { return "FragmentationGradient" }
 // Score is MaxGradientScore less what the placement costs, where the
 // cost, in 1/2^18 of a device, is the sum of
 //
-//  1. the worth that the node loses to the expected classes (Expected.worth),
+//  1. the worth that the node loses to the expected classes (Expected.value),
 //  2. the worth that its devices lose to packing (packingValues), 10 times,
 //  3. for a pod that accepts every model, the price of the devices that it takes
 //     of a kind that others insist on (Workload.scarcity), and
@@ -26,11 +26,11 @@ func (FragmentationGradient) String() string { return "FragmentationGradient" }
 //
 // A single share takes the device where the cost is least; any other pod is
 // placed as Assign would.
-func (FragmentationGradient) Score(site Site, demand Demand) int64 {
-	e, s := site.Expected, site.State
-	cost := leftoverCost(site, demand)
+func (FragmentationGradient) Score(input NodeInput, demand PodRequest) int64 {
+	e, s := input.Expected, input.Usage
+	cost := leftoverCost(input, demand)
 	if e != nil {
-		loss, ok := placementLoss(site, demand)
+		loss, ok := placementLoss(input, demand)
 		if !ok {
 			return 0
 		}
@@ -44,39 +44,39 @@ func (FragmentationGradient) Score(site Site, demand Demand) int64 {
 
 // placementLoss returns what the node is worth less after the placement; false if
 // there is no room.
-func placementLoss(site Site, demand Demand) (int64, bool) {
-	e, s := site.Expected, site.State
-	cpuAfter := site.CPUMilli - demand.CPUMilli
+func placementLoss(input NodeInput, demand PodRequest) (int64, bool) {
+	e, s := input.Expected, input.Usage
+	cpuAfter := input.CPUMilli - demand.CPUMilli
 	after := *s
-	switch asks := demand.Request.Asks; {
-	case len(asks) == 0:
-	case len(asks) == 1:
-		share, ok := asks[0].On(s.capacity.MemoryMiB)
+	switch containers := demand.Request.Containers; {
+	case len(containers) == 0:
+	case len(containers) == 1:
+		share, ok := containers[0].On(s.capacity.MemoryMiB)
 		candidates := s.Fitting(share)
-		if !ok || candidates.Len() < asks[0].Devices {
+		if !ok || candidates.Len() < containers[0].Devices {
 			return 0, false
 		}
 		if share.Milli < MilliPerDevice {
-			_, loss := e.leastLoss(s, candidates, share, site.CPUMilli, cpuAfter)
+			_, loss := e.leastLoss(s, candidates, share, input.CPUMilli, cpuAfter)
 			return loss, true
 		}
-		for d := range candidates.lowest(asks[0].Devices).All() {
+		for d := range candidates.lowest(containers[0].Devices).All() {
 			after.Take(d, share)
 		}
 	default:
-		assignment, ok := Assign(FragmentationGradient{}, site, demand)
+		assignment, ok := Assign(FragmentationGradient{}, input, demand)
 		if !ok {
 			return 0, false
 		}
-		holding := assignment.Holding(asks)
-		after.TakeAll(&holding)
+		holding := assignment.PodUsage(containers)
+		after.Add(&holding)
 	}
-	return e.loss(s, &after, site.CPUMilli, cpuAfter), true
+	return e.loss(s, &after, input.CPUMilli, cpuAfter), true
 }
 
 // leastLoss returns the candidate from which the share is taken at the least
 // loss, the tightest among equals. There is at least one, and each has room.
-func (e *Expected) leastLoss(s *State, candidates Set, share Share, cpuBefore, cpuAfter int64) (device int, loss int64) {
+func (e *Expected) leastLoss(s *Usage, candidates Set, share Share, cpuBefore, cpuAfter int64) (device int, loss int64) {
 	var distinct Set
 	for rest := candidates; rest != 0; rest &= rest - 1 {
 		if d := rest.Lowest(); !anyAlike(s, distinct, d) {
@@ -95,7 +95,7 @@ func (e *Expected) leastLoss(s *State, candidates Set, share Share, cpuBefore, c
 }
 
 // anyAlike reports whether one of the devices has as much free as device d.
-func anyAlike(s *State, devices Set, d int) bool {
+func anyAlike(s *Usage, devices Set, d int) bool {
 	for rest := devices; rest != 0; rest &= rest - 1 {
 		if s.free[rest.Lowest()] == s.free[d] {
 			return true
@@ -110,19 +110,19 @@ func anyAlike(s *State, devices Set, d int) bool {
 // nodes first, whoever may insist on them later. What is left of the CPU is in
 // relation to the largest node, because much CPU beside few devices is of use to
 // those that need it.
-func leftoverCost(site Site, demand Demand) int64 {
-	cpuScale, _ := site.Scale.OrOne()
-	gpuScale := max(1, int64(site.State.devices)*MilliPerDevice)
-	cpuLeft := min(max(0, site.CPUMilli-demand.CPUMilli), cpuScale)
-	gpuLeft := min(max(0, site.State.IdleMilli()-demand.Request.AtPeak(site.State.capacity.MemoryMiB).Milli), gpuScale)
+func leftoverCost(input NodeInput, demand PodRequest) int64 {
+	cpuScale, _ := input.Scale.OrOne()
+	gpuScale := max(1, int64(input.Usage.devices)*MilliPerDevice)
+	cpuLeft := min(max(0, input.CPUMilli-demand.CPUMilli), cpuScale)
+	gpuLeft := min(max(0, input.Usage.IdleMilli()-demand.Request.AtPeak(input.Usage.capacity.MemoryMiB).Milli), gpuScale)
 	return constants.Leftover*cpuLeft/(2*cpuScale) + constants.Leftover*gpuLeft/(2*gpuScale)
 }
 
 // Pick picks the device with the least loss.
-func (FragmentationGradient) Pick(site Site, demand Demand, left State, candidates Set, share Share) int {
-	if site.Expected == nil {
-		return BestFit{}.Pick(site, demand, left, candidates, share)
+func (FragmentationGradient) Pick(input NodeInput, demand PodRequest, left Usage, candidates Set, share Share) int {
+	if input.Expected == nil {
+		return BestFit{}.Pick(input, demand, left, candidates, share)
 	}
-	device, _ := site.Expected.leastLoss(&left, candidates, share, site.CPUMilli, site.CPUMilli-demand.CPUMilli)
+	device, _ := input.Expected.leastLoss(&left, candidates, share, input.CPUMilli, input.CPUMilli-demand.CPUMilli)
 	return device
 }

@@ -14,20 +14,20 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 	shares := []Class{share(810, 1000, 10), share(470, 1000, 10), share(320, 1000, 5), share(160, 1000, 1), share(1000, 1000, 10)}
 	models := []Class{share(1000, 1000, 9), constrainedClass("rare", 1)}
 	type node struct {
-		free  State
+		free  Usage
 		cpu   int64
 		model string
 	}
-	pod := func(milli, cpuMilli int64, models ...string) Demand {
-		request := &Request{Form: FormShares, Asks: []Ask{{Devices: 1, Milli: milli}}}
+	pod := func(milli, cpuMilli int64, models ...string) PodRequest {
+		request := &Request{Kind: RequestShares, Containers: []ContainerRequest{{Devices: 1, Milli: milli}}}
 		request.Models.patterns = models
-		return Demand{CPUMilli: cpuMilli, Request: request}
+		return PodRequest{CPUMilli: cpuMilli, Request: request}
 	}
 	four := stateOf(1000, 1000, 1000, 1000)
 	tests := []struct {
 		name          string
 		classes       []Class
-		demand        Demand
+		demand        PodRequest
 		better, worse node
 	}{
 		{
@@ -63,7 +63,7 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 			better: node{free: four, cpu: 80000}, worse: node{free: four, cpu: 40000},
 		},
 		{
-			name: "also by pods without devices", classes: []Class{share(1000, 10000, 1)}, demand: Demand{CPUMilli: 20000, Request: &Request{}},
+			name: "also by pods without devices", classes: []Class{share(1000, 10000, 1)}, demand: PodRequest{CPUMilli: 20000, Request: &Request{}},
 			better: node{free: stateOf(1000, 0, 0, 0), cpu: 60000}, worse: node{free: four, cpu: 40000},
 		},
 		{
@@ -87,11 +87,11 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 			}
 			w = w.Priced(supply)
 			score := func(n node) int64 {
-				site := Site{State: &n.free, CPUMilli: n.cpu, Scale: testScale}
+				input := NodeInput{Usage: &n.free, CPUMilli: n.cpu, Scale: testScale}
 				if tt.classes != nil {
-					site.Expected = w.On(n.model, 16000)
+					input.Expected = w.On(n.model, 16000)
 				}
-				return FragmentationGradient{}.Score(site, tt.demand)
+				return FragmentationGradient{}.Score(input, tt.demand)
 			}
 			if better, worse := score(tt.better), score(tt.worse); better <= worse {
 				t.Errorf("the better node scores %d, the worse one %d", better, worse)
@@ -104,8 +104,8 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 // one is no better than a large one, or the models that come in small nodes would
 // be gone when somebody insists on one.
 func TestFragmentationGradientAndTheSizeOfNodes(t *testing.T) {
-	score := func(s State) int64 {
-		return FragmentationGradient{}.Score(Site{State: &s, CPUMilli: 50000, Scale: testScale}, Demand{CPUMilli: 1000, Request: &Request{}})
+	score := func(s Usage) int64 {
+		return FragmentationGradient{}.Score(NodeInput{Usage: &s, CPUMilli: 50000, Scale: testScale}, PodRequest{CPUMilli: 1000, Request: &Request{}})
 	}
 	small, large, used := score(stateOf(1000)), score(stateOf(1000, 1000, 1000, 1000)), score(stateOf(1000, 1000, 1000, 500))
 	if small != large || used <= large {
@@ -123,20 +123,20 @@ func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
 		n := g.node(8)
 		s := g.state(n)
 		r := g.request(n, 1+g.IntN(3))
-		demand := Demand{Request: r, CPUMilli: g.Int64N(8) * 1000}
-		site := Site{State: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
-		assignment, ok := Assign(FragmentationGradient{}, site, demand)
+		demand := PodRequest{Request: r, CPUMilli: g.Int64N(8) * 1000}
+		input := NodeInput{Usage: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
+		assignment, ok := Assign(FragmentationGradient{}, input, demand)
 		if !ok {
 			continue
 		}
 		seen++
 		after := s
-		holding := assignment.Holding(r.Asks)
-		after.TakeAll(&holding)
-		e := site.Expected
-		cost := e.loss(&s, &after, site.CPUMilli, site.CPUMilli-demand.CPUMilli) + leftoverCost(site, demand) +
+		holding := assignment.PodUsage(r.Containers)
+		after.Add(&holding)
+		e := input.Expected
+		cost := e.loss(&s, &after, input.CPUMilli, input.CPUMilli-demand.CPUMilli) + leftoverCost(input, demand) +
 			e.scarcity*r.AtPeak(n.MemoryMiB).Milli/MilliPerDevice
-		if got, want := (FragmentationGradient{}).Score(site, demand), max(0, MaxGradientScore-cost); got != want {
+		if got, want := (FragmentationGradient{}).Score(input, demand), max(0, MaxGradientScore-cost); got != want {
 			t.Fatalf("seed %d: score %d, the assignment costs %d: want %d", seed, got, cost, want)
 		}
 	}
@@ -151,17 +151,17 @@ func TestFragmentationGradientChoosesTheLeastLoss(t *testing.T) {
 		g := newGenerator(seed)
 		n := g.node(8)
 		s := g.state(n)
-		r := &Request{Form: FormShares, Asks: []Ask{g.ask(n)}}
-		share, _ := r.Asks[0].On(n.MemoryMiB)
-		site := Site{State: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
-		assignment, ok := Assign(FragmentationGradient{}, site, Demand{Request: r})
+		r := &Request{Kind: RequestShares, Containers: []ContainerRequest{g.container(n)}}
+		share, _ := r.Containers[0].On(n.MemoryMiB)
+		input := NodeInput{Usage: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
+		assignment, ok := Assign(FragmentationGradient{}, input, PodRequest{Request: r})
 		if !ok || share.Milli == MilliPerDevice {
 			continue
 		}
 		loss := func(d int) int64 {
 			after := s
 			after.Take(d, share)
-			return site.Expected.loss(&s, &after, site.CPUMilli, site.CPUMilli)
+			return input.Expected.loss(&s, &after, input.CPUMilli, input.CPUMilli)
 		}
 		chosen := loss(assignment.Devices[0].Lowest())
 		for d := range s.Fitting(share).All() {

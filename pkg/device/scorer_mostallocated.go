@@ -11,8 +11,8 @@ func (MostAllocated) String() string { return "MostAllocated" }
 
 // Score is the used part of the node's devices in percent once the
 // pod is placed: the mean of compute and memory, each rounded down.
-func (MostAllocated) Score(site Site, demand Demand) int64 {
-	s := site.State
+func (MostAllocated) Score(input NodeInput, demand PodRequest) int64 {
+	s := input.Usage
 	capacity := Share{
 		Milli:     s.capacity.Milli * int64(s.usableDevices()),
 		MemoryMiB: s.capacity.MemoryMiB * int64(s.usableDevices()),
@@ -26,7 +26,7 @@ func (MostAllocated) Score(site Site, demand Demand) int64 {
 }
 
 // idleShare returns what is free of all devices that are not cordoned.
-func (s *State) idleShare() Share {
+func (s *Usage) idleShare() Share {
 	var sum Share
 	for i := range s.devices {
 		if s.usable(i) {
@@ -38,7 +38,7 @@ func (s *State) idleShare() Share {
 
 // Pick picks the device of which most is in use, compute and
 // memory weighing the same, and the lowest index among equals.
-func (MostAllocated) Pick(_ Site, _ Demand, left State, candidates Set, _ Share) int {
+func (MostAllocated) Pick(_ NodeInput, _ PodRequest, left Usage, candidates Set, _ Share) int {
 	best, bestFree := -1, int64(0)
 	for d := range candidates.All() {
 		if free := left.freeOf(d); best < 0 || free < bestFree {
@@ -50,6 +50,6 @@ func (MostAllocated) Pick(_ Site, _ Demand, left State, candidates Set, _ Share)
 
 // freeOf returns the free part of device i, compute and memory weighing the same;
 // the unit is without meaning but the same for every device of the node.
-func (s *State) freeOf(i int) int64 {
+func (s *Usage) freeOf(i int) int64 {
 	return s.free[i].Milli*s.capacity.MemoryMiB + s.free[i].MemoryMiB*s.capacity.Milli
 }

@@ -8,21 +8,21 @@ import "testing"
 var testScale = Scale{CPUMilli: 100000, GPUMilli: 8000}
 
 // shareOf is a pod with one share and 10 CPUs.
-func shareOf(milli int64) Demand {
-	return Demand{CPUMilli: 10000, Request: &Request{Form: FormShares, Asks: []Ask{{Devices: 1, Milli: milli}}}}
+func shareOf(milli int64) PodRequest {
+	return PodRequest{CPUMilli: 10000, Request: &Request{Kind: RequestShares, Containers: []ContainerRequest{{Devices: 1, Milli: milli}}}}
 }
 
 func TestScores(t *testing.T) {
 	cordoned := stateOf(1000, 500)
 	cordoned.cordoned = SetOf(0)
-	none := Demand{Request: &Request{}}
-	whole := Demand{Request: &Request{Form: FormShares, Asks: []Ask{{Devices: 2, Milli: 1000}}}}
+	none := PodRequest{Request: &Request{}}
+	whole := PodRequest{Request: &Request{Kind: RequestShares, Containers: []ContainerRequest{{Devices: 2, Milli: 1000}}}}
 	tests := []struct {
 		name     string
 		strategy Strategy
-		state    State
+		state    Usage
 		cpu      int64
-		demand   Demand
+		demand   PodRequest
 		want     int64
 	}{
 		// 100 * (1 - (50000-10000)/200000 - (1500-500)/16000) = 73.75
@@ -35,14 +35,14 @@ func TestScores(t *testing.T) {
 		{name: "most allocated", strategy: MostAllocated{}, state: stateOf(1000, 500), demand: shareOf(500), want: 50},
 		{name: "most allocated, a cordoned device aside", strategy: MostAllocated{}, state: cordoned, demand: shareOf(250), want: 75},
 		{name: "most allocated that leaves nothing", strategy: MostAllocated{}, state: stateOf(1000, 1000), demand: whole, want: 100},
-		{name: "most allocated without devices", strategy: MostAllocated{}, state: State{}, demand: none, want: 0},
+		{name: "most allocated without devices", strategy: MostAllocated{}, state: Usage{}, demand: none, want: 0},
 		{name: "least allocated", strategy: LeastAllocated{}, state: stateOf(1000, 500), demand: shareOf(500), want: 50},
 		{name: "least allocated on an empty node", strategy: LeastAllocated{}, state: stateOf(1000, 1000), demand: none, want: 100},
-		{name: "least allocated without devices", strategy: LeastAllocated{}, state: State{}, demand: none, want: 0},
+		{name: "least allocated without devices", strategy: LeastAllocated{}, state: Usage{}, demand: none, want: 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tt.strategy.Score(Site{State: &tt.state, CPUMilli: tt.cpu, Scale: testScale}, tt.demand)
+			got := tt.strategy.Score(NodeInput{Usage: &tt.state, CPUMilli: tt.cpu, Scale: testScale}, tt.demand)
 			if got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
@@ -60,11 +60,11 @@ func TestScoresStayInRange(t *testing.T) {
 		if !s.Fits(r) {
 			continue
 		}
-		site := testSite(n, &s, g.workload(n).Priced([]Supply{{Model: n.Model, MemoryMiB: n.MemoryMiB, Devices: 8}}))
-		site.CPUMilli = g.oneOf(-1000, 0, 1, 50000, 1<<40)
-		site.Scale = Scale{CPUMilli: g.oneOf(-1, 0, 1, 100000, 1<<40), GPUMilli: g.oneOf(-1, 0, 8000, 16000)}
+		input := testSite(n, &s, g.workload(n).Priced([]Supply{{Model: n.Model, MemoryMiB: n.MemoryMiB, Devices: 8}}))
+		input.CPUMilli = g.oneOf(-1000, 0, 1, 50000, 1<<40)
+		input.Scale = Scale{CPUMilli: g.oneOf(-1, 0, 1, 100000, 1<<40), GPUMilli: g.oneOf(-1, 0, 8000, 16000)}
 		for _, strategy := range allStrategies {
-			got := strategy.Score(site, Demand{Request: r, CPUMilli: g.oneOf(0, 1000, 1<<40)})
+			got := strategy.Score(input, PodRequest{Request: r, CPUMilli: g.oneOf(0, 1000, 1<<40)})
 			limit := int64(MaxScore)
 			if strategy == (FragmentationGradient{}) {
 				limit = MaxGradientScore
@@ -94,7 +94,7 @@ func TestChooseDevice(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.strategy.String(), func(t *testing.T) {
 			s := stateOf(tt.free...)
-			a, ok := Assign(tt.strategy, Site{State: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shareOf(tt.milli))
+			a, ok := Assign(tt.strategy, NodeInput{Usage: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shareOf(tt.milli))
 			if !ok || a.Devices[0] != SetOf(tt.want) {
 				t.Errorf("got %b %t, want device %d", a.Devices[0], ok, tt.want)
 			}
@@ -107,7 +107,7 @@ func TestMemoryChoosesBetweenDevices(t *testing.T) {
 	s := stateOf(800, 800, 800)
 	s.Take(1, Share{MemoryMiB: 4000})
 	for strategy, want := range map[Strategy]int{BestFit{}: 1, MostAllocated{}: 1, LeastAllocated{}: 0} {
-		if a, _ := Assign(strategy, Site{State: &s}, shareOf(200)); a.Devices[0] != SetOf(want) {
+		if a, _ := Assign(strategy, NodeInput{Usage: &s}, shareOf(200)); a.Devices[0] != SetOf(want) {
 			t.Errorf("%v: got %b, want device %d", strategy, a.Devices[0], want)
 		}
 	}

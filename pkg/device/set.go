@@ -57,3 +57,14 @@ func (s Set) All() iter.Seq[int] {
 		}
 	}
 }
+
+// lowest returns the n lowest indexes of the set, all of them if it has fewer.
+func (s Set) lowest(n int) Set {
+	var out Set
+	for ; n > 0 && s != 0; n-- {
+		low := s & -s
+		out |= low
+		s &^= low
+	}
+	return out
+}

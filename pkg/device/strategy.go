@@ -19,11 +19,11 @@ type Strategy interface {
 	String() string
 	// Score rates placing the pod on the node, which must have room for it: higher is
 	// better. It allocates nothing.
-	Score(site Site, demand Demand) int64
+	Score(input NodeInput, demand PodRequest) int64
 	// Pick picks one device for a share among candidates, of which there is at least
 	// one and each has room. left is what is free beside what the pod has been given
 	// so far; it is a copy, so that nothing on the way here escapes to the heap.
-	Pick(site Site, demand Demand, left State, candidates Set, share Share) int
+	Pick(input NodeInput, demand PodRequest, left Usage, candidates Set, share Share) int
 }
 
 // strategies are all of this package. Each has a file of its own, scorer_<name>.go,
@@ -58,10 +58,10 @@ func (s Scale) OrOne() (cpu, gpu int64) {
 	return max(1, s.CPUMilli), max(1, s.GPUMilli)
 }
 
-// Site is one node as a strategy sees it.
-type Site struct {
-	// State is what is free of its devices. It is only read.
-	State *State
+// NodeInput is one node as a strategy sees it.
+type NodeInput struct {
+	// Usage is what is free of its devices. It is only read.
+	Usage *Usage
 	// CPUMilli is the CPU that is not requested by any pod, in milli-CPU.
 	CPUMilli int64
 	// Scale is the same for every node of a cycle.
@@ -71,20 +71,20 @@ type Site struct {
 	Expected *Expected
 }
 
-// Demand is one pod as a strategy sees it.
-type Demand struct {
-	// Request is what the pod asks for of devices; FormNone is fine.
+// PodRequest is one pod as a strategy sees it.
+type PodRequest struct {
+	// Request is what the pod asks for of devices; RequestNone is fine.
 	Request *Request
 	// CPUMilli is the CPU that the pod requests, in milli-CPU.
 	CPUMilli int64
 }
 
 // Assign chooses the devices of the pod on the node by the strategy. It is false if
-// there is no room, exactly when State.Fits is. Nothing is taken: that is State.TakeAll
+// there is no room, exactly when Usage.Fits is. Nothing is taken: that is Usage.TakeAll
 // with Assignment.Holding.
-func Assign(strategy Strategy, site Site, demand Demand) (Assignment, bool) {
-	state, asks := site.State, demand.Request.Asks
-	if len(asks) == 0 {
+func Assign(strategy Strategy, input NodeInput, demand PodRequest) (Assignment, bool) {
+	state, containers := input.Usage, demand.Request.Containers
+	if len(containers) == 0 {
 		return Assignment{}, true
 	}
 	// Fits comes first: a search by other preferences may use up its budget earlier or
@@ -92,10 +92,10 @@ func Assign(strategy Strategy, site Site, demand Demand) (Assignment, bool) {
 	if !state.Fits(demand.Request) {
 		return Assignment{}, false
 	}
-	c := picker{strategy: strategy, site: site, demand: demand}
-	p, _ := newPlacer(state, asks)
+	c := picker{strategy: strategy, input: input, demand: demand}
+	p, _ := newPlacer(state, containers)
 	if !p.place(0, &c) {
-		p, _ = newPlacer(state, asks)
+		p, _ = newPlacer(state, containers)
 		if !p.place(0, &picker{strategy: BestFit{}}) {
 			return Assignment{}, false
 		}
@@ -107,10 +107,10 @@ func Assign(strategy Strategy, site Site, demand Demand) (Assignment, bool) {
 // picker picks devices for one pod on one node by a strategy.
 type picker struct {
 	strategy Strategy
-	site     Site
-	demand   Demand
+	input    NodeInput
+	demand   PodRequest
 }
 
-func (c *picker) pick(left *State, candidates Set, share Share) int {
-	return c.strategy.Pick(c.site, c.demand, *left, candidates, share)
+func (c *picker) pick(left *Usage, candidates Set, share Share) int {
+	return c.strategy.Pick(c.input, c.demand, *left, candidates, share)
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // maxTotalWeight bounds the sum of weights: times the thousandths of a node it
@@ -19,7 +20,7 @@ type Shape struct {
 	CPUMilli int64
 	// Devices is the number of devices; 0 is a pod without devices.
 	Devices int
-	// Milli and MemoryMiB are asked of each device, as in Ask.
+	// Milli and MemoryMiB are asked of each device, as in ContainerRequest.
 	Milli, MemoryMiB int64
 	// Models and MinMemoryMiB constrain the node, as in Request.
 	Models       Models
@@ -41,12 +42,42 @@ type Workload struct {
 	podWeight int64
 	// pricing is nil if the workload is not priced.
 	pricing *pricing
+	// views remembers what For computed. Its methods need no lock of the caller.
+	views *workloadViews
 }
+
+// workloadViews is how the kinds of nodes that were asked about see a workload. A
+// cluster has a handful.
+type workloadViews struct {
+	mu     sync.RWMutex
+	byKind map[Supply]*Expected // without a number of devices
+}
+
+// For returns the workload as nodes like this one see it; nil if the workload is nil.
+func (w *Workload) For(n *Node) *Expected {
+	if w == nil {
+		return nil
+	}
+	kind := Supply{Model: n.Model, MemoryMiB: n.MemoryMiB}
+	w.views.mu.RLock()
+	expected, ok := w.views.byKind[kind]
+	w.views.mu.RUnlock()
+	if ok {
+		return expected
+	}
+	expected = w.On(kind.Model, kind.MemoryMiB)
+	w.views.mu.Lock()
+	defer w.views.mu.Unlock()
+	w.views.byKind[kind] = expected
+	return expected
+}
+
+func newViews() *workloadViews { return &workloadViews{byKind: map[Supply]*Expected{}} }
 
 // NewWorkload checks the classes and puts them in a fixed order: the heaviest
 // first, then the largest. Errors name the class by its index.
 func NewWorkload(classes []Class) (*Workload, error) {
-	w := &Workload{classes: slices.Clone(classes)}
+	w := &Workload{classes: slices.Clone(classes), views: newViews()}
 	for i := range classes {
 		if problem := classes[i].problem(); problem != "" {
 			return nil, fmt.Errorf("class %d: %s", i, problem)
@@ -85,7 +116,7 @@ func (c *Class) problem() string {
 // weight: the "typical pods" of the fragmentation paper, which takes 95. It keeps
 // the cost of scoring bounded by what is common. They are not priced.
 func (w *Workload) Typical(percent int) *Workload {
-	typical := &Workload{podWeight: w.podWeight}
+	typical := &Workload{podWeight: w.podWeight, views: newViews()}
 	for i := range w.classes {
 		if 100*typical.weight >= int64(percent)*w.weight {
 			break
@@ -121,21 +152,21 @@ func sortClasses(classes []Class) {
 // whole devices at the pod's peak stand for the pod if every ask is whole, and
 // otherwise the ask that takes most: a class has one share, and that is the one
 // hardest to place.
-func ShapeOf(d Demand) Shape {
+func ShapeOf(d PodRequest) Shape {
 	r := d.Request
 	shape := Shape{CPUMilli: d.CPUMilli, Models: r.Models, MinMemoryMiB: r.MinMemoryMiB}
 	largest, whole := -1, true
-	for i := range r.Asks {
-		a := &r.Asks[i]
+	for i := range r.Containers {
+		a := &r.Containers[i]
 		whole = whole && a.Milli == MilliPerDevice
-		if largest < 0 || askLess(&r.Asks[largest], a) {
+		if largest < 0 || containerLess(&r.Containers[largest], a) {
 			largest = i
 		}
 	}
 	if largest < 0 {
 		return shape
 	}
-	a := &r.Asks[largest]
+	a := &r.Containers[largest]
 	shape.Devices, shape.Milli, shape.MemoryMiB = min(a.Devices, MaxDevices), a.Milli, a.MemoryMiB
 	if whole {
 		shape.Devices = int(min(r.AtPeak(1).Milli/MilliPerDevice, MaxDevices))
@@ -144,9 +175,70 @@ func ShapeOf(d Demand) Shape {
 }
 
 // askLess orders asks by how much they take.
-func askLess(a, b *Ask) bool {
+func containerLess(a, b *ContainerRequest) bool {
 	if a.Devices != b.Devices {
 		return a.Devices < b.Devices
 	}
 	return less(Share{a.Milli, a.MemoryMiB}, Share{b.Milli, b.MemoryMiB})
+}
+
+// Expected is a workload as nodes of one model and device memory see it: derived
+// amounts are resolved, and it is known which classes the model excludes. A
+// cluster has few such kinds of node, so it is computed once for each and not per
+// node. It is read-only and safe to share.
+type Expected struct {
+	weight int64
+	// placeable are the classes with devices that fit an empty node of this kind.
+	placeable []expectedClass
+	// noDevice are the classes without devices.
+	noDevice []expectedClass
+	// noAccess is the weight of the classes that this kind of node excludes.
+	noAccess int64
+	// indifferent is the weight of noDevice and noAccess together: to them every
+	// idle thousandth is a fragment, whatever else is true.
+	indifferent int64
+
+	// What follows is FragmentationGradient's view of the same; see value.go.
+	classes []valueClass
+	// packing is nil if the workload is not priced.
+	packing *packingValues
+	// scarcity is the price of a device, in valueUnit.
+	scarcity int64
+}
+
+// expectedClass is one class with its share resolved.
+type expectedClass struct {
+	cpu     int64
+	share   Share
+	devices int
+	weight  int64
+}
+
+// On returns the workload as nodes with this model (in lower case) and device
+// memory see it; memory that is not known is 0.
+//
+// A class that asks for more memory than such a device has in total is excluded
+// like one that does not accept the model: neither will ever run there.
+func (w *Workload) On(model string, memoryMiB int64) *Expected {
+	memoryMiB = scoredMemory(memoryMiB)
+	e := &Expected{weight: w.weight}
+	for i := range w.classes {
+		c := &w.classes[i]
+		class := expectedClass{cpu: c.CPUMilli, devices: c.Devices, weight: c.Weight}
+		if c.Devices == 0 {
+			e.noDevice = append(e.noDevice, class)
+			e.indifferent += c.Weight
+			continue
+		}
+		share, ok := c.on(model, memoryMiB)
+		if !ok {
+			e.noAccess += c.Weight
+			e.indifferent += c.Weight
+			continue
+		}
+		class.share = share
+		e.placeable = append(e.placeable, class)
+	}
+	w.price(e, model, memoryMiB)
+	return e
 }

@@ -106,33 +106,33 @@ func TestShapeOf(t *testing.T) {
 		{name: "no devices", want: Shape{CPUMilli: 4000}},
 		{
 			name:    "a share with constraints",
-			request: Request{Asks: []Ask{{Devices: 1, Milli: 300, MemoryMiB: 10}}, Models: models, MinMemoryMiB: 40},
+			request: Request{Containers: []ContainerRequest{{Devices: 1, Milli: 300, MemoryMiB: 10}}, Models: models, MinMemoryMiB: 40},
 			want:    Shape{CPUMilli: 4000, Devices: 1, Milli: 300, MemoryMiB: 10, Models: models, MinMemoryMiB: 40},
 		},
 		{
 			name:    "whole devices of several containers",
-			request: Request{Asks: []Ask{{Kind: Init, Devices: 4, Milli: 1000}, {Devices: 2, Milli: 1000}, {Devices: 3, Milli: 1000}}},
+			request: Request{Containers: []ContainerRequest{{Kind: Init, Devices: 4, Milli: 1000}, {Devices: 2, Milli: 1000}, {Devices: 3, Milli: 1000}}},
 			want:    Shape{CPUMilli: 4000, Devices: 5, Milli: 1000},
 		},
 		{
 			name:    "the largest of several shares",
-			request: Request{Asks: []Ask{{Devices: 1, Milli: 300}, {Devices: 1, Milli: 700}, {Devices: 1, Milli: 500}}},
+			request: Request{Containers: []ContainerRequest{{Devices: 1, Milli: 300}, {Devices: 1, Milli: 700}, {Devices: 1, Milli: 500}}},
 			want:    Shape{CPUMilli: 4000, Devices: 1, Milli: 700},
 		},
 		{
 			name:    "whole devices beside a share",
-			request: Request{Asks: []Ask{{Devices: 1, Milli: 300}, {Devices: 2, Milli: 1000}}},
+			request: Request{Containers: []ContainerRequest{{Devices: 1, Milli: 300}, {Devices: 2, Milli: 1000}}},
 			want:    Shape{CPUMilli: 4000, Devices: 2, Milli: 1000},
 		},
 		{
 			name:    "more of a device plugin's devices than the model holds",
-			request: Request{Form: FormDevicePlugin, Asks: []Ask{{Devices: 40, Milli: 1000}}},
+			request: Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{{Devices: 40, Milli: 1000}}},
 			want:    Shape{CPUMilli: 4000, Devices: 16, Milli: 1000},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := ShapeOf(Demand{Request: &tt.request, CPUMilli: 4000})
+			got := ShapeOf(PodRequest{Request: &tt.request, CPUMilli: 4000})
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(Models{})); diff != "" {
 				t.Errorf("unexpected shape (-want,+got):\n%s", diff)
 			}

@@ -13,19 +13,13 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// deviceAccount is what pods hold of the devices of a node.
+// deviceAccount is what pods use of the devices of a node.
 type deviceAccount struct {
-	node  *device.Node
-	state device.State
-	// handedOut are the devices that a device plugin has given away.
-	handedOut int64
-	cpuFree   int64
-}
-
-// kindOfNode is all that a mix's view of a node depends on.
-type kindOfNode struct {
-	model     string
-	memoryMiB int64
+	node *device.Node
+	// usage is of the devices, if they are counted.
+	usage   device.Usage
+	counted bool
+	cpuFree int64
 }
 
 // deviceSums are amounts over all nodes, in thousandths of a device.
@@ -42,7 +36,7 @@ func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.
 		if a.node.Devices == 0 {
 			continue
 		}
-		a.state = a.node.State()
+		a.usage, a.counted = a.node.Usage()
 		a.cpuFree = cpuMilli(node.Status.Allocatable) - cpuMilli(used[name])
 		accounts[name] = a
 		sums.capacity += float64(a.node.Devices * device.MilliPerDevice)
@@ -57,7 +51,7 @@ func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.
 			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
 			continue
 		}
-		if request.Form == device.FormNone {
+		if request.Kind == device.RequestNone {
 			continue
 		}
 		a := accounts[pod.Spec.NodeName]
@@ -69,9 +63,8 @@ func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.
 			errs = append(errs, fmt.Errorf("pod %s on node %s: %w", pod.Name, pod.Spec.NodeName, err))
 		}
 	}
-	views := map[kindOfNode]*device.Expected{}
 	for name, a := range accounts {
-		if err := a.close(e.mix, views, &sums); err != nil {
+		if err := a.close(e.mix, &sums); err != nil {
 			errs = append(errs, fmt.Errorf("node %s: %w", name, err))
 		}
 	}
@@ -88,12 +81,12 @@ func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.
 
 // take books a pod.
 func (a *deviceAccount) take(pod *corev1.Pod, request *device.Request, group *workload.Group, sums *deviceSums) error {
-	if request.Form == device.FormDevicePlugin {
+	if request.Kind == device.RequestDevicePlugin {
 		devices := int64(0)
-		for i := range request.Asks {
-			devices += int64(request.Asks[i].Devices)
+		for i := range request.Containers {
+			devices += int64(request.Containers[i].Devices)
 		}
-		a.handedOut += devices
+		a.usage.HandOut(devices)
 		sums.held += float64(devices * device.MilliPerDevice)
 		sums.allocated += a.asked(group, devices)
 		return nil
@@ -102,15 +95,10 @@ func (a *deviceAccount) take(pod *corev1.Pod, request *device.Request, group *wo
 	if err != nil {
 		return err
 	}
-	holding := assignment.Holding(request.Asks)
-	for i := range holding {
-		if i >= a.node.Devices && holding[i] != (device.Share{}) {
-			return fmt.Errorf("it was given device %d, and there are %d", i, a.node.Devices)
-		}
-		sums.held += float64(holding[i].Milli)
-		sums.allocated += float64(holding[i].Milli)
-	}
-	a.state.TakeAll(&holding)
+	used := assignment.PodUsage(request.Containers)
+	sums.held += float64(used.Milli())
+	sums.allocated += float64(used.Milli())
+	a.usage.Add(&used)
 	return nil
 }
 
@@ -127,28 +115,21 @@ func (a *deviceAccount) asked(group *workload.Group, devices int64) float64 {
 }
 
 // close adds what is left. It fails if more was taken than there is.
-func (a *deviceAccount) close(mix *device.Workload, views map[kindOfNode]*device.Expected, sums *deviceSums) error {
-	if a.node.Kind == device.NodeDevicePlugin {
-		if a.handedOut > int64(a.node.Devices) {
-			return fmt.Errorf("%d of %d devices are given away", a.handedOut, a.node.Devices)
+func (a *deviceAccount) close(mix *device.Workload, sums *deviceSums) error {
+	if over := a.usage.Overcommitted(); over != 0 {
+		if over.Lowest() >= a.node.Devices {
+			return fmt.Errorf("device %d is given away, and there are %d", over.Lowest(), a.node.Devices)
 		}
-		var measured bool
-		if a.state, measured = a.node.PluginState(a.handedOut); !measured {
-			return nil
-		}
+		return fmt.Errorf("device %d is given away more than once", over.Lowest())
 	}
-	if over := a.state.Overcommitted(); over.Len() > 0 {
-		return fmt.Errorf("device %d is given away twice", over.Lowest())
+	if !a.counted {
+		return nil
 	}
-	sums.idle += float64(a.state.IdleMilli())
+	sums.idle += float64(a.usage.IdleMilli())
 	if mix == nil {
 		return nil
 	}
-	kind := kindOfNode{a.node.Model, a.node.MemoryMiB}
-	if views[kind] == nil {
-		views[kind] = mix.On(kind.model, kind.memoryMiB)
-	}
-	causes := views[kind].Fragmentation(&a.state, a.cpuFree)
+	causes := mix.For(a.node).Fragmentation(&a.usage, a.cpuFree)
 	sums.fragmented += causes.Total()
 	return nil
 }

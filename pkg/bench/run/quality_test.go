@@ -44,9 +44,9 @@ func TestImpossiblePlacements(t *testing.T) {
 		want string // empty if it can be
 	}{
 		{"one share on each device", []*corev1.Pod{half("0:600m:600Mi"), half("1:600m:600Mi")}, ""},
-		{"two shares too large for one device", []*corev1.Pod{half("0:600m:600Mi"), half("0:600m:600Mi")}, "node shared: device 0 is given away twice"},
+		{"two shares too large for one device", []*corev1.Pod{half("0:600m:600Mi"), half("0:600m:600Mi")}, "node shared: device 0 is given away more than once"},
 		{"a share without a device", []*corev1.Pod{half("")}, "bound without any"},
-		{"a device that is not there", []*corev1.Pod{half("2:600m:600Mi")}, "it was given device 2, and there are 2"},
+		{"a device that is not there", []*corev1.Pod{half("2:600m:600Mi")}, "device 2 is given away, and there are 2"},
 		{"whole devices", []*corev1.Pod{pod("whole", "nvidia.com/gpu", "1", ""), pod("whole", "nvidia.com/gpu", "1", "")}, ""},
 		{"more whole devices than there are", []*corev1.Pod{pod("whole", "nvidia.com/gpu", "1", ""), pod("whole", "nvidia.com/gpu", "2", "")}, "node whole is asked for 3 of nvidia.com/gpu and has 2"},
 		{"more CPU than there is", []*corev1.Pod{pod("whole", "cpu", "3", ""), pod("whole", "cpu", "1500m", "")}, "node whole is asked for 4500m of cpu and has 4"},

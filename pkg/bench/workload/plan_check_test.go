@@ -110,19 +110,19 @@ func checkPod(t *testing.T, plan *Plan, pod *corev1.Pod, format RequestFormat, s
 		t.Fatalf("Pod %s: GPUDevice refuses it: %v", pod.Name, err)
 	}
 	if group.Devices == 0 {
-		if len(request.Asks) > 0 {
+		if len(request.Containers) > 0 {
 			t.Fatalf("Pod %s asks for devices, its group does not", pod.Name)
 		}
 		return
 	}
-	want := device.Ask{Devices: group.Devices, Milli: group.Milli, MemoryMiB: group.MemoryMiB}
+	want := device.ContainerRequest{Devices: group.Devices, Milli: group.Milli, MemoryMiB: group.MemoryMiB}
 	if format == DevicePlugin {
 		want.Milli, want.MemoryMiB = device.MilliPerDevice, 0
 	}
-	if len(request.Asks) != 1 {
-		t.Fatalf("Pod %s asks for %+v: want one ask", pod.Name, request.Asks)
+	if len(request.Containers) != 1 {
+		t.Fatalf("Pod %s asks for %+v: want one ask", pod.Name, request.Containers)
 	}
-	got := request.Asks[0]
+	got := request.Containers[0]
 	got.Container = "" // recorded for shares only
 	if got != want {
 		t.Fatalf("Pod %s asks for %+v, its group for %+v", pod.Name, got, want)

@@ -70,7 +70,7 @@ func validateNodeGPU(path *field.Path, gpu *NodeGPU) field.ErrorList {
 	node := writeNode(&NodeGroup{GPU: gpu, Pods: new(int64)}, "any", "", Shares)
 	keys := device.DefaultNodeKeys()
 	if parsed := device.ParseNode(&node, &keys); parsed.Kind != device.NodeShared {
-		errs = append(errs, field.Invalid(path.Child("model"), gpu.Model, "the devices of such a node cannot be shared: "+parsed.Refusal.String()))
+		errs = append(errs, field.Invalid(path.Child("model"), gpu.Model, "the devices of such a node cannot be shared: "+parsed.Invalid.Error()))
 	}
 	return errs
 }

@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -130,7 +131,7 @@ func TestReasonsAreConstant(t *testing.T) {
 			t.Errorf("reason %q names the node", reason)
 		}
 	}
-	if len(reasons) != 1 || reasons[reasonNoShare] < 20 {
+	if len(reasons) != 1 || reasons[reasonTexts[device.NoShare]] < 20 {
 		t.Errorf("want one reason for nearly all, got %v", reasons)
 	}
 }

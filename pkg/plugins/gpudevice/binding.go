@@ -72,7 +72,7 @@ func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 
 // binding returns the Binding that gives the pod what it was promised, if the pod is
 // still at that version.
-func (h *holder) binding(version *corev1.Pod) *corev1.Binding {
+func (h *podAllocation) binding(version *corev1.Pod) *corev1.Binding {
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: h.pod.Namespace, Name: h.pod.Name, UID: h.pod.UID, ResourceVersion: version.ResourceVersion,
@@ -113,34 +113,34 @@ func isRefusal(err error) bool {
 // resolve finds out what became of a Binding that was answered by cause, and sends it
 // again where that makes sense. It returns nil if the pod is bound as it says, and an
 // error if it never will be or if ctx ends; in that case the pod keeps its devices.
-func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *holder, binding *corev1.Binding, cause error) error {
+func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocation, binding *corev1.Binding, cause error) error {
 	logger := klog.FromContext(ctx)
-	u := &unresolved{binding: binding, cause: cause, doubtful: !isRefusal(cause), sendUntil: pl.clock.Now().Add(sendingFor)}
-	if u.doubtful {
-		pl.ledger.doubt(pod.UID, true)
-		bindingsInDoubt.Inc()
+	u := &unresolved{binding: binding, cause: cause, unknown: !isRefusal(cause), sendUntil: pl.clock.Now().Add(sendingFor)}
+	if u.unknown {
+		pl.ledger.setBindingUnknown(pod.UID, true)
+		unknownBindings.Inc()
 		logger.Info("It is not known whether the pod was bound, asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
-		pl.ledger.warn(pod, nil, reasonInDoubt, actionBinding, fmt.Sprintf(
+		pl.ledger.warn(pod, nil, reasonBindingUnknown, actionBinding, fmt.Sprintf(
 			"The API server did not say whether it bound the pod to node %q. The pod keeps its devices there until that is clear. (%v)", binding.Target.Name, cause))
 	}
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 32, Cap: maxRetry}
 	for {
-		fate, current, err := pl.fateOf(ctx, u.binding)
+		outcome, current, err := pl.outcomeOf(ctx, u.binding)
 		var settled bool
 		switch {
 		case err != nil:
 			logger.V(2).Info("Could not ask what became of the pod", "pod", klog.KObj(pod), "err", err)
-		case fate == fateBound:
+		case outcome == outcomeBound:
 			logger.Info("The pod was bound after all", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name))
 			return nil
-		case fate == fateLost:
+		case outcome == outcomeLost:
 			settled, err = true, u.cause
 		default:
 			settled, err = pl.sendAgain(ctx, pod, h, u, current)
 		}
 		if settled {
 			if err != nil {
-				pl.ledger.doubt(pod.UID, false)
+				pl.ledger.setBindingUnknown(pod.UID, false)
 			}
 			return err
 		}
@@ -158,8 +158,8 @@ type unresolved struct {
 	binding *corev1.Binding
 	// cause is why it is not known to be written.
 	cause error
-	// doubtful is whether a Binding that was sent may still be written.
-	doubtful bool
+	// unknown is whether a Binding that was sent may still be written.
+	unknown bool
 	// sendUntil is when no further one is sent.
 	sendUntil time.Time
 }
@@ -167,19 +167,19 @@ type unresolved struct {
 // sendAgain sends the Binding of a pod that has no node yet once more, unless that makes
 // no sense any more: current is the pod as the API server has it. It reports whether the
 // matter is settled, and then returns nil if the pod is bound.
-func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *holder, u *unresolved, current *corev1.Pod) (settled bool, err error) {
+func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAllocation, u *unresolved, current *corev1.Pod) (settled bool, err error) {
 	// A Binding for a version that the pod no longer has is not written any more.
 	stale := current.ResourceVersion != u.binding.ResourceVersion
-	u.doubtful = u.doubtful && !stale
+	u.unknown = u.unknown && !stale
 	expired := !pl.clock.Now().Before(u.sendUntil)
 	switch {
-	case expired && u.doubtful:
+	case expired && u.unknown:
 		// The pod may get other devices next: nothing that was sent may be written then.
 		if _, err := pl.ledger.touch(ctx, pl.ledger.client, pod); err != nil {
 			klog.FromContext(ctx).V(2).Info("Could not make sure that the Binding is not written any more", "pod", klog.KObj(pod), "err", err)
 		}
 		return false, nil
-	case expired, !u.doubtful && (!stale || !apierrors.IsConflict(u.cause)):
+	case expired, !u.unknown && (!stale || !apierrors.IsConflict(u.cause)):
 		return true, u.cause
 	case fenceOf(current) != h.fence:
 		return true, fmt.Errorf("binding pod %s: %w: %w", klog.KObj(pod), errFenced, u.cause)
@@ -189,34 +189,34 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *holder, 
 	if err == nil {
 		return true, nil
 	}
-	if !u.doubtful || !apierrors.IsConflict(err) {
+	if !u.unknown || !apierrors.IsConflict(err) {
 		u.cause = err
 	}
-	u.doubtful = u.doubtful || !isRefusal(err)
+	u.unknown = u.unknown || !isRefusal(err)
 	return false, nil
 }
 
-// fate is what became of a pod that was to be bound.
-type fate uint8
+// outcome is what became of a pod that was to be bound.
+type outcome uint8
 
 const (
-	// fatePending is a pod without a node.
-	fatePending fate = iota
-	// fateBound is a pod with the node and the annotations of the Binding.
-	fateBound
-	// fateLost is a pod that the Binding cannot be written to any more: it is gone,
+	// outcomePending is a pod without a node.
+	outcomePending outcome = iota
+	// outcomeBound is a pod with the node and the annotations of the Binding.
+	outcomeBound
+	// outcomeLost is a pod that the Binding cannot be written to any more: it is gone,
 	// being deleted, or was bound by something else.
-	fateLost
+	outcomeLost
 )
 
-// fateOf asks the API server, and not one of its caches, for the pod. It lists
+// outcomeOf asks the API server, and not one of its caches, for the pod. It lists
 // one pod by name, because the scheduler may list pods and not get them.
-func (pl *GPUDevice) fateOf(ctx context.Context, binding *corev1.Binding) (fate, *corev1.Pod, error) {
+func (pl *GPUDevice) outcomeOf(ctx context.Context, binding *corev1.Binding) (outcome, *corev1.Pod, error) {
 	list, err := pl.handle.ClientSet().CoreV1().Pods(binding.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, binding.Name).String(),
 	})
 	if err != nil {
-		return fatePending, nil, fmt.Errorf("listing pod %s/%s: %w", binding.Namespace, binding.Name, err)
+		return outcomePending, nil, fmt.Errorf("listing pod %s/%s: %w", binding.Namespace, binding.Name, err)
 	}
 	for i := range list.Items {
 		pod := &list.Items[i]
@@ -224,10 +224,10 @@ func (pl *GPUDevice) fateOf(ctx context.Context, binding *corev1.Binding) (fate,
 		case pod.Name != binding.Name || pod.UID != binding.UID:
 			continue
 		case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
-			return fatePending, pod, nil
+			return outcomePending, pod, nil
 		case pod.Spec.NodeName == binding.Target.Name && pod.Annotations[names.GPUAssignedAnnotation] == binding.Annotations[names.GPUAssignedAnnotation]:
-			return fateBound, pod, nil
+			return outcomeBound, pod, nil
 		}
 	}
-	return fateLost, nil, nil
+	return outcomeLost, nil, nil
 }

@@ -193,7 +193,7 @@ func TestBind(t *testing.T) {
 					t.Errorf("Unexpected Binding (-want,+got):\n%s", diff)
 				}
 			}
-			if doubted := hasEvent(profile, reasonInDoubt); doubted != tt.wantDoubt {
+			if doubted := hasEvent(profile, reasonBindingUnknown); doubted != tt.wantDoubt {
 				t.Errorf("event about the doubt: want %t, got %t", tt.wantDoubt, doubted)
 			}
 			// A clear failure frees the devices, success does not.
@@ -218,7 +218,7 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 		return true, nil, apierrors.NewInternalError(errors.New("down"))
 	})
 	state := framework.NewCycleState()
-	s := &preFilterState{demand: demandOf(t, pl, pod)}
+	s := &preFilterState{podRequest: podRequestOf(t, pl, pod)}
 	state.Write(preFilterStateKey, s)
 	show(t, profile, pod)
 	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
@@ -274,7 +274,7 @@ func TestBindSettles(t *testing.T) {
 	if last := server.sent[len(server.sent)-1].ResourceVersion; server.touched == "" || server.touched == last {
 		t.Errorf("the last Binding was for version %q and the pod is at %q: it may still be written", last, server.touched)
 	}
-	if h := pl.ledger.get(pod.UID); h == nil || h.phase != reserved {
+	if h := pl.ledger.get(pod.UID); h == nil || h.phase != assumed {
 		t.Errorf("want a promise that Unreserve takes back, got %v", h)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -182,8 +183,8 @@ func TestOfferedByDRA(t *testing.T) {
 	pl.offers.observe(b, true)
 	expect("two slices", never)
 	state := preFilterOrSkip(t, profile, makePod("plain"))
-	if got := pl.Filter(t.Context(), &fixedState{state, &preFilterState{demand: demandOf(t, pl, sharePod("p", 100))}}, sharePod("p", 100), nodeInfo(t, profile, "n")).Message(); got != reasonRefusedDRA {
-		t.Errorf("want %q, got %q", reasonRefusedDRA, got)
+	if got := pl.Filter(t.Context(), &fixedState{state, &preFilterState{podRequest: podRequestOf(t, pl, sharePod("p", 100))}}, sharePod("p", 100), nodeInfo(t, profile, "n")).Message(); got != invalidTexts[device.OffersDRA] {
+		t.Errorf("want %q, got %q", invalidTexts[device.OffersDRA], got)
 	}
 	expectHint(t, pl.isSchedulableAfterResourceSliceChange, sharePod("p", 100), a, nil, fwk.Queue)
 	expect("one slice", never)

@@ -126,7 +126,7 @@ type usage struct {
 	models        map[string]*modelUsage
 	expected      bool
 	fragmentation device.Fragmentation
-	refused       map[device.RefusalReason]int
+	refused       map[device.InvalidReason]int
 	blocked       sets.Set[string]
 	unlisted      int
 	reservations  int
@@ -142,8 +142,8 @@ type modelUsage struct {
 // scheduling cycle would from a NodeInfo. Free CPU, and whether a device plugin or DRA
 // driver gave devices to a pod there, is as the last cycle that looked at the node saw it.
 func (pl *GPUDevice) usage() *usage {
-	u := &usage{models: map[string]*modelUsage{}, refused: map[device.RefusalReason]int{}, blocked: sets.New[string]()}
-	held := pl.ledger.heldByNode(u)
+	u := &usage{models: map[string]*modelUsage{}, refused: map[device.InvalidReason]int{}, blocked: sets.New[string]()}
+	held := pl.ledger.allocationsByNode(u)
 	expected := pl.workload.current.Load()
 	u.expected = expected != nil
 	for _, known := range pl.deviceNodes.all() {
@@ -152,16 +152,16 @@ func (pl *GPUDevice) usage() *usage {
 			node = node.OfferedByDRA()
 		}
 		switch node.Kind {
-		case device.NodeRefused:
-			u.refused[node.Refusal.Reason]++
+		case device.NodeInvalid:
+			u.refused[node.Invalid.Reason]++
 			continue
 		case device.NodeShared:
 		default:
 			continue
 		}
-		state := node.State()
+		used, _ := node.Usage()
 		amounts := u.of(node.Model)
-		amounts.capacity += state.IdleMilli()
+		amounts.capacity += used.IdleMilli()
 		amounts.cordonedCapacity += int64(node.Cordoned.Len()) * device.MilliPerDevice
 		var seen *nodeView
 		if cell := pl.nodes.get(object.Name); cell != nil {
@@ -179,15 +179,15 @@ func (pl *GPUDevice) usage() *usage {
 				u.blocked.Insert(object.Name)
 			}
 			u.unlisted += len(h.allocation.Missing(node))
-			state.TakeAll(holding)
-			amounts.count(node, holding)
+			used.Add(holding)
 		}
+		amounts.count(&used)
 		if u.expected {
 			cpuFree := object.Status.Allocatable.Cpu().MilliValue()
 			if seen != nil {
 				cpuFree = seen.cpuFree
 			}
-			fragmentation := expected.on(node).Fragmentation(&state, cpuFree)
+			fragmentation := expected.expectedBy(node).Fragmentation(&used, cpuFree)
 			for cause := range fragmentation {
 				u.fragmentation[cause] += fragmentation[cause]
 			}
@@ -196,13 +196,14 @@ func (pl *GPUDevice) usage() *usage {
 	return u
 }
 
-// count adds what a pod holds.
-func (m *modelUsage) count(node *device.Node, holding *device.Holding) {
-	for d := range node.Devices {
-		if node.Cordoned.Has(d) {
-			m.cordonedAllocated += holding[d].Milli
+// count adds what is used of the devices.
+func (m *modelUsage) count(used *device.Usage) {
+	for d := range used.Devices() {
+		milli := device.MilliPerDevice - used.Free(d).Milli
+		if used.Cordoned().Has(d) {
+			m.cordonedAllocated += milli
 		} else {
-			m.allocated += holding[d].Milli
+			m.allocated += milli
 		}
 	}
 }
@@ -240,27 +241,27 @@ func (u *usage) byModel() map[string]modelUsage {
 	return amounts
 }
 
-// heldByNode returns what is held on each node, and adds to u what it comes by.
-func (l *ledger) heldByNode(u *usage) map[string]holders {
+// allocationsByNode returns what is held on each node, and adds to u what it comes by.
+func (l *ledger) allocationsByNode(u *usage) map[string]podAllocations {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	held := make(map[string]holders, len(l.byNode))
+	held := make(map[string]podAllocations, len(l.byNode))
 	for node, pods := range l.byNode {
 		for _, h := range pods {
 			held[node] = append(held[node], h)
 			switch h.phase {
-			case reserved, inDoubt:
+			case assumed, bindingUnknown:
 				u.reservations++
 				u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
-			case unassigned:
+			case unrecorded:
 				u.blocked.Insert(node)
-			case orphaned, bound:
+			case leaked, bound:
 			}
 		}
 	}
-	for node, marks := range l.marks {
-		for _, h := range marks.orphans.Load().all() {
+	for node, invalidation := range l.invalidations {
+		for _, h := range invalidation.leaked.Load().all() {
 			held[node] = append(held[node], h)
 			u.reservations++
 			u.oldest = max(u.oldest, now.Sub(h.since).Seconds())

@@ -17,7 +17,7 @@ import (
 //   - one that asks for shares and has a record that can be believed uses what its
 //     Allocation says of the node as it is now;
 //   - one that asks for shares without such a record, or that was given UUIDs where the
-//     node lists none any more, uses unknown devices (unassigned);
+//     node lists none any more, uses unknown devices (unrecorded);
 //   - one that asks for a resource of a device plugin (a whole device, a MIG device, a
 //     slice of time), or has a ResourceClaim that is or may be for devices of a DRA
 //     driver of the arguments, uses unknown devices (otherUse);
@@ -29,17 +29,17 @@ import (
 
 // countUse computes what the pods use: those in the NodeInfo, and those that only the
 // ledger knows to be there, perhaps. The pod without is left out.
-func (pl *GPUDevice) countUse(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMarks, without types.UID) {
+func (pl *GPUDevice) countUse(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *nodeInvalidation, without types.UID) {
 	if v.node.Kind == device.NodeShared {
-		pl.takePods(v, nodeInfo, marks, without)
+		pl.takePods(v, nodeInfo, invalidation, without)
 		return
 	}
-	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, marks, without)
+	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, invalidation, without)
 }
 
 // takePods takes from the state of a shared node what the pods hold.
-func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMarks, without types.UID) {
-	orphans := marks.orphans.Load()
+func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *nodeInvalidation, without types.UID) {
+	leaked := invalidation.leaked.Load()
 	otherRequested := pl.requestsOther(nodeInfo)
 	var nominated []*corev1.Pod
 	for _, podInfo := range nodeInfo.GetPods() {
@@ -53,8 +53,8 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMar
 		if !asksForShares(pod) {
 			continue
 		}
-		switch h := pl.ledger.holderOn(pod.UID, v.object.Name); {
-		case orphans.has(pod.UID):
+		switch h := pl.ledger.allocationOn(pod.UID, v.object.Name); {
+		case leaked.has(pod.UID):
 			// Counted below.
 		case h != nil:
 			v.shown++
@@ -62,12 +62,12 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMar
 		case pod.Spec.NodeName == "":
 			nominated = append(nominated, pod)
 		default:
-			v.take(pl.ledger.unheld(pod, v.object.Name))
+			v.take(pl.ledger.recordOf(pod, v.object.Name))
 		}
 	}
-	for _, orphan := range orphans.all() {
-		if orphan.pod.UID != without {
-			v.take(orphan.allocation)
+	for _, leak := range leaked.all() {
+		if leak.pod.UID != without {
+			v.take(leak.allocation)
 		}
 	}
 	pl.takeNominated(v, nominated)
@@ -76,12 +76,12 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, marks *nodeMar
 // take takes what a pod was given; nil is not known.
 func (v *nodeView) take(allocation *device.Allocation) {
 	if allocation == nil {
-		v.unassigned = true
+		v.unrecorded = true
 		return
 	}
 	holding, err := allocation.On(v.node)
-	v.unassigned = v.unassigned || err != nil
-	v.state.TakeAll(holding)
+	v.unrecorded = v.unrecorded || err != nil
+	v.usage.Add(holding)
 }
 
 // takeNominated takes what nominated pods will hold. They have no devices yet, and
@@ -90,25 +90,25 @@ func (v *nodeView) take(allocation *device.Allocation) {
 func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
 	for _, pod := range nominated {
 		request, err := device.ParsePod(pod, pl.nodeKeys)
-		if err != nil || request.Form != device.FormShares {
+		if err != nil || request.Kind != device.RequestShares {
 			continue
 		}
-		assignment, ok := device.Assign(device.BestFit{}, device.Site{State: &v.state}, device.Demand{Request: request})
+		assignment, ok := device.Assign(device.BestFit{}, device.NodeInput{Usage: &v.usage}, device.PodRequest{Request: request})
 		if !ok {
 			// Its victims are still here.
-			v.crowded = true
+			v.nominatedUnfit = true
 			continue
 		}
-		holding := assignment.Holding(request.Asks)
-		v.state.TakeAll(&holding)
+		holding := assignment.PodUsage(request.Containers)
+		v.usage.Add(&holding)
 	}
 }
 
 // holdsShares reports whether a pod on a node that is not shared holds shares of its
 // devices, of which it may be known which or not.
-func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, marks *nodeMarks, without types.UID) bool {
-	for _, orphan := range marks.orphans.Load().all() {
-		if orphan.pod.UID != without {
+func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, invalidation *nodeInvalidation, without types.UID) bool {
+	for _, leak := range invalidation.leaked.Load().all() {
+		if leak.pod.UID != without {
 			return true
 		}
 	}
@@ -121,7 +121,7 @@ func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, marks *node
 		if pod.UID == without || isTerminated(pod) || pod.Spec.NodeName == "" || !asksForShares(pod) {
 			continue
 		}
-		if pl.ledger.holderOn(pod.UID, node) != nil || pl.ledger.unheld(pod, node) != nothing {
+		if pl.ledger.allocationOn(pod.UID, node) != nil || pl.ledger.recordOf(pod, node) != nothing {
 			return true
 		}
 	}

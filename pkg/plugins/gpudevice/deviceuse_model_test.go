@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -366,9 +367,9 @@ func (m *model) schedule(pod *corev1.Pod) {
 			m.did["share refused"]++
 		}
 		switch status.Message() {
-		case reasonOtherUse:
+		case reasonTexts[device.OtherUse]:
 			m.did["refused for other use"]++
-		case reasonSharesHeld:
+		case reasonTexts[device.SharesHeld]:
 			m.did["refused for shares held"]++
 		}
 	}
@@ -464,9 +465,9 @@ func (m *model) check() {
 	for name, n := range m.nodes {
 		o := m.oracle(n)
 		for _, pod := range []*corev1.Pod{sharePod("probe", 1), sharePod("probe", 500), sharePod("probe", 1000), makePod("probe", "nvidia.com/mig-1g.5gb", "1"), claimPod("probe")} {
-			s := &preFilterState{demand: demandOf(m.t, m.pl, pod), claims: len(pod.Spec.ResourceClaims) > 0}
+			s := &preFilterState{podRequest: podRequestOf(m.t, m.pl, pod), claims: len(pod.Spec.ResourceClaims) > 0}
 			v := m.pl.view(nodeInfo(m.t, m.profile, name), false)
-			if got, want := v.check(s), o.takes(pod, n.object); (got == verdictFits) != want {
+			if got, want := v.check(s), o.takes(pod, n.object); (got == device.Fits) != want {
 				m.t.Fatalf("node %s, probe %v: want taken %t, got %v\n%+v", name, pod.Spec.Containers[0].Resources.Limits, want, got, o)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -130,10 +131,10 @@ func TestUUIDsAreWhatCounts(t *testing.T) {
 	}{
 		{"as it was", node(2, "GPU-a,GPU-b"), "GPU-a"},
 		{"reordered", node(2, "GPU-b,GPU-a"), "GPU-a"},
-		{"shrunk", node(1, "GPU-b"), reasonNoShare},
+		{"shrunk", node(1, "GPU-b"), reasonTexts[device.NoShare]},
 		{"the device is gone", node(2, "GPU-a,GPU-c"), "GPU-a"},
 		{"the device is gone, and its index with it", node(1, "GPU-a"), "GPU-a"},
-		{"no list any more", gpuNode("n", 2), reasonUnassignedPod},
+		{"no list any more", gpuNode("n", 2), reasonTexts[device.Unrecorded]},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestUUIDsAreWhatCounts(t *testing.T) {
 	}
 }
 
-// Two pods that were given the same device by UUID are rivals, whatever index each
+// Two pods that were given the same device by UUID are conflicting, whatever index each
 // record has; and two with the same index of different devices are not.
 func TestConflictByUUID(t *testing.T) {
 	given := func(name, index, uuid string) *corev1.Pod {
@@ -239,7 +240,7 @@ func TestNonGPUPodsBesideMIGAndClaims(t *testing.T) {
 	for name, node := range map[string]*corev1.Node{"MIG devices alone": migNode, "whole devices too": mixedNode} {
 		t.Run("Forbid, "+name, func(t *testing.T) {
 			profile, _ := startProfile(t, gpuArgs(withNonGPUPods(config.NonGPUPodsForbid)), schedtest.Options{Nodes: []*corev1.Node{node}})
-			want := map[string]string{"mig": "", "claim": "", "plain": reasonForbidden}
+			want := map[string]string{"mig": "", "claim": "", "plain": reasonTexts[device.Forbidden]}
 			if diff := cmp.Diff(want, refusals(t, profile, mig, claim, plain)); diff != "" {
 				t.Errorf("Unexpected reasons (-want,+got):\n%s", diff)
 			}

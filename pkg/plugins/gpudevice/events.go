@@ -104,9 +104,9 @@ func (pl *GPUDevice) requestOf(pod *corev1.Pod) *device.Request {
 // which may have a claim for devices.
 func (pl *GPUDevice) mayTake(node *device.Node, request *device.Request, claims bool) bool {
 	switch {
-	case claims && (node.Kind == device.NodeShared || node.Kind == device.NodeRefused):
+	case claims && (node.Kind == device.NodeShared || node.Kind == device.NodeInvalid):
 		return false
-	case request.Form == device.FormNone:
+	case request.Kind == device.RequestNone:
 		return claims || pl.nonGPUPods != config.NonGPUPodsForbid || node.Kind == device.NodeWithoutDevices
 	}
 	return node.Admits(request) == device.Fits
@@ -142,7 +142,7 @@ func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *core
 	}
 	request := pl.requestOf(pod)
 	claims := request != nil && pl.mayClaimDevices(pod)
-	if request == nil || request.Form == device.FormNone && !claims || request.Form != device.FormShares && !asksForShares(gone) {
+	if request == nil || request.Kind == device.RequestNone && !claims || request.Kind != device.RequestShares && !asksForShares(gone) {
 		logger.V(5).Info("Pod with devices was deleted, but that is not waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}

@@ -173,5 +173,5 @@ func fenceOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// errFenced is the cause where the pod was fenced after its devices were reserved.
+// errFenced is the cause where the pod was fenced after its devices were assumed.
 var errFenced = errors.New("another scheduler process has taken over this pod")

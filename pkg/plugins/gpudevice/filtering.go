@@ -4,183 +4,122 @@
 package gpudevice
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
+// reasonTexts are what users read of a node that cannot take the pod. The framework
+// counts nodes by text, so there is one text for a cause and none names a node. None
+// contains a percent sign: the scheduler uses them as a format string.
+var reasonTexts = [device.Reasons]string{
+	device.NotShared:        "node(s) didn't share their devices (label " + names.GPUSharingLabel + "=true)",
+	device.Shared:           "node(s) shared their devices and take no pods of a device plugin or of a ResourceClaim for devices",
+	device.WrongModel:       "node(s) had devices of a model that the pod's " + names.GPUModelAnnotation + " doesn't list",
+	device.TooLittleMemory:  "node(s) had devices with less memory than the pod's " + names.GPUMinMemoryAnnotation,
+	device.LargerThanDevice: "node(s) had devices with less memory than a container's " + names.GPUMemoryResource,
+	device.TooFewDevices:    "node(s) had fewer devices than a container asks for",
+	device.Forbidden:        "node(s) had devices, which nonGPUPods keeps for pods that ask for them",
+	device.NoShare:          "node(s) didn't have enough free device share",
+	device.NoMemory:         "node(s) didn't have enough free device memory",
+	device.Unrecorded:       "node(s) ran a pod that uses devices without a record of which",
+	device.OtherUse:         "node(s) shared their devices while a pod uses devices there that a device plugin or a ResourceClaim gave it",
+	device.SharesHeld:       "node(s) ran a pod that holds a share of their devices, and take no pods of a device plugin or a ResourceClaim for devices until it is gone",
+}
+
+// invalidTexts are the same for a node that is refused because of what it says.
+var invalidTexts = map[device.InvalidReason]string{
+	device.InvalidSharing:         "node(s) had a value other than true or false in label " + names.GPUSharingLabel,
+	device.AdvertisesDevicePlugin: "node(s) were labelled as shared and had a device plugin that hands out the same devices",
+	device.OffersDRA:              "node(s) were labelled as shared and had a DRA driver that offers the same devices",
+	device.TimeSliced:             "node(s) were labelled as shared and time-sliced their devices",
+	device.Partitioned:            "node(s) were labelled as shared and had MIG devices",
+	device.InvalidCount:           "node(s) were labelled as shared and didn't say how many devices they have",
+	device.InvalidDeviceMemory:    "node(s) were labelled as shared and didn't say how much memory their devices have",
+	device.InvalidReplicas:        "node(s) were labelled as shared and had a replicas label that is no number",
+	device.InvalidCordon:          "node(s) had an annotation " + names.GPUCordonedAnnotation + " that is no list of their devices",
+	device.InvalidUUIDs:           "node(s) had an annotation " + names.GPUUUIDsAnnotation + " that doesn't name each of their devices",
+}
+
+// reasonText returns what the user reads.
+func reasonText(reason device.Reason, node *device.Node) string {
+	if reason == device.Refused {
+		return cmp.Or(invalidTexts[node.Invalid.Reason], "node(s) described their devices in a way that cannot be understood")
+	}
+	return reasonTexts[reason]
+}
+
 // Filter refuses a node that cannot take the pod. It takes no lock and allocates
-// nothing for a node that passes and has not changed since it was looked at last.
+// nothing for a node that passes and has not changed since it was last looked at.
 //
 // A refusal is unresolvable unless evicting pods from the node could help. The
 // Status is a fresh one, because the framework writes to it, for several nodes at
-// once. Every call counts in the metric, those of preemption's simulations too.
+// once. Every call counts in the metric, those of preemption's dry runs too.
 func (pl *GPUDevice) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	s, err := readPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	v := pl.view(nodeInfo, s.simulated)
-	verdict := v.check(s)
-	if verdict == verdictFits {
+	v := pl.view(nodeInfo, s.dryRun)
+	reason := v.check(s)
+	if reason == device.Fits {
 		return nil
 	}
-	pl.counters.rejections[verdict].Inc()
+	pl.counters.rejections[reason].Inc()
 	code := fwk.UnschedulableAndUnresolvable
-	if verdict.resolvable() {
+	if reason.Resolvable() {
 		code = fwk.Unschedulable
 	}
-	return fwk.NewStatus(code, verdict.reason(v.node))
+	return fwk.NewStatus(code, reasonText(reason, v.node))
 }
 
-// verdict is why a node is refused. The set is closed.
-type verdict uint8
-
-const (
-	verdictFits verdict = iota
-	verdictNotShared
-	verdictShared
-	verdictRefused
-	verdictWrongModel
-	verdictTooLittleMemory
-	verdictLargerThanDevice
-	verdictTooFewDevices
-	// verdictNoShare and verdictNoMemory are the two sides of device.NoRoom.
-	verdictNoShare
-	verdictNoMemory
-	verdictUnassigned
-	// verdictOtherUse is a shared node with a pod that others gave devices to, and
-	// verdictSharesHeld a node for such a pod on which shares are held.
-	verdictOtherUse
-	verdictSharesHeld
-	verdictForbidden
-	verdicts
-)
-
-// verdictOf translates what the model of devices says.
-var verdictOf = [...]verdict{
-	device.Fits:             verdictFits,
-	device.NotShared:        verdictNotShared,
-	device.Shared:           verdictShared,
-	device.Refused:          verdictRefused,
-	device.WrongModel:       verdictWrongModel,
-	device.TooLittleMemory:  verdictTooLittleMemory,
-	device.LargerThanDevice: verdictLargerThanDevice,
-	device.TooFewDevices:    verdictTooFewDevices,
-	device.NoRoom:           verdictNoShare,
-}
-
-// String returns the verdict as a metric label.
-func (r verdict) String() string {
-	switch r {
-	case verdictNoShare:
-		return "NoShare"
-	case verdictNoMemory:
-		return "NoMemory"
-	case verdictUnassigned:
-		return "Unassigned"
-	case verdictOtherUse:
-		return "OtherUse"
-	case verdictSharesHeld:
-		return "SharesHeld"
-	case verdictForbidden:
-		return "Forbidden"
-	default:
-		for rejection, same := range verdictOf {
-			if same == r {
-				return device.Rejection(rejection).String() //nolint:gosec // an index of a short array
-			}
-		}
-		return "Unknown"
-	}
-}
-
-// resolvable reports whether evicting pods from the node could help.
-func (r verdict) resolvable() bool {
-	switch r {
-	case verdictNoShare, verdictNoMemory, verdictUnassigned, verdictOtherUse, verdictSharesHeld:
-		return true
-	default:
-		return false
-	}
-}
-
-// check returns whether the node can take the pod, and if not why. It allocates
-// nothing.
-func (v *nodeView) check(s *preFilterState) verdict {
-	request := s.demand.Request
+// check returns why the node cannot take the pod, or device.Fits. It allocates nothing.
+func (v *nodeView) check(s *preFilterState) device.Reason {
+	request := s.podRequest.Request
 	if s.forbidden {
 		if v.hasDevices() {
-			return verdictForbidden
+			return device.Forbidden
 		}
-		return verdictFits
+		return device.Fits
 	}
 	if s.claims {
 		// Whatever else the pod asks for: the devices of the claim must not be shared.
 		switch {
-		case v.node.Kind == device.NodeRefused:
-			return verdictRefused
+		case v.node.Kind == device.NodeInvalid:
+			return device.Refused
 		case v.node.Kind == device.NodeShared:
-			return verdictShared
+			return device.Shared
 		case v.sharesHeld:
-			return verdictSharesHeld
+			return device.SharesHeld
 		}
 	}
-	if rejection := v.node.Admits(request); rejection != device.Fits {
-		return verdictOf[rejection]
+	if reason := v.node.Admits(request); reason != device.Fits {
+		return reason
 	}
 	switch {
-	case request.Form == device.FormNone:
-		return verdictFits
-	case request.Form != device.FormShares:
+	case request.Kind == device.RequestNone:
+	case request.Kind != device.RequestShares:
 		if v.sharesHeld {
-			return verdictSharesHeld
+			return device.SharesHeld
 		}
-		return verdictFits
-	case v.unassigned:
-		return verdictUnassigned
+	case v.unrecorded:
+		return device.Unrecorded
 	case v.otherUse:
-		return verdictOtherUse
+		return device.OtherUse
+	case v.nominatedUnfit:
+		return device.NoShare
+	case !v.usage.Fits(request):
+		return v.usage.Lacks(request)
 	}
-	if v.crowded {
-		return verdictNoShare
-	}
-	if !v.state.Fits(request) {
-		return v.lacking(request)
-	}
-	return verdictFits
+	return device.Fits
 }
 
 // hasDevices reports whether the node has devices that somebody hands out.
 func (v *nodeView) hasDevices() bool {
 	return v.node.Kind != device.NodeWithoutDevices || v.offered
-}
-
-// lacking returns what a node without room has too little of: memory if enough
-// devices have the compute, and compute otherwise.
-func (v *nodeView) lacking(request *device.Request) verdict {
-	for i := range request.Asks {
-		ask := &request.Asks[i]
-		share, ok := ask.On(v.node.MemoryMiB)
-		if !ok {
-			return verdictLargerThanDevice
-		}
-		compute, both := 0, 0
-		for d := range v.state.Devices() {
-			if v.state.Cordoned().Has(d) || v.state.Free(d).Milli < share.Milli {
-				continue
-			}
-			compute++
-			if v.state.Free(d).MemoryMiB >= share.MemoryMiB {
-				both++
-			}
-		}
-		if both < ask.Devices && compute >= ask.Devices {
-			return verdictNoMemory
-		}
-	}
-	return verdictNoShare
 }

@@ -54,56 +54,56 @@ func TestFilter(t *testing.T) {
 			name: "a share",
 			pod:  sharePod("p", 600),
 			want: map[string]string{
-				"plain": reasonNotShared, "plugin": reasonNotShared, "full": reasonNoShare, "half-full": reasonNoShare,
-				"memory-full": reasonNoMemory, "foreign": reasonUnassignedPod,
+				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "full": reasonTexts[device.NoShare], "half-full": reasonTexts[device.NoShare],
+				"memory-full": reasonTexts[device.NoMemory], "foreign": reasonTexts[device.Unrecorded],
 			},
 		},
 		{
 			name: "a share that fits beside another, and beside a pod that has terminated",
 			pod:  sharePod("p", 500),
 			want: map[string]string{
-				"plain": reasonNotShared, "plugin": reasonNotShared, "full": reasonNoShare,
-				"memory-full": reasonNoMemory, "foreign": reasonUnassignedPod,
+				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "full": reasonTexts[device.NoShare],
+				"memory-full": reasonTexts[device.NoMemory], "foreign": reasonTexts[device.Unrecorded],
 			},
 		},
 		{
 			name: "two whole devices",
 			pod:  sharePod("p", 2000),
 			want: map[string]string{
-				"plain": reasonNotShared, "plugin": reasonNotShared, "h100": reasonTooFewDevices, "cordoned": reasonTooFewDevices,
-				"full": reasonTooFewDevices, "half-full": reasonTooFewDevices, "memory-full": reasonTooFewDevices, "foreign": reasonTooFewDevices,
+				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "h100": reasonTexts[device.TooFewDevices], "cordoned": reasonTexts[device.TooFewDevices],
+				"full": reasonTexts[device.TooFewDevices], "half-full": reasonTexts[device.TooFewDevices], "memory-full": reasonTexts[device.TooFewDevices], "foreign": reasonTexts[device.TooFewDevices],
 			},
 		},
 		{
 			name: "memory alone",
 			pod:  makePod("p", names.GPUMemoryResource, "20Gi"),
 			want: map[string]string{
-				"plain": reasonNotShared, "plugin": reasonNotShared, "small": reasonLargerThanDevice, "full": reasonNoShare,
-				"memory-full": reasonNoMemory, "foreign": reasonUnassignedPod,
+				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "small": reasonTexts[device.LargerThanDevice], "full": reasonTexts[device.NoShare],
+				"memory-full": reasonTexts[device.NoMemory], "foreign": reasonTexts[device.Unrecorded],
 			},
 		},
 		{
 			name: "a model",
 			pod:  annotated(sharePod("p", 100), names.GPUModelAnnotation, "nvidia-h*, x"),
 			want: map[string]string{
-				"plain": reasonNotShared, "plugin": reasonNotShared, "shared": reasonWrongModel, "small": reasonWrongModel, "cordoned": reasonWrongModel,
-				"full": reasonWrongModel, "half-full": reasonWrongModel, "memory-full": reasonWrongModel, "foreign": reasonWrongModel,
+				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "shared": reasonTexts[device.WrongModel], "small": reasonTexts[device.WrongModel], "cordoned": reasonTexts[device.WrongModel],
+				"full": reasonTexts[device.WrongModel], "half-full": reasonTexts[device.WrongModel], "memory-full": reasonTexts[device.WrongModel], "foreign": reasonTexts[device.WrongModel],
 			},
 		},
 		{
 			name: "a minimum of memory",
 			pod:  annotated(sharePod("p", 100), names.GPUMinMemoryAnnotation, "32Gi"),
 			want: map[string]string{
-				"plain": reasonNotShared, "plugin": reasonNotShared, "small": reasonTooLittleMemory, "full": reasonNoShare,
-				"foreign": reasonUnassignedPod,
+				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "small": reasonTexts[device.TooLittleMemory], "full": reasonTexts[device.NoShare],
+				"foreign": reasonTexts[device.Unrecorded],
 			},
 		},
 		{
 			name: "a device of the device plugin",
 			pod:  makePod("p", "nvidia.com/gpu", "1"),
 			want: map[string]string{
-				"shared": reasonShared, "h100": reasonShared, "small": reasonShared, "cordoned": reasonShared,
-				"full": reasonShared, "half-full": reasonShared, "memory-full": reasonShared, "foreign": reasonShared,
+				"shared": reasonTexts[device.Shared], "h100": reasonTexts[device.Shared], "small": reasonTexts[device.Shared], "cordoned": reasonTexts[device.Shared],
+				"full": reasonTexts[device.Shared], "half-full": reasonTexts[device.Shared], "memory-full": reasonTexts[device.Shared], "foreign": reasonTexts[device.Shared],
 			},
 		},
 		{
@@ -111,8 +111,8 @@ func TestFilter(t *testing.T) {
 			args: gpuArgs(withNonGPUPods(config.NonGPUPodsForbid)),
 			pod:  makePod("p"),
 			want: map[string]string{
-				"plugin": reasonForbidden, "shared": reasonForbidden, "h100": reasonForbidden, "small": reasonForbidden, "cordoned": reasonForbidden,
-				"full": reasonForbidden, "half-full": reasonForbidden, "memory-full": reasonForbidden, "foreign": reasonForbidden,
+				"plugin": reasonTexts[device.Forbidden], "shared": reasonTexts[device.Forbidden], "h100": reasonTexts[device.Forbidden], "small": reasonTexts[device.Forbidden], "cordoned": reasonTexts[device.Forbidden],
+				"full": reasonTexts[device.Forbidden], "half-full": reasonTexts[device.Forbidden], "memory-full": reasonTexts[device.Forbidden], "foreign": reasonTexts[device.Forbidden],
 			},
 		},
 	}
@@ -145,23 +145,23 @@ func TestRefusedNodes(t *testing.T) {
 	tests := []struct {
 		name   string
 		node   *corev1.Node
-		reason device.RefusalReason
+		reason device.InvalidReason
 		want   string
 	}{
-		{"sharing", labelled(gpuNode("n", 1), names.GPUSharingLabel, "yes"), device.InvalidSharing, reasonRefusedSharing},
-		{"device plugin", labelled(labelled(pluginNode("n", a100, 1), names.GPUSharingLabel, "true"), "nvidia.com/gpu.count", "1"), device.AdvertisesDevicePlugin, reasonRefusedPlugin},
-		{"time-slicing", labelled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "4"), device.TimeSliced, reasonRefusedSliced},
-		{"MIG", labelled(gpuNode("n", 1), "nvidia.com/mig-1g.5gb.count", "7"), device.Partitioned, reasonRefusedMIG},
-		{"count", labelled(gpuNode("n", 1), "nvidia.com/gpu.count", "many"), device.InvalidCount, reasonRefusedCount},
-		{"memory", labelled(gpuNode("n", 1), "nvidia.com/gpu.memory", "0"), device.InvalidDeviceMemory, reasonRefusedMemory},
-		{"replicas", labelled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "x"), device.InvalidReplicas, reasonRefusedReplicas},
-		{"cordon", annotated(gpuNode("n", 1), names.GPUCordonedAnnotation, "all"), device.InvalidCordon, reasonRefusedCordon},
-		{"UUIDs", annotated(gpuNode("n", 1), names.GPUUUIDsAnnotation, "GPU-a,GPU-b"), device.InvalidUUIDs, reasonRefusedUUIDs},
+		{"sharing", labelled(gpuNode("n", 1), names.GPUSharingLabel, "yes"), device.InvalidSharing, invalidTexts[device.InvalidSharing]},
+		{"device plugin", labelled(labelled(pluginNode("n", a100, 1), names.GPUSharingLabel, "true"), "nvidia.com/gpu.count", "1"), device.AdvertisesDevicePlugin, invalidTexts[device.AdvertisesDevicePlugin]},
+		{"time-slicing", labelled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "4"), device.TimeSliced, invalidTexts[device.TimeSliced]},
+		{"MIG", labelled(gpuNode("n", 1), "nvidia.com/mig-1g.5gb.count", "7"), device.Partitioned, invalidTexts[device.Partitioned]},
+		{"count", labelled(gpuNode("n", 1), "nvidia.com/gpu.count", "many"), device.InvalidCount, invalidTexts[device.InvalidCount]},
+		{"memory", labelled(gpuNode("n", 1), "nvidia.com/gpu.memory", "0"), device.InvalidDeviceMemory, invalidTexts[device.InvalidDeviceMemory]},
+		{"replicas", labelled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "x"), device.InvalidReplicas, invalidTexts[device.InvalidReplicas]},
+		{"cordon", annotated(gpuNode("n", 1), names.GPUCordonedAnnotation, "all"), device.InvalidCordon, invalidTexts[device.InvalidCordon]},
+		{"UUIDs", annotated(gpuNode("n", 1), names.GPUUUIDsAnnotation, "GPU-a,GPU-b"), device.InvalidUUIDs, invalidTexts[device.InvalidUUIDs]},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{tt.node, gpuNode("fine", 1)}})
-			if got := device.ParseNode(tt.node, pl.nodeKeys).Refusal.Reason; got != tt.reason {
+			if got := device.ParseNode(tt.node, pl.nodeKeys).Invalid.Reason; got != tt.reason {
 				t.Fatalf("the node is refused for %q, want %q", got, tt.reason)
 			}
 			pod := sharePod("p", 100)
@@ -176,17 +176,17 @@ func TestRefusedNodes(t *testing.T) {
 
 // Only what evicting pods can cure is left to preemption.
 func TestResolvable(t *testing.T) {
-	for r := verdictFits + 1; r < verdicts; r++ {
-		want := r == verdictNoShare || r == verdictNoMemory || r == verdictUnassigned || r == verdictOtherUse || r == verdictSharesHeld
-		if got := r.resolvable(); got != want {
+	for r := device.Fits + 1; r < device.Reasons; r++ {
+		want := r == device.NoShare || r == device.NoMemory || r == device.Unrecorded || r == device.OtherUse || r == device.SharesHeld
+		if got := r.Resolvable(); got != want {
 			t.Errorf("%v: want %t, got %t", r, want, got)
 		}
-		text := r.reason(&device.Node{Kind: device.NodeRefused})
+		text := reasonText(r, &device.Node{Kind: device.NodeInvalid})
 		if !strings.HasPrefix(text, "node(s) ") || strings.Contains(text, "%") {
 			t.Errorf("%v: unfit reason %q", r, text)
 		}
 		if r.String() == "Unknown" {
-			t.Errorf("verdict %d has no label", r)
+			t.Errorf("reason %d has no label", r)
 		}
 	}
 }

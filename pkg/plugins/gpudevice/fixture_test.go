@@ -213,8 +213,8 @@ func preFilter(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.C
 func freeMilli(pl *GPUDevice, info fwk.NodeInfo) []int64 {
 	v := pl.view(info, false)
 	free := []int64{}
-	for d := range v.state.Devices() {
-		free = append(free, v.state.Free(d).Milli)
+	for d := range v.usage.Devices() {
+		free = append(free, v.usage.Free(d).Milli)
 	}
 	return free
 }
@@ -263,14 +263,14 @@ func makeOwner(apiVersion, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", Controller: &controller}}
 }
 
-// demandOf parses what a pod asks for.
-func demandOf(tb testing.TB, pl *GPUDevice, pod *corev1.Pod) device.Demand {
+// podRequestOf parses what a pod asks for.
+func podRequestOf(tb testing.TB, pl *GPUDevice, pod *corev1.Pod) device.PodRequest {
 	tb.Helper()
 	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return device.Demand{Request: request, CPUMilli: cpuMilli(pod)}
+	return device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)}
 }
 
 // drainEvents returns the events so far that have the reason, and drops the others.

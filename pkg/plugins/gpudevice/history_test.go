@@ -307,7 +307,7 @@ func (h *history) place() {
 }
 
 // placeGroup places a few pods as the cycle of a pod group does once the group fits:
-// all of them are reserved on the snapshot of the beginning, which shows none.
+// all of them are assumed on the snapshot of the beginning, which shows none.
 func (h *history) placeGroup() {
 	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
 	node := h.nodes[h.rand.IntN(len(h.nodes))].Name
@@ -320,7 +320,7 @@ func (h *history) placeGroup() {
 		h.members++
 		h.reserve(pod, state, chosen)
 		if h.rand.IntN(3) == 0 {
-			h.bind(false) // the binding cycle of a member that was reserved before
+			h.bind(false) // the binding cycle of a member that was assumed before
 			h.deliver()
 		}
 	}
@@ -340,7 +340,7 @@ func (h *history) choose(pod *corev1.Pod, only *string) (fwk.CycleState, string)
 		}
 		h.interrupt()
 		status := h.profile.RunFilterPlugins(h.t.Context(), state, pod, info)
-		if status.Message() == reasonUnassignedPod {
+		if status.Message() == reasonTexts[device.Unrecorded] {
 			h.t.Fatalf("node %s is closed: %v", info.Node().Name, status)
 		}
 		if status.IsSuccess() {
@@ -360,7 +360,7 @@ func (h *history) reserve(pod *corev1.Pod, state fwk.CycleState, node string) {
 	assumed.Spec.NodeName = node
 	h.must(h.live.AssumePod(h.logger, assumed))
 	if status := h.profile.RunReservePluginsReserve(h.t.Context(), state, assumed, node); !status.IsSuccess() {
-		if strings.Contains(status.Message(), reasonUnassignedPod) {
+		if strings.Contains(status.Message(), reasonTexts[device.Unrecorded]) {
 			h.t.Fatalf("node %s is closed: %v", node, status)
 		}
 		h.profile.RunReservePluginsUnreserve(h.t.Context(), state, assumed, node)
@@ -430,7 +430,7 @@ func (h *history) bind(lost bool) {
 	pending := h.api[p.assumed.UID]
 	if lost {
 		h.lost++
-		h.pl.ledger.doubt(p.assumed.UID, true)
+		h.pl.ledger.setBindingUnknown(p.assumed.UID, true)
 	}
 	onNode := h.write(p)
 	p.sent = true
@@ -556,12 +556,12 @@ func (h *history) check() {
 			}
 		}
 		v := h.pl.viewToReserve(nodeInfo(h.t, h.profile, node.Name), "")
-		if v.unassigned || v.crowded {
-			h.t.Fatalf("node %s takes nothing: unassigned %t, crowded %t", node.Name, v.unassigned, v.crowded)
+		if v.unrecorded || v.nominatedUnfit {
+			h.t.Fatalf("node %s takes nothing: unassigned %t, crowded %t", node.Name, v.unrecorded, v.nominatedUnfit)
 		}
 		got := make([][2]int64, 2+i)
 		for d := range got {
-			free := v.state.Free(d)
+			free := v.usage.Free(d)
 			got[d] = [2]int64{1000 - free.Milli, a100Memory - free.MemoryMiB}
 			used[d][0] += promised[d][0]
 			used[d][1] += promised[d][1]
@@ -590,7 +590,7 @@ func (h *history) shown(node string, devices int) [][2]int64 {
 	v := h.pl.view(nodeInfo(h.t, h.profile, node), false)
 	got := make([][2]int64, devices)
 	for d := range got {
-		free := v.state.Free(d)
+		free := v.usage.Free(d)
 		got[d] = [2]int64{1000 - free.Milli, a100Memory - free.MemoryMiB}
 	}
 	return got

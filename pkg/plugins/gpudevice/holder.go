@@ -20,77 +20,77 @@ const (
 	memoryResource = corev1.ResourceName(names.GPUMemoryResource)
 )
 
-// phase is where a holder is on its way; see ledger.
+// phase is where a allocation is on its way; see ledger.
 type phase uint8
 
 const (
-	// reserved is from Reserve until the bound pod is seen.
-	reserved phase = iota
-	// inDoubt is reserved, and a Binding was sent that may have been written.
-	inDoubt
-	// orphaned is inDoubt, and the scheduler has given the pod up: the NodeInfo
+	// assumed is from Reserve until the bound pod is seen.
+	assumed phase = iota
+	// bindingUnknown is assumed, and a Binding was sent that may have been written.
+	bindingUnknown
+	// leaked is bindingUnknown, and the scheduler has given the pod up: the NodeInfo
 	// does not show it.
-	orphaned
+	leaked
 	// bound is a pod whose record has been seen.
 	bound
-	// unassigned is a bound pod that uses devices, and which is not known: it has
+	// unrecorded is a bound pod that uses devices, and which is not known: it has
 	// no record or one that cannot be believed.
-	unassigned
+	unrecorded
 )
 
-// holder is what one pod holds. It does not change; the ledger replaces it.
-type holder struct {
+// podAllocation is what one pod holds. It does not change; the ledger replaces it.
+type podAllocation struct {
 	pod   *corev1.Pod
 	node  string
 	phase phase
-	// allocation is what the pod was given; nil if it is unassigned.
+	// allocation is what the pod was given; nil if it is unrecorded.
 	allocation *device.Allocation
 	// annotations are what the Binding is to write; nil once the pod is bound.
 	annotations map[string]string
-	// fence is what the pod's fence was when the devices were reserved; see ledger.fence.
+	// fence is what the pod's fence was when the devices were assumed; see ledger.fence.
 	fence string
-	// since is when the devices were reserved.
+	// since is when the devices were assumed.
 	since time.Time
 }
 
-// in returns the holder in another phase.
-func (h *holder) in(p phase) *holder {
+// in returns the allocation in another phase.
+func (h *podAllocation) in(p phase) *podAllocation {
 	next := *h
 	next.phase = p
 	return &next
 }
 
-// holders are a list that does not change.
-type holders []*holder
+// podAllocations are a list that does not change.
+type podAllocations []*podAllocation
 
-// nodeMarks are what the ledger tells the views of one node.
-type nodeMarks struct {
+// nodeInvalidation are what the ledger tells the views of one node.
+type nodeInvalidation struct {
 	// revision is raised when a view may not hold any more although the NodeInfo
 	// is unchanged.
 	revision atomic.Uint64
-	// held is the number of pods that hold something here, without orphans.
-	held    atomic.Int64
-	orphans orphanList
-	// gone is whether the node is: then the marks go with the last holder. The ledger's
+	// held is the number of pods that hold something here, without leaked.
+	held   atomic.Int64
+	leaked leakedList
+	// gone is whether the node is: then the invalidation go with the last allocation. The ledger's
 	// lock guards it.
 	gone bool
 }
 
-// orphanList are the orphaned holders of one node; nearly always none.
-type orphanList struct {
-	list atomic.Pointer[holders]
+// leakedList are the leaked allocations of one node; nearly always none.
+type leakedList struct {
+	list atomic.Pointer[podAllocations]
 }
 
 // Load returns the list as it is now.
-func (o *orphanList) Load() *holders { return o.list.Load() }
+func (o *leakedList) Load() *podAllocations { return o.list.Load() }
 
 // has reports whether the pod is among them.
-func (h *holders) has(uid types.UID) bool {
-	return h != nil && slices.ContainsFunc(*h, func(o *holder) bool { return o.pod.UID == uid })
+func (h *podAllocations) has(uid types.UID) bool {
+	return h != nil && slices.ContainsFunc(*h, func(o *podAllocation) bool { return o.pod.UID == uid })
 }
 
 // all returns them.
-func (h *holders) all() holders {
+func (h *podAllocations) all() podAllocations {
 	if h == nil {
 		return nil
 	}
@@ -98,15 +98,15 @@ func (h *holders) all() holders {
 }
 
 // add and remove are called with the ledger's lock held.
-func (o *orphanList) add(h *holder) {
+func (o *leakedList) add(h *podAllocation) {
 	list := append(slices.Clone(o.Load().all()), h)
 	o.list.Store(&list)
 }
 
-func (o *orphanList) remove(uid types.UID) {
+func (o *leakedList) remove(uid types.UID) {
 	if !o.Load().has(uid) {
 		return
 	}
-	list := slices.DeleteFunc(slices.Clone(o.Load().all()), func(h *holder) bool { return h.pod.UID == uid })
+	list := slices.DeleteFunc(slices.Clone(o.Load().all()), func(h *podAllocation) bool { return h.pod.UID == uid })
 	o.list.Store(&list)
 }

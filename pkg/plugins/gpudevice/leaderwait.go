@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// leaderPatience is how long one scheduling cycle waits for the informer. After
+	// leaderTimeout is how long one scheduling cycle waits for the informer. After
 	// that the cycle fails, and the next one waits again.
-	leaderPatience = 30 * time.Second
+	leaderTimeout = 30 * time.Second
 	// leaderRetry is how long the scheduler goes on with other pods after a failure.
 	leaderRetry = 5 * time.Second
 	// leaderPoll is how often the informer is looked at meanwhile.
@@ -86,21 +86,21 @@ func (l *ledger) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
 func (l *ledger) prepare(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	start := l.clock.Now()
-	patience, cancel := context.WithTimeoutCause(ctx, leaderPatience, errors.New("patience is over"))
+	timeout, cancel := context.WithTimeoutCause(ctx, leaderTimeout, errors.New("patience is over"))
 	defer cancel()
 	select {
 	case <-l.synced.Done():
-	case <-patience.Done():
-		return fmt.Errorf("waiting for the first list of pods: %w", context.Cause(patience))
+	case <-timeout.Done():
+		return fmt.Errorf("waiting for the first list of pods: %w", context.Cause(timeout))
 	}
 	for _, synced := range l.offersSynced() {
 		select {
 		case <-synced.Done():
-		case <-patience.Done():
-			return fmt.Errorf("waiting for the first list of ResourceSlices: %w", context.Cause(patience))
+		case <-timeout.Done():
+			return fmt.Errorf("waiting for the first list of ResourceSlices: %w", context.Cause(timeout))
 		}
 	}
-	ordered, err := l.catchUp(patience)
+	ordered, err := l.catchUp(timeout)
 	if err != nil {
 		logger.Error(err, "No share of a device is given away before every pod that has one is known")
 		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
@@ -109,7 +109,7 @@ func (l *ledger) prepare(ctx context.Context) error {
 		if l.leader.fenced == nil {
 			l.leader.fenced = map[types.UID]struct{}{}
 		}
-		if err := l.fence(patience); err != nil {
+		if err := l.fence(timeout); err != nil {
 			logger.Error(err, "No share of a device is given away before Bindings of a former scheduler process are refused")
 			return fmt.Errorf("waiting until Bindings of a former scheduler process are refused: %w", err)
 		}

@@ -60,7 +60,7 @@ func (l *learner) isNew(uid types.UID) bool {
 
 // learn takes note of a pod, once, and publishes what is expected now and then:
 // every publication makes all remembered scores worthless.
-func (w *workload) learn(pl *GPUDevice, pod *corev1.Pod, demand device.Demand, nodes []fwk.NodeInfo) {
+func (w *workload) learn(pl *GPUDevice, pod *corev1.Pod, podRequest device.PodRequest, nodes []fwk.NodeInfo) {
 	l := w.learner
 	if l == nil {
 		return
@@ -71,7 +71,7 @@ func (w *workload) learn(pl *GPUDevice, pod *corev1.Pod, demand device.Demand, n
 		due = l.restore(pl, nodes)
 	}
 	if l.isNew(pod.UID) {
-		due = l.histogram.Add(device.ShapeOf(demand)) || due
+		due = l.histogram.Add(device.ShapeOf(podRequest)) || due
 	}
 	if !due {
 		return
@@ -93,10 +93,10 @@ func (l *learner) restore(pl *GPUDevice, nodes []fwk.NodeInfo) (due bool) {
 		for _, podInfo := range nodeInfo.GetPods() {
 			pod := podInfo.GetPod()
 			request, err := device.ParsePod(pod, pl.nodeKeys)
-			if err != nil || len(request.Asks) == 0 {
+			if err != nil || len(request.Containers) == 0 {
 				continue
 			}
-			shape := device.ShapeOf(device.Demand{Request: request, CPUMilli: cpuMilli(pod)})
+			shape := device.ShapeOf(device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)})
 			pods = append(pods, running{created: pod.CreationTimestamp, uid: pod.UID, shape: shape})
 		}
 	}

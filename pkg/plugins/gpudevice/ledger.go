@@ -4,6 +4,8 @@
 package gpudevice
 
 import (
+	"cmp"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -28,33 +30,33 @@ import (
 // record said when it was first seen.
 //
 //	         Reserve           Binding sent, no clear answer
-//	(absent) ───────> reserved ─────────────────────────────> inDoubt
+//	(absent) ───────> assumed ─────────────────────────────> bindingUnknown
 //	    ^   Unreserve  │   ^            clear answer             │  │ Unreserve
 //	    ├──────────────┤   └─────────────────────────────────────┘  v
-//	    │              │ seen bound                              orphaned
+//	    │              │ seen bound                              leaked
 //	    │              v                                            │
-//	    │      bound, unassigned <──────────────────────────────────┤
+//	    │      bound, unrecorded <──────────────────────────────────┤
 //	    └───────── deleted, terminated ─────────────────────────────┘
 //
 // NodeInfos and ledger learn of the same events at different times, and a cycle
 // works on a snapshot while others end: Unreserve takes a pod out of the ledger
 // while the snapshots of other cycles still show it as assumed, and once a group of
-// pods fits, its members are reserved one after the other while the snapshot shows
+// pods fits, its members are assumed one after the other while the snapshot shows
 // none of them (and some are seen bound meanwhile). The invariants that hold at any
 // of these moments:
 //
-//   - A pod with a holder on the node counts with it where the NodeInfo shows the
-//     pod. An orphan counts whether or not a NodeInfo shows it. Reserve moreover
-//     counts every holder on the node that the NodeInfo does not show (hidden).
-//   - A pod without a holder that the NodeInfo shows on its node counts with its own
+//   - A pod with a allocation on the node counts with it where the NodeInfo shows the
+//     pod. An leak counts whether or not a NodeInfo shows it. Reserve moreover
+//     counts every allocation on the node that the NodeInfo does not show (notShown).
+//   - A pod without a allocation that the NodeInfo shows on its node counts with its own
 //     record if the informer's store has it bound there, and as one of unknown devices
 //     if that cannot be believed. If the store has not, it holds nothing: the cycle
 //     that assumed it was given up, or it is gone.
-//   - What holders other than unassigned hold of a device is never more than it has,
+//   - What allocations other than unrecorded hold of a device is never more than it has,
 //     as long as no other scheduler binds to the node.
 //   - Whatever changes what a pod counts with raises the revision of its node, after
 //     the change.
-//   - A pod of whose end or node the informer has told is not reserved any more.
+//   - A pod of whose end or node the informer has told is not assumed any more.
 //
 // Assumptions: a UID never comes back; the informer's store changes before any of
 // its handlers is told; it delivers the versions of a pod in order; a pod's node
@@ -73,43 +75,43 @@ type ledger struct {
 	process types.UID
 	touches atomic.Int64
 
-	// holders are *holder by the UID of their pod. Read without the lock, written
+	// byPod are *podAllocation by the UID of their pod. Read without the lock, written
 	// with it held.
-	holders sync.Map
+	byPod sync.Map
 
 	// mu guards what follows, and writing above.
 	mu sync.Mutex
-	// byNode has the holders that are not orphaned, by node.
-	byNode map[string]map[types.UID]*holder
-	marks  map[string]*nodeMarks
+	// byNode has the allocations that are not leaked, by node.
+	byNode        map[string]map[types.UID]*podAllocation
+	invalidations map[string]*nodeInvalidation
 	// members are the plugins that share the ledger, one for each profile.
 	members []*GPUDevice
 }
 
-// marksOf returns the marks of a node, and whether the node is there. Those of one that
+// invalidationOf returns the invalidation of a node, and whether the node is there. Those of one that
 // is gone are kept only while something is held on it.
-func (l *ledger) marksOf(node string) (*nodeMarks, bool) {
+func (l *ledger) invalidationOf(node string) (*nodeInvalidation, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	there := l.isThere(node)
-	marks := l.marks[node]
+	invalidation := l.invalidations[node]
 	switch {
 	case there:
-		marks = l.marksLocked(node)
-		marks.gone = false
-	case marks == nil:
-		marks = &nodeMarks{}
+		invalidation = l.invalidationLocked(node)
+		invalidation.gone = false
+	case invalidation == nil:
+		invalidation = &nodeInvalidation{}
 	}
-	return marks, there
+	return invalidation, there
 }
 
-func (l *ledger) marksLocked(node string) *nodeMarks {
-	marks, ok := l.marks[node]
+func (l *ledger) invalidationLocked(node string) *nodeInvalidation {
+	invalidation, ok := l.invalidations[node]
 	if !ok {
-		marks = &nodeMarks{gone: !l.isThere(node)}
-		l.marks[node] = marks
+		invalidation = &nodeInvalidation{gone: !l.isThere(node)}
+		l.invalidations[node] = invalidation
 	}
-	return marks
+	return invalidation
 }
 
 // isThere reports whether the informer's store has the node.
@@ -118,26 +120,26 @@ func (l *ledger) isThere(node string) bool {
 	return err == nil // the lister's only error is that it is not there
 }
 
-// releaseLocked lets go of the marks of a node that is gone and on which nothing is held.
+// releaseLocked lets go of the invalidation of a node that is gone and on which nothing is held.
 func (l *ledger) releaseLocked(node string) {
-	marks := l.marks[node]
-	if marks != nil && marks.gone && len(l.byNode[node]) == 0 && len(marks.orphans.Load().all()) == 0 && !l.isThere(node) {
-		delete(l.marks, node)
+	invalidation := l.invalidations[node]
+	if invalidation != nil && invalidation.gone && len(l.byNode[node]) == 0 && len(invalidation.leaked.Load().all()) == 0 && !l.isThere(node) {
+		delete(l.invalidations, node)
 	}
 }
 
 // get returns what is held for the pod, or nil.
-func (l *ledger) get(uid types.UID) *holder {
-	if value, ok := l.holders.Load(uid); ok {
-		if h, ok := value.(*holder); ok {
+func (l *ledger) get(uid types.UID) *podAllocation {
+	if value, ok := l.byPod.Load(uid); ok {
+		if h, ok := value.(*podAllocation); ok {
 			return h
 		}
 	}
 	return nil
 }
 
-// holderOn returns what is held for the pod on the node, or nil.
-func (l *ledger) holderOn(uid types.UID, node string) *holder {
+// allocationOn returns what is held for the pod on the node, or nil.
+func (l *ledger) allocationOn(uid types.UID, node string) *podAllocation {
 	if h := l.get(uid); h != nil && h.node == node {
 		return h
 	}
@@ -147,10 +149,10 @@ func (l *ledger) holderOn(uid types.UID, node string) *holder {
 // nothing is the allocation of a pod that holds nothing.
 var nothing = &device.Allocation{}
 
-// unheld returns what a pod was given that the NodeInfo of the node shows there and
-// that has no holder there; nil if that is not known. What the NodeInfo shows as
+// recordOf returns what a pod was given that the NodeInfo of the node shows there and
+// that has no allocation there; nil if that is not known. What the NodeInfo shows as
 // assumed may be bound by now, or given up, or gone.
-func (l *ledger) unheld(pod *corev1.Pod, node string) *device.Allocation {
+func (l *ledger) recordOf(pod *corev1.Pod, node string) *device.Allocation {
 	stored := l.stored(pod)
 	if stored == nil || stored.Spec.NodeName != node {
 		return nothing
@@ -162,14 +164,14 @@ func (l *ledger) unheld(pod *corev1.Pod, node string) *device.Allocation {
 	return allocation
 }
 
-// reserve promises devices to a pod, and reports whether it has: nothing would
+// assume promises devices to a pod, and reports whether it has: nothing would
 // ever end the promise to a pod of whose end the informer has told already. Its
 // Binding may well be written: the API server binds a pod that has terminated
 // without a node, and the informer, which leaves terminated pods out, never shows it.
-// Nor is an orphan promised anything else: its Binding may still be written.
-func (l *ledger) reserve(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) bool {
-	h := &holder{
-		pod: pod, node: node, phase: reserved, allocation: allocation,
+// Nor is an leak promised anything else: its Binding may still be written.
+func (l *ledger) assume(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) bool {
+	h := &podAllocation{
+		pod: pod, node: node, phase: assumed, allocation: allocation,
 		annotations: annotations, since: l.clock.Now(),
 	}
 	if stored := l.stored(pod); stored != nil {
@@ -177,7 +179,7 @@ func (l *ledger) reserve(pod *corev1.Pod, node string, allocation *device.Alloca
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.get(pod.UID); known != nil && known.phase != reserved && known.phase != inDoubt {
+	if known := l.get(pod.UID); known != nil && known.phase != assumed && known.phase != bindingUnknown {
 		return false
 	}
 	l.putLocked(h)
@@ -210,16 +212,16 @@ func (l *ledger) isPending(pod *corev1.Pod) bool {
 	return stored != nil && stored.Spec.NodeName == ""
 }
 
-// hidden returns the holders on a node that its NodeInfo does not show, but for the
+// notShown returns the allocations on a node that its NodeInfo does not show, but for the
 // pod's own and those of pods that are gone.
-func (l *ledger) hidden(nodeInfo fwk.NodeInfo, without types.UID) holders {
+func (l *ledger) notShown(nodeInfo fwk.NodeInfo, without types.UID) podAllocations {
 	shown := map[types.UID]struct{}{without: {}}
 	for _, podInfo := range nodeInfo.GetPods() {
 		shown[podInfo.GetPod().UID] = struct{}{}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found holders
+	var found podAllocations
 	for uid, h := range l.byNode[nodeInfo.Node().Name] {
 		if _, ok := shown[uid]; !ok && l.stored(h.pod) != nil {
 			found = append(found, h)
@@ -228,9 +230,9 @@ func (l *ledger) hidden(nodeInfo fwk.NodeInfo, without types.UID) holders {
 	return found
 }
 
-// unreserve takes a promise back. It may be called any number of times. What may
+// forget takes a promise back. It may be called any number of times. What may
 // have been written to the API stays taken, and what is bound is not a promise.
-func (l *ledger) unreserve(uid types.UID) {
+func (l *ledger) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.get(uid)
@@ -238,40 +240,40 @@ func (l *ledger) unreserve(uid types.UID) {
 		return
 	}
 	switch h.phase {
-	case reserved:
+	case assumed:
 		l.removeLocked(h)
-	case inDoubt:
-		l.putLocked(h.in(orphaned))
-	case orphaned, bound, unassigned:
+	case bindingUnknown:
+		l.putLocked(h.in(leaked))
+	case leaked, bound, unrecorded:
 	}
 }
 
-// doubt says whether a Binding of the pod may have been written.
-func (l *ledger) doubt(uid types.UID, doubtful bool) {
+// setBindingUnknown says whether a Binding of the pod may have been written.
+func (l *ledger) setBindingUnknown(uid types.UID, unknown bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.get(uid)
 	switch {
 	case h == nil:
-	case h.phase == reserved && doubtful:
-		l.putLocked(h.in(inDoubt))
-	case h.phase == inDoubt && !doubtful:
-		l.putLocked(h.in(reserved))
+	case h.phase == assumed && unknown:
+		l.putLocked(h.in(bindingUnknown))
+	case h.phase == bindingUnknown && !unknown:
+		l.putLocked(h.in(assumed))
 	}
 }
 
-// seen is what observe found.
-type seen struct {
-	// holder is the pod's; nil if the pod holds nothing.
-	holder *holder
+// observation is what observe found.
+type observation struct {
+	// held is the pod's; nil if the pod holds nothing.
+	held *podAllocation
 	// first is whether the pod was not known to be bound before.
 	first bool
-	// problem is why the pod is unassigned, nil if it is not.
+	// problem is why the pod is unrecorded, nil if it is not.
 	problem error
-	// overfull are the devices of the node that the pod shares with others and of
-	// which more is held than they have, and rivals the pods on them.
-	overfull device.Set
-	rivals   []*corev1.Pod
+	// overcommitted are the devices of the node that the pod shares with others and of
+	// which more is held than they have, and conflicting the pods on them.
+	overcommitted device.Set
+	conflicting   []*corev1.Pod
 	// certain is whether two schedulers must have bound at once; otherwise it may be
 	// that the node says less of its devices' memory than it did.
 	certain bool
@@ -279,21 +281,21 @@ type seen struct {
 
 // observe takes note of a version of a pod that the informer delivered. The first
 // version that is bound decides what the pod holds.
-func (l *ledger) observe(pod *corev1.Pod) seen {
+func (l *ledger) observe(pod *corev1.Pod) observation {
 	if pod.Spec.NodeName == "" || !asksForShares(pod) {
-		return seen{}
+		return observation{}
 	}
 	if isTerminated(pod) {
 		l.drop(pod.UID)
-		return seen{}
+		return observation{}
 	}
-	if h := l.get(pod.UID); h != nil && (h.phase == bound || h.phase == unassigned) {
-		return seen{holder: h}
+	if h := l.get(pod.UID); h != nil && (h.phase == bound || h.phase == unrecorded) {
+		return observation{held: h}
 	}
-	h := &holder{pod: pod, node: pod.Spec.NodeName, phase: bound}
+	h := &podAllocation{pod: pod, node: pod.Spec.NodeName, phase: bound}
 	allocation, err := device.ParseAllocation(pod)
 	if err != nil {
-		h.phase = unassigned
+		h.phase = unrecorded
 	} else {
 		h.allocation = allocation
 	}
@@ -301,60 +303,44 @@ func (l *ledger) observe(pod *corev1.Pod) seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.putLocked(h)
-	s := seen{holder: h, first: true, problem: err}
+	s := observation{held: h, first: true, problem: err}
 	if err == nil {
-		s.overfull, s.rivals, s.certain = l.rivalsLocked(h)
+		s.overcommitted, s.conflicting, s.certain = l.conflictsLocked(h)
 	}
 	return s
 }
 
-// rivalsLocked returns the devices of h of which more is held than there is, by
+// conflictsLocked returns the devices of h of which more is used than there is, by
 // several bound pods, all the pods on them, and whether already the compute that they
 // ask for is too much: that does not depend on what the node says of its memory.
-func (l *ledger) rivalsLocked(h *holder) (overfull device.Set, rivals []*corev1.Pod, certain bool) {
+func (l *ledger) conflictsLocked(h *podAllocation) (overcommitted device.Set, conflicting []*corev1.Pod, certain bool) {
 	node := l.describe(h.node)
-	holding, _ := h.allocation.On(node)
-	for d := range holding {
-		if holding[d] == (device.Share{}) {
-			continue
-		}
-		var sum, asked device.Share
-		pods := 0
-		for _, other := range l.byNode[h.node] {
-			if share := other.boundOn(node, d); share != (device.Share{}) {
-				pods++
-				sum.Milli += share.Milli
-				sum.MemoryMiB += share.MemoryMiB
-				asked.Milli += other.allocation.AskedOn(node)[d].Milli
-			}
-		}
-		tooMuch := sum.Milli > device.MilliPerDevice || node.MemoryMiB > 0 && sum.MemoryMiB > node.MemoryMiB
-		if pods > 1 && tooMuch {
-			overfull = overfull.With(d)
-			certain = certain || asked.Milli > device.MilliPerDevice
-		}
-	}
-	if overfull == 0 {
-		return 0, nil, false
-	}
+	// Memory that the node does not tell is not counted.
+	used := device.NewUsage(device.MaxDevices, cmp.Or(node.MemoryMiB, math.MaxInt64), 0)
+	asked := device.NewUsage(device.MaxDevices, math.MaxInt64, 0)
+	users := map[*podAllocation]device.Set{}
 	for _, other := range l.byNode[h.node] {
-		for d := range overfull.All() {
-			if other.boundOn(node, d) != (device.Share{}) {
-				rivals = append(rivals, other.pod)
-				break
+		if other.phase == bound {
+			on, _ := other.allocation.On(node)
+			used.Add(on)
+			asked.Add(other.allocation.AskedOn(node))
+			users[other] = on.Devices()
+		}
+	}
+	for d := range (used.Overcommitted() & users[h]).All() {
+		for other, devices := range users {
+			if other != h && devices.Has(d) {
+				overcommitted = overcommitted.With(d)
+				certain = certain || asked.Free(d).Milli < 0
 			}
 		}
 	}
-	return overfull, rivals, certain
-}
-
-// boundOn returns what a bound pod holds of a device of the node.
-func (h *holder) boundOn(node *device.Node, d int) device.Share {
-	if h.phase != bound {
-		return device.Share{}
+	for other, devices := range users {
+		if devices&overcommitted != 0 {
+			conflicting = append(conflicting, other.pod)
+		}
 	}
-	holding, _ := h.allocation.On(node)
-	return holding[d]
+	return overcommitted, conflicting, certain
 }
 
 // describe returns what the node says of its devices, to the first of the members that
@@ -391,41 +377,41 @@ func (l *ledger) nodeGone(node string) {
 	l.mu.Lock()
 	members := l.members
 	l.mu.Unlock()
-	// First the cells: none is left that has marks which the ledger does not know.
+	// First the cells: none is left that has invalidation which the ledger does not know.
 	for _, member := range members {
 		member.nodes.remove(node)
 		member.deviceNodes.remove(node)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if marks := l.marks[node]; marks != nil {
-		marks.gone = !l.isThere(node)
+	if invalidation := l.invalidations[node]; invalidation != nil {
+		invalidation.gone = !l.isThere(node)
 	}
 	l.releaseLocked(node)
 }
 
-// putLocked adds a holder, or puts it in the place of the pod's former one. Views are
+// putLocked adds a allocation, or puts it in the place of the pod's former one. Views are
 // computed meanwhile, without the lock: none of them misses the pod. Those that count
 // it otherwise than from now on are told, which they need not be where a pod was bound
 // as it was promised.
-func (l *ledger) putLocked(h *holder) {
-	uid, marks := h.pod.UID, l.marksLocked(h.node)
+func (l *ledger) putLocked(h *podAllocation) {
+	uid, invalidation := h.pod.UID, l.invalidationLocked(h.node)
 	old := l.get(uid)
-	if h.phase == orphaned {
-		marks.orphans.add(h)
+	if h.phase == leaked {
+		invalidation.leaked.add(h)
 	} else {
 		if l.byNode[h.node] == nil {
-			l.byNode[h.node] = map[types.UID]*holder{}
+			l.byNode[h.node] = map[types.UID]*podAllocation{}
 		}
 		l.byNode[h.node][uid] = h
 	}
-	l.holders.Store(uid, h)
-	if old != nil && (old.node != h.node || (old.phase == orphaned) != (h.phase == orphaned)) {
+	l.byPod.Store(uid, h)
+	if old != nil && (old.node != h.node || (old.phase == leaked) != (h.phase == leaked)) {
 		l.detachLocked(old)
 	}
-	marks.held.Store(int64(len(l.byNode[h.node])))
-	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == orphaned) != (h.phase == orphaned) || h.phase == unassigned {
-		marks.revision.Add(1)
+	invalidation.held.Store(int64(len(l.byNode[h.node])))
+	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == leaked) != (h.phase == leaked) || h.phase == unrecorded {
+		invalidation.revision.Add(1)
 	}
 }
 
@@ -433,24 +419,24 @@ func sameAllocation(a, b *device.Allocation) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
 }
 
-// removeLocked forgets a holder.
-func (l *ledger) removeLocked(h *holder) {
-	l.holders.Delete(h.pod.UID)
+// removeLocked forgets a allocation.
+func (l *ledger) removeLocked(h *podAllocation) {
+	l.byPod.Delete(h.pod.UID)
 	l.detachLocked(h)
 }
 
-// detachLocked takes a holder out of the lists of its node.
-func (l *ledger) detachLocked(h *holder) {
-	marks := l.marksLocked(h.node)
-	if h.phase == orphaned {
-		marks.orphans.remove(h.pod.UID)
+// detachLocked takes a allocation out of the lists of its node.
+func (l *ledger) detachLocked(h *podAllocation) {
+	invalidation := l.invalidationLocked(h.node)
+	if h.phase == leaked {
+		invalidation.leaked.remove(h.pod.UID)
 	} else {
 		delete(l.byNode[h.node], h.pod.UID)
-		marks.held.Store(int64(len(l.byNode[h.node])))
+		invalidation.held.Store(int64(len(l.byNode[h.node])))
 		if len(l.byNode[h.node]) == 0 {
 			delete(l.byNode, h.node)
 		}
 	}
-	marks.revision.Add(1)
+	invalidation.revision.Add(1)
 	l.releaseLocked(h.node)
 }

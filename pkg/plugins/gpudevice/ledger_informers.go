@@ -30,14 +30,14 @@ func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
 	pods := core.Pods().Informer()
 	return instance.Shared(pods, ledgerIndex, func() (*ledger, error) {
 		l := &ledger{
-			clock:   clock.RealClock{},
-			client:  handle.ClientSet(),
-			config:  handle.KubeConfig(),
-			process: uuid.NewUUID(),
-			pods:    pods,
-			nodes:   core.Nodes().Lister(),
-			byNode:  map[string]map[types.UID]*holder{},
-			marks:   map[string]*nodeMarks{},
+			clock:         clock.RealClock{},
+			client:        handle.ClientSet(),
+			config:        handle.KubeConfig(),
+			process:       uuid.NewUUID(),
+			pods:          pods,
+			nodes:         core.Nodes().Lister(),
+			byNode:        map[string]map[types.UID]*podAllocation{},
+			invalidations: map[string]*nodeInvalidation{},
 		}
 		logger := klog.FromContext(ctx)
 		options := cache.HandlerOptions{Logger: &logger}
@@ -77,8 +77,8 @@ func (l *ledger) observeNode(obj any) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if marks := l.marks[node.Name]; marks != nil {
-		marks.gone = false
+	if invalidation := l.invalidations[node.Name]; invalidation != nil {
+		invalidation.gone = false
 	}
 	for _, member := range l.members {
 		member.deviceNodes.observe(node, member.nodeKeys)
@@ -104,7 +104,7 @@ func (l *ledger) podHandler(logger klog.Logger) cache.ResourceEventHandler {
 			}
 			s := l.observe(pod)
 			l.report(logger, pod, s)
-			if s.holder != nil && !s.first && old.UID == pod.UID && recordChanged(old, pod) {
+			if s.held != nil && !s.first && old.UID == pod.UID && recordChanged(old, pod) {
 				l.reportEdit(logger, pod)
 			}
 		},

@@ -85,8 +85,8 @@ func TestTheBindingIsNoEdit(t *testing.T) {
 	if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	marks, _ := pl.ledger.marksOf("n")
-	revision := marks.revision.Load()
+	invalidation, _ := pl.ledger.invalidationOf("n")
+	revision := invalidation.revision.Load()
 	h.OnUpdate(pending, onNode)
 	if events := drainEvents(profile, ""); len(events) > 0 {
 		t.Errorf("unexpected events %q", events)
@@ -94,7 +94,7 @@ func TestTheBindingIsNoEdit(t *testing.T) {
 	if held := pl.ledger.get(pending.UID); held == nil || held.phase != bound {
 		t.Errorf("want a bound pod, got %v", held)
 	}
-	if got := marks.revision.Load(); got != revision {
+	if got := invalidation.revision.Load(); got != revision {
 		t.Error("the node's view is thrown away although the pod got what it was promised")
 	}
 	// A pod that terminates frees its devices, also where the informer shows it.
@@ -166,14 +166,14 @@ func TestUnassignedPodIsReported(t *testing.T) {
 	pod.Spec.SchedulerName = "default-scheduler"
 	h := handler(t, pl)
 	h.OnAdd(pod, false)
-	events := drainEvents(profile, reasonUnassigned)
+	events := drainEvents(profile, reasonUnrecorded)
 	if len(events) != 1 || !strings.Contains(events[0], `node "n"`) || !strings.Contains(events[0], "Delete it") {
 		t.Errorf("want one event that names the node and the way out, got %q", events)
 	}
 	// Whoever adds a record afterwards gains nothing.
 	forged := boundPod("p", 500, "n", "0")
 	h.OnUpdate(pod, forged)
-	if held := pl.ledger.get(pod.UID); held == nil || held.phase != unassigned {
+	if held := pl.ledger.get(pod.UID); held == nil || held.phase != unrecorded {
 		t.Errorf("want the pod to stay unassigned, got %v", held)
 	}
 	if !hasEvent(profile, reasonEdited) {
@@ -213,8 +213,8 @@ func TestPodReplacedUnseen(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := pl.view(nodeInfo(t, profile, "n"), false)
-		if v.unassigned || v.state.Free(0).Milli != want {
-			t.Errorf("%s: want %d thousandths free, got %d (unassigned pods: %t)", what, want, v.state.Free(0).Milli, v.unassigned)
+		if v.unrecorded || v.usage.Free(0).Milli != want {
+			t.Errorf("%s: want %d thousandths free, got %d (unassigned pods: %t)", what, want, v.usage.Free(0).Milli, v.unrecorded)
 		}
 	}
 	assume := func() *corev1.Pod {
@@ -308,10 +308,10 @@ func TestNodeGone(t *testing.T) {
 			t.Errorf("node %s is still remembered", node)
 		}
 	}
-	if _, ok := pl.ledger.marks["a"]; ok {
+	if _, ok := pl.ledger.invalidations["a"]; ok {
 		t.Error("the marks of an empty node are kept")
 	}
-	if _, ok := pl.ledger.marks["b"]; !ok {
+	if _, ok := pl.ledger.invalidations["b"]; !ok {
 		t.Error("the marks of a node with devices in use are gone")
 	}
 }
@@ -323,7 +323,7 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	nodes := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer()
 	pods, members := handler(t, pl), pl.ledger.nodeHandler(klog.Logger{})
-	s := &preFilterState{demand: demandOf(t, pl, sharePod("p", 100))}
+	s := &preFilterState{podRequest: podRequestOf(t, pl, sharePod("p", 100))}
 	state := framework.NewCycleState()
 	state.Write(preFilterStateKey, s)
 	count := 10_000
@@ -368,10 +368,10 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 			cells += len(*part)
 		}
 	}
-	holders := 0
-	pl.ledger.holders.Range(func(any, any) bool { holders++; return true })
+	allocations := 0
+	pl.ledger.byPod.Range(func(any, any) bool { allocations++; return true })
 	for what, left := range map[string]int{
-		"cells": cells, "marks": len(pl.ledger.marks), "nodes with holders": len(pl.ledger.byNode), "holders": holders, "nodes with devices": len(pl.deviceNodes.byName),
+		"cells": cells, "marks": len(pl.ledger.invalidations), "nodes with holders": len(pl.ledger.byNode), "holders": allocations, "nodes with devices": len(pl.deviceNodes.byName),
 	} {
 		if left != 0 {
 			t.Errorf("%d %s are left", left, what)

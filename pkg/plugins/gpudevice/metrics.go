@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/berth-scheduler/berth/pkg/device"
 )
 
 const (
@@ -51,7 +53,7 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	})
 
-	unassignedPods = metrics.NewCounter(&metrics.CounterOpts{
+	unrecordedPods = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace:      metricsNamespace,
 		Subsystem:      metricsSubsystem,
 		Name:           "unassigned_pods_total",
@@ -67,7 +69,7 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	})
 
-	bindingsInDoubt = metrics.NewCounter(&metrics.CounterOpts{
+	unknownBindings = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace:      metricsNamespace,
 		Subsystem:      metricsSubsystem,
 		Name:           "bindings_in_doubt_total",
@@ -82,20 +84,20 @@ var (
 // serves. What is extracted from a vector before that counts nothing.
 func registerMetrics() {
 	registerMetricsOnce.Do(func() {
-		legacyregistry.MustRegister(nodeRejections, podRefusals, conflicts, unassignedPods, recordEdits, bindingsInDoubt)
+		legacyregistry.MustRegister(nodeRejections, podRefusals, conflicts, unrecordedPods, recordEdits, unknownBindings)
 		legacyregistry.CustomMustRegister(theCollector)
 	})
 }
 
 // counters are the counters of one profile.
 type counters struct {
-	rejections [verdicts]metrics.CounterMetric
+	rejections [device.Reasons]metrics.CounterMetric
 	refusals   *metrics.CounterVec
 }
 
 func newCounters(profile string) counters {
 	c := counters{refusals: podRefusals}
-	for r := verdictFits + 1; r < verdicts; r++ {
+	for r := device.Fits + 1; r < device.Reasons; r++ {
 		c.rejections[r] = nodeRejections.WithLabelValues(profile, r.String())
 	}
 	return c

@@ -121,7 +121,7 @@ func TestEventsAreCounted(t *testing.T) {
 	_, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	counters := map[string]func() (float64, error){
 		"conflicts":  func() (float64, error) { return testutil.GetCounterMetricValue(conflicts) },
-		"unassigned": func() (float64, error) { return testutil.GetCounterMetricValue(unassignedPods) },
+		"unassigned": func() (float64, error) { return testutil.GetCounterMetricValue(unrecordedPods) },
 		"edits":      func() (float64, error) { return testutil.GetCounterMetricValue(recordEdits) },
 	}
 	values := func() map[string]float64 {

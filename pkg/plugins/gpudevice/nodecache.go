@@ -30,10 +30,10 @@ type nodeCachePart struct {
 }
 
 // nodeCell is what is remembered of one node: the view computed last, and the
-// marks by which the ledger says that the view is out of date.
+// invalidation by which the ledger says that the view is out of date.
 type nodeCell struct {
-	view  atomic.Pointer[nodeView]
-	marks *nodeMarks
+	view         atomic.Pointer[nodeView]
+	invalidation *nodeInvalidation
 }
 
 func newNodeCache() *nodeCache {
@@ -53,10 +53,10 @@ func (c *nodeCache) get(name string) *nodeCell {
 	return (*cells)[name]
 }
 
-// getOrCreate is get; a cell that is missing gets the marks that marksOf returns, and is
+// getOrCreate is get; a cell that is missing gets the invalidation that invalidationOf returns, and is
 // kept if that says that the node is there. It is asked with the part locked, and remove
-// takes that lock after the node has left what marksOf asks: no cell outlives its node.
-func (c *nodeCache) getOrCreate(name string, marksOf func(name string) (marks *nodeMarks, there bool)) *nodeCell {
+// takes that lock after the node has left what invalidationOf asks: no cell outlives its node.
+func (c *nodeCache) getOrCreate(name string, invalidationOf func(name string) (invalidation *nodeInvalidation, there bool)) *nodeCell {
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
@@ -66,8 +66,8 @@ func (c *nodeCache) getOrCreate(name string, marksOf func(name string) (marks *n
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
-	marks, there := marksOf(name)
-	cell := &nodeCell{marks: marks}
+	invalidation, there := invalidationOf(name)
+	cell := &nodeCell{invalidation: invalidation}
 	if !there {
 		return cell
 	}

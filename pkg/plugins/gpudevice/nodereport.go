@@ -55,8 +55,8 @@ func (l *ledger) reportNode(logger klog.Logger, old, node *corev1.Node) {
 		if old != nil {
 			before = device.ParseNode(old, member.nodeKeys)
 		}
-		if now.Refusal.Reason != "" && now.Refusal != before.Refusal {
-			tell(reasonNodeRefused, "The node takes no pods with shares of its devices and none of a device plugin: "+now.Refusal.String())
+		if now.Invalid.Reason != "" && now.Invalid != before.Invalid {
+			tell(reasonNodeRefused, "The node takes no pods with shares of its devices and none of a device plugin: "+now.Invalid.Error())
 		}
 		if old != nil {
 			tell(reasonNotDrained, l.notDrained(member, before, now, node.Name))
@@ -96,7 +96,7 @@ func ignored(node *corev1.Node) string {
 // sharing, or back, or nothing.
 func (l *ledger) notDrained(pl *GPUDevice, before, now *device.Node, node string) string {
 	shared := now.Kind == device.NodeShared
-	if shared == (before.Kind == device.NodeShared) || before.Kind == device.NodeRefused || now.Kind == device.NodeRefused {
+	if shared == (before.Kind == device.NodeShared) || before.Kind == device.NodeInvalid || now.Kind == device.NodeInvalid {
 		return ""
 	}
 	var pods []string
@@ -128,12 +128,12 @@ func (l *ledger) listChanged(before, now *device.Node, node string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var unknown, missing []string
-	holders := 0
+	allocations := 0
 	for _, h := range l.byNode[node] {
 		if h.allocation == nil || !h.allocation.ByUUID() {
 			continue
 		}
-		holders++
+		allocations++
 		if _, err := h.allocation.On(now); err != nil {
 			unknown = append(unknown, klog.KObj(h.pod).String())
 		} else if uuids := h.allocation.Missing(now); len(uuids) > 0 {
@@ -141,14 +141,14 @@ func (l *ledger) listChanged(before, now *device.Node, node string) string {
 		}
 	}
 	switch {
-	case holders == 0:
+	case allocations == 0:
 		return ""
 	case len(unknown) > 0:
 		return fmt.Sprintf("Annotation %s was removed while %s hold devices by UUID: the node takes no shares until they are gone, or the annotation is back.", names.GPUUUIDsAnnotation, listed(unknown))
 	case len(missing) > 0:
 		return fmt.Sprintf("Annotation %s was changed, and does not list devices that pods hold: %s. What is listed does not count as held by them.", names.GPUUUIDsAnnotation, listed(missing))
 	default:
-		return fmt.Sprintf("Annotation %s was changed while %d pod(s) hold devices by UUID: what they hold is counted where the list has it now.", names.GPUUUIDsAnnotation, holders)
+		return fmt.Sprintf("Annotation %s was changed while %d pod(s) hold devices by UUID: what they hold is counted where the list has it now.", names.GPUUUIDsAnnotation, allocations)
 	}
 }
 

@@ -25,7 +25,7 @@ const scoreSlots = 4
 //   - the generation, a number that the framework draws for each change of a
 //     NodeInfo and never twice, also for the clones in which preemption removes
 //     pods and in which nominated pods are added;
-//   - the revision of the ledger's marks for the node, because the cycle of a
+//   - the revision of the ledger's invalidation for the node, because the cycle of a
 //     pod group adds pods to the snapshot and keeps the generation: between them
 //     there is always a Reserve or Unreserve, which raises the revision;
 //   - the revision of the nodes on which a DRA driver offers devices. Both revisions
@@ -38,26 +38,26 @@ type nodeView struct {
 
 	// node is the node object's side, parsed.
 	node *device.Node
-	// state is what is free. Only for a shared node it is exact; for one whose
+	// usage is what pods use of them. Only for a shared node it is exact; for one whose
 	// devices a device plugin hands out it is good for scores. For others it is
 	// meaningless, and scorable false.
-	state    device.State
+	usage    device.Usage
 	scorable bool
-	// shown is the number of holders of the ledger, without orphans, among the pods
+	// shown is the number of allocations of the ledger, without leaked, among the pods
 	// of the NodeInfo.
 	shown int64
 	// offered is whether a DRA driver offers devices of the node.
 	offered bool
-	// unassigned is a pod on a shared node that asks for shares and of which it is
+	// unrecorded is a pod on a shared node that asks for shares and of which it is
 	// not known what it uses.
-	unassigned bool
+	unrecorded bool
 	// otherUse is a pod on a shared node that a device plugin or a DRA driver gave
 	// devices to.
 	otherUse bool
 	// sharesHeld is a pod with a share on a node that is not shared.
 	sharesHeld bool
-	// crowded is a nominated pod for which there is no room yet.
-	crowded bool
+	// nominatedUnfit is a nominated pod for which there is no room yet.
+	nominatedUnfit bool
 	// cpuFree is in milli-CPU, and may be negative.
 	cpuFree int64
 
@@ -68,18 +68,18 @@ type nodeView struct {
 // view returns what the NodeInfo says, from the node's cell if that still holds.
 // A simulation is a NodeInfo that only one call of Filter will see: its view is
 // not kept. A view from the cell costs no lock and no memory.
-func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, simulated bool) *nodeView {
+func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, dryRun bool) *nodeView {
 	object := nodeInfo.Node()
-	cell := pl.nodes.getOrCreate(object.Name, pl.ledger.marksOf)
+	cell := pl.nodes.getOrCreate(object.Name, pl.ledger.invalidationOf)
 	// Read before anything that it covers: what changes meanwhile raises it.
-	revision := cell.marks.revision.Load() + pl.offers.revision.Load()
+	revision := cell.invalidation.revision.Load() + pl.offers.revision.Load()
 	known := cell.view.Load()
 	if known != nil && known.generation == nodeInfo.GetGeneration() && known.revision == revision && known.object == object {
 		return known
 	}
-	v := pl.look(nodeInfo, known, cell.marks, "")
+	v := pl.computeView(nodeInfo, known, cell.invalidation, "")
 	v.revision = revision
-	if !simulated {
+	if !dryRun {
 		cell.view.Store(v)
 	}
 	return v
@@ -90,8 +90,8 @@ func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, simulated bool) *nodeView {
 func (pl *GPUDevice) viewWithout(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
 	for _, podInfo := range nodeInfo.GetPods() {
 		if podInfo.GetPod().UID == uid {
-			cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.ledger.marksOf)
-			return pl.look(nodeInfo, cell.view.Load(), cell.marks, uid)
+			cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.ledger.invalidationOf)
+			return pl.computeView(nodeInfo, cell.view.Load(), cell.invalidation, uid)
 		}
 	}
 	return pl.view(nodeInfo, false)
@@ -102,24 +102,24 @@ func (pl *GPUDevice) viewWithout(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView
 // is told by their number.
 func (pl *GPUDevice) viewToReserve(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
 	v := pl.viewWithout(nodeInfo, uid)
-	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.ledger.marksOf)
-	if v.node.Kind != device.NodeShared || cell.marks.held.Load() == v.shown {
+	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.ledger.invalidationOf)
+	if v.node.Kind != device.NodeShared || cell.invalidation.held.Load() == v.shown {
 		return v
 	}
-	hidden := pl.ledger.hidden(nodeInfo, uid)
-	if len(hidden) == 0 {
+	notShown := pl.ledger.notShown(nodeInfo, uid)
+	if len(notShown) == 0 {
 		return v
 	}
-	v = pl.look(nodeInfo, v, cell.marks, uid)
-	for _, h := range hidden {
+	v = pl.computeView(nodeInfo, v, cell.invalidation, uid)
+	for _, h := range notShown {
 		v.take(h.allocation)
 	}
 	return v
 }
 
-// look computes a view. known, if not nil, spares parsing the node object again.
+// computeView computes a view. known, if not nil, spares parsing the node object again.
 // The pod without is left out.
-func (pl *GPUDevice) look(nodeInfo fwk.NodeInfo, known *nodeView, marks *nodeMarks, without types.UID) *nodeView {
+func (pl *GPUDevice) computeView(nodeInfo fwk.NodeInfo, known *nodeView, invalidation *nodeInvalidation, without types.UID) *nodeView {
 	object := nodeInfo.Node()
 	v := &nodeView{
 		generation: nodeInfo.GetGeneration(),
@@ -135,19 +135,13 @@ func (pl *GPUDevice) look(nodeInfo fwk.NodeInfo, known *nodeView, marks *nodeMar
 			v.node = v.node.OfferedByDRA()
 		}
 	}
-	switch v.node.Kind {
-	case device.NodeShared:
-		v.scorable = true
-		v.state = v.node.State()
-	case device.NodeDevicePlugin:
-		var used int64
+	v.usage, v.scorable = v.node.Usage()
+	if v.node.Kind == device.NodeDevicePlugin && v.scorable {
 		requested := nodeInfo.GetRequested().GetScalarResources()
 		for _, name := range pl.nodeKeys.PluginResources {
-			used += requested[name]
+			v.usage.HandOut(requested[name])
 		}
-		v.state, v.scorable = v.node.PluginState(used)
-	case device.NodeWithoutDevices, device.NodeRefused:
 	}
-	pl.countUse(v, nodeInfo, marks, without)
+	pl.countUse(v, nodeInfo, invalidation, without)
 	return v
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -31,20 +32,20 @@ func TestViewOfAChangedClone(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", what, want, got)
 		}
 	}
-	expect("the node as it is", state, original, reasonNoShare)
+	expect("the node as it is", state, original, reasonTexts[device.NoShare])
 
 	simulation, clone := state.Clone(), original.Snapshot()
 	if err := clone.RemovePod(logger, bound); err != nil {
 		t.Fatal(err)
 	}
 	expect("without the victim", simulation, clone, "")
-	expect("the node as it is, again", state, original, reasonNoShare)
+	expect("the node as it is, again", state, original, reasonTexts[device.NoShare])
 	podInfo, err := framework.NewPodInfo(bound)
 	if err != nil {
 		t.Fatal(err)
 	}
 	clone.AddPodInfo(podInfo)
-	expect("with the victim spared", simulation, clone, reasonNoShare)
+	expect("with the victim spared", simulation, clone, reasonTexts[device.NoShare])
 	if err := clone.RemovePod(logger, bound); err != nil {
 		t.Fatal(err)
 	}
@@ -55,17 +56,17 @@ func TestViewOfAChangedClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	clone.AddPodInfo(nominated)
-	expect("beside a nominated pod", simulation, clone, reasonNoShare)
+	expect("beside a nominated pod", simulation, clone, reasonTexts[device.NoShare])
 
 	// Its victim is still there: nobody may take what is left.
 	small := sharePod("small", 100)
 	clone = original.Snapshot()
 	clone.AddPodInfo(nominated)
-	if got := pl.Filter(t.Context(), preFilter(t, profile, small).Clone(), small, clone).Message(); got != reasonNoShare {
-		t.Errorf("beside a nominated pod and its victim: want %q, got %q", reasonNoShare, got)
+	if got := pl.Filter(t.Context(), preFilter(t, profile, small).Clone(), small, clone).Message(); got != reasonTexts[device.NoShare] {
+		t.Errorf("beside a nominated pod and its victim: want %q, got %q", reasonTexts[device.NoShare], got)
 	}
-	expect("the node in the end", state, original, reasonNoShare)
-	// What was simulated is not what metrics and hints should see.
+	expect("the node in the end", state, original, reasonTexts[device.NoShare])
+	// What was dryRun is not what metrics and hints should see.
 	if got, want := pl.nodes.get("n").view.Load().generation, original.GetGeneration(); got != want {
 		t.Errorf("the view of generation %d is remembered, want that of %d", got, want)
 	}
@@ -167,8 +168,8 @@ func TestViewWithAnUnassignedPod(t *testing.T) {
 					store(t, profile, pod) // its handlers are told later
 				}
 				v := pl.view(nodeInfo(t, profile, "n"), false)
-				if v.unassigned != tt.want {
-					t.Errorf("informed %t: want unassigned %t, got %t", informed, tt.want, v.unassigned)
+				if v.unrecorded != tt.want {
+					t.Errorf("informed %t: want unassigned %t, got %t", informed, tt.want, v.unrecorded)
 				}
 			}
 		})
@@ -194,11 +195,11 @@ func TestViewOfARelabelledNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		pod := sharePod("p", 1000)
-		s := &preFilterState{demand: demandOf(t, pl, pod)}
+		s := &preFilterState{podRequest: podRequestOf(t, pl, pod)}
 		v := pl.view(nodeInfo(t, profile, "n"), false)
 		got := ""
-		if verdict := v.check(s); verdict != verdictFits {
-			got = verdict.reason(v.node)
+		if verdict := v.check(s); verdict != device.Fits {
+			got = reasonText(verdict, v.node)
 		}
 		if got != want {
 			t.Errorf("want %q, got %q", want, got)
@@ -207,11 +208,11 @@ func TestViewOfARelabelledNode(t *testing.T) {
 	check("")
 	bare := makeNode("n", nil)
 	live.UpdateNode(logger, node, bare)
-	check(reasonNotShared)
+	check(reasonTexts[device.NotShared])
 	smaller := gpuNode("n", 1)
 	live.UpdateNode(logger, bare, smaller)
 	check("")
 	again := annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "0")
 	live.UpdateNode(logger, smaller, again)
-	check(reasonNoShare)
+	check(reasonTexts[device.NoShare])
 }

@@ -28,25 +28,25 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		// Nothing but another pod can help. Evicting pods would not.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, pl.refusal(err))
 	}
-	s := &preFilterState{demand: device.Demand{Request: request}, claims: pl.mayClaimDevices(pod)}
-	none := request.Form == device.FormNone && !s.claims
+	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
+	none := request.Kind == device.RequestNone && !s.claims
 	if none {
 		s.forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
 		if !s.forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 	}
-	if request.Form == device.FormShares {
+	if request.Kind == device.RequestShares {
 		if err := pl.ledger.ready(ctx, nodes); err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 	}
-	s.demand.CPUMilli = cpuMilli(pod)
+	s.podRequest.CPUMilli = cpuMilli(pod)
 	s.scale = pl.scaleOf(nodes)
-	if len(request.Asks) > 0 {
-		pl.workload.learn(pl, pod, s.demand, nodes)
+	if len(request.Containers) > 0 {
+		pl.workload.learn(pl, pod, s.podRequest, nodes)
 	}
-	if request.Form != device.FormNone {
+	if request.Kind != device.RequestNone {
 		if reason := pl.neverFits(request, nodes); reason != "" {
 			pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), refusalNoNode).Inc()
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
@@ -71,7 +71,7 @@ func (pl *GPUDevice) PreFilterExtensions() fwk.PreFilterExtensions {
 // refusal returns what the user reads of a request that cannot be served.
 func (pl *GPUDevice) refusal(err error) string {
 	reason := refusalInvalid
-	if requestErr, ok := errors.AsType[*device.RequestError](err); ok {
+	if requestErr, ok := errors.AsType[*device.InvalidError](err); ok {
 		reason = string(requestErr.Reason)
 	}
 	pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), reason).Inc()
@@ -96,7 +96,7 @@ func isDaemonPod(pod *corev1.Pod) bool {
 // As a rule the first node that is asked could: the one that could last time. All
 // are asked only for a pod that no Filter would let through either.
 func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) string {
-	var rejections [device.NoRoom + 1]int
+	var rejections [device.Reasons]int
 	if pl.admitted >= len(nodes) {
 		pl.admitted = 0
 	}
@@ -120,10 +120,10 @@ func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) st
 			names.GPUMinMemoryAnnotation, mebibytes(largestMemory(pl, request, nodes)))
 	case rejections[device.WrongModel] > 0:
 		return fmt.Sprintf("no node's devices are of a model in annotation %s: there are %s%s", names.GPUModelAnnotation, modelList(pl, request, nodes), widerPattern(pl, request, nodes))
-	case rejections[device.Refused] > 0 && request.Form == device.FormShares:
+	case rejections[device.Refused] > 0 && request.Kind == device.RequestShares:
 		return fmt.Sprintf("no node can share its devices: %d node(s) with label %s contradict themselves, the metric berth_gpudevice_refused_nodes says how",
 			rejections[device.Refused], names.GPUSharingLabel)
-	case request.Form == device.FormShares:
+	case request.Kind == device.RequestShares:
 		return fmt.Sprintf("no node shares its devices: a limit %s or %s needs a node with label %s=true",
 			names.GPUMilliResource, names.GPUMemoryResource, names.GPUSharingLabel)
 	default:
@@ -135,7 +135,7 @@ func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) st
 // candidates calls do for every node that takes requests of this form.
 func candidates(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo, do func(*device.Node)) {
 	kind := device.NodeShared
-	if request.Form != device.FormShares {
+	if request.Kind != device.RequestShares {
 		kind = device.NodeDevicePlugin
 	}
 	for _, nodeInfo := range nodes {

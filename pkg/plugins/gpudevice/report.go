@@ -21,16 +21,16 @@ import (
 // The reasons of the Warning events on bound pods. With two replicas each records
 // them: a plugin is not told which one leads, and a warning too many does no harm.
 const (
-	// reasonUnassigned is a pod that was bound by something else, and uses devices
+	// reasonUnrecorded is a pod that was bound by something else, and uses devices
 	// of which nobody knows.
-	reasonUnassigned = "GPUDevicesUnknown"
+	reasonUnrecorded = "GPUDevicesUnknown"
 	// reasonConflict is a pod that shares a device of which more is held than
 	// there is.
 	reasonConflict = "GPUDeviceConflict"
 	// reasonEdited is a pod whose record was changed after the Binding wrote it.
 	reasonEdited = "GPURecordChanged"
-	// reasonInDoubt is a pod of which it is not known whether it was bound.
-	reasonInDoubt = "GPUBindingInDoubt"
+	// reasonBindingUnknown is a pod of which it is not known whether it was bound.
+	reasonBindingUnknown = "GPUBindingInDoubt"
 
 	// actionTracking and actionBinding are the events' actions: what the scheduler
 	// was doing.
@@ -39,42 +39,42 @@ const (
 )
 
 // report tells of what is wrong with a pod that was seen bound for the first time.
-func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s seen) {
+func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s observation) {
 	if !s.first {
 		return
 	}
 	if s.problem != nil {
 		logger.Info("Pod uses devices that are not recorded, its node takes no new shares until it is gone", "pod", klog.KObj(pod), "node", klog.KRef("", pod.Spec.NodeName), "problem", s.problem.Error())
-		unassignedPods.Inc()
-		l.warn(pod, nil, reasonUnassigned, actionTracking, fmt.Sprintf(
+		unrecordedPods.Inc()
+		l.warn(pod, nil, reasonUnrecorded, actionTracking, fmt.Sprintf(
 			"The pod uses devices of node %q and %s: the node takes no new shares until the pod is gone. Delete it and let Berth schedule it (spec.schedulerName).",
 			pod.Spec.NodeName, s.problem))
 		return
 	}
-	if s.overfull == 0 {
+	if s.overcommitted == 0 {
 		return
 	}
-	devices := indexes(s.overfull)
-	var rivals []string
-	for _, rival := range s.rivals {
-		rivals = append(rivals, klog.KObj(rival).String())
+	devices := indexes(s.overcommitted)
+	var conflicting []string
+	for _, other := range s.conflicting {
+		conflicting = append(conflicting, klog.KObj(other).String())
 	}
-	slices.Sort(rivals)
-	logger.Info("More is held of a device than it has", "node", klog.KRef("", pod.Spec.NodeName), "devices", devices, "pods", rivals)
+	slices.Sort(conflicting)
+	logger.Info("More is held of a device than it has", "node", klog.KRef("", pod.Spec.NodeName), "devices", devices, "pods", conflicting)
 	conflicts.Inc()
-	for _, rival := range s.rivals {
+	for _, other := range s.conflicting {
 		// Events that differ in nothing but their text are taken for one: that the
 		// third pod came is another event on the first because it is related to it.
 		related := pod
-		if rival.UID == pod.UID {
+		if other.UID == pod.UID {
 			related = nil
 		}
 		why := "two schedulers bound at once. The device takes nothing new. Delete one of the pods."
 		if !s.certain {
 			why = "the node's label for the memory of its devices has become less since they were bound, or two schedulers bound at once. The device takes nothing new until enough of it is free. If the devices are what they were, nothing needs to be done."
 		}
-		l.warn(rival, related, reasonConflict, actionTracking, fmt.Sprintf(
-			"More is held of device(s) %s of node %q than there is, by pods %s: %s", devices, pod.Spec.NodeName, strings.Join(rivals, ", "), why))
+		l.warn(other, related, reasonConflict, actionTracking, fmt.Sprintf(
+			"More is held of device(s) %s of node %q than there is, by pods %s: %s", devices, pod.Spec.NodeName, strings.Join(conflicting, ", "), why))
 	}
 }
 

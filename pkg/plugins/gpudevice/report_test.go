@@ -79,7 +79,7 @@ func TestThirdConflictIsTold(t *testing.T) {
 			t.Fatalf("after pod %s: unexpected events (-want,+got):\n%s", pods[i].Name, diff)
 		}
 		for _, line := range lines {
-			if rivals := "default/a, default/b, default/c"; (strings.HasSuffix(line, "c") || line == "c:") && !strings.Contains(notes[line], rivals) {
+			if conflicting := "default/a, default/b, default/c"; (strings.HasSuffix(line, "c") || line == "c:") && !strings.Contains(notes[line], conflicting) {
 				t.Errorf("the event %q does not name all pods: %s", line, notes[line])
 			}
 		}

@@ -14,6 +14,10 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
+// reasonNotPending is about the pod and no node: it is gone, has ended, or was bound
+// by another scheduler.
+const reasonNotPending = "the pod is not pending any more"
+
 // Reserve chooses the devices by the strategy, and promises them to the pod until
 // it is seen bound.
 func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
@@ -24,8 +28,8 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 		}
 		return fwk.AsStatus(err)
 	}
-	request := s.demand.Request
-	if request.Form != device.FormShares {
+	request := s.podRequest.Request
+	if request.Kind != device.RequestShares {
 		return nil
 	}
 	nodeInfo, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
@@ -35,16 +39,16 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 	v := pl.viewToReserve(nodeInfo, pod.UID)
 	// The nominated pods that Filter minded are not here: they have not got the
 	// devices yet, and this pod is not of lower priority.
-	if rejected := v.check(s); rejected != verdictFits {
-		return overtaken(state, nodeName, rejected.reason(v.node))
+	if rejected := v.check(s); rejected != device.Fits {
+		return overtaken(state, nodeName, reasonText(rejected, v.node))
 	}
-	site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: s.scale, Expected: pl.workload.current.Load().on(v.node)}
-	assignment, ok := device.Assign(pl.strategy, site, s.demand)
+	input := device.NodeInput{Usage: &v.usage, CPUMilli: v.cpuFree, Scale: s.scale, Expected: pl.workload.current.Load().expectedBy(v.node)}
+	assignment, ok := device.Assign(pl.strategy, input, s.podRequest)
 	if !ok {
-		return overtaken(state, nodeName, v.lacking(request).reason(v.node))
+		return overtaken(state, nodeName, reasonText(v.usage.Lacks(request), v.node))
 	}
 	annotations := assignment.Annotations(request, v.node)
-	if !pl.ledger.reserve(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations) {
+	if !pl.ledger.assume(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations) {
 		return fwk.NewStatus(fwk.Unschedulable, reasonNotPending)
 	}
 	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
@@ -69,5 +73,5 @@ func overtaken(state fwk.CycleState, node, reason string) *fwk.Status {
 // Unreserve takes the promise back. Called again, or for a pod that was promised
 // nothing, it does nothing.
 func (pl *GPUDevice) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	pl.ledger.unreserve(pod.UID)
+	pl.ledger.forget(pod.UID)
 }

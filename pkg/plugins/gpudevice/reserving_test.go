@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -95,7 +96,7 @@ func TestReserveRefuses(t *testing.T) {
 		Pods:  []*corev1.Pod{boundPod("whole", 1000, "full", "0"), foreign},
 	})
 	pod := sharePod("p", 100)
-	for node, want := range map[string]string{"full": reasonNoShare, "foreign": reasonUnassignedPod} {
+	for node, want := range map[string]string{"full": reasonTexts[device.NoShare], "foreign": reasonTexts[device.Unrecorded]} {
 		status := reserveOn(t, profile, pod, node)
 		if status.Code() != fwk.Error || !strings.Contains(status.Message(), want) || !strings.Contains(status.Message(), `node "`+node+`"`) {
 			t.Errorf("%s: want an error with %q, so that the pod is tried again, got %v", node, want, status)
@@ -152,7 +153,7 @@ func TestReserveForPodSeenBound(t *testing.T) {
 	pod := sharePod("p", 500)
 	state := preFilter(t, profile, pod)
 	seen := pl.ledger.observe(boundPod("p", 500, "n", "1"))
-	if seen.holder == nil || seen.holder.pod.UID != pod.UID {
+	if seen.held == nil || seen.held.pod.UID != pod.UID {
 		t.Fatalf("the bound pod was not seen: %+v", seen)
 	}
 	show(t, profile, pod)
@@ -160,7 +161,7 @@ func TestReserveForPodSeenBound(t *testing.T) {
 		t.Errorf("want %q, got %v", reasonNotPending, status)
 	}
 	profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
-	if got := pl.ledger.get(pod.UID); got != seen.holder {
+	if got := pl.ledger.get(pod.UID); got != seen.held {
 		t.Errorf("the record of the bound pod was replaced by %+v", got)
 	}
 }
@@ -194,8 +195,8 @@ func TestUnreserveDuringAnotherCycle(t *testing.T) {
 	other := sharePod("other", 700)
 	show(t, profile, other)
 	state := preFilter(t, profile, other)
-	if status := pl.Filter(t.Context(), state, other, nodeInfo(t, profile, "n")); status.Message() != reasonNoShare {
-		t.Errorf("while the devices are promised: want %q, got %v", reasonNoShare, status)
+	if status := pl.Filter(t.Context(), state, other, nodeInfo(t, profile, "n")); status.Message() != reasonTexts[device.NoShare] {
+		t.Errorf("while the devices are promised: want %q, got %v", reasonTexts[device.NoShare], status)
 	}
 	profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), assumed, "n")
 	for range 2 { // the second time from memory
@@ -215,17 +216,17 @@ func TestUnreserveDuringAnotherCycle(t *testing.T) {
 	}
 }
 
-// Once a group of pods fits, its members are reserved one after the other on the
+// Once a group of pods fits, its members are assumed one after the other on the
 // snapshot that shows none of them. Some are seen bound meanwhile, and one is deleted.
 func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// then is done with each member after it was reserved.
+		// then is done with each member after it was assumed.
 		then func(t *testing.T, profile *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod)
 	}{
 		{"promised", func(*testing.T, *schedtest.Profile, *GPUDevice, *corev1.Pod) {}},
 		{"in doubt", func(_ *testing.T, _ *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod) {
-			pl.ledger.doubt(pod.UID, true)
+			pl.ledger.setBindingUnknown(pod.UID, true)
 		}},
 		{"seen bound", func(t *testing.T, profile *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod) {
 			onNode := pod.DeepCopy()
@@ -258,7 +259,7 @@ func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 				t.Errorf("Unexpected members by device (-want,+got):\n%s", diff)
 			}
 			last := members[6]
-			if status := profile.RunReservePluginsReserve(t.Context(), states[6], last, "n"); status.Code() != fwk.Error || !strings.Contains(status.Message(), reasonNoShare) {
+			if status := profile.RunReservePluginsReserve(t.Context(), states[6], last, "n"); status.Code() != fwk.Error || !strings.Contains(status.Message(), reasonTexts[device.NoShare]) {
 				t.Errorf("the seventh half of three devices: want an error, so that it is tried again, got %v", status)
 			}
 			// A pod that is gone holds nothing, also before the ledger is told.

@@ -29,20 +29,20 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 	var s preScoreState
 	filtered, err := readPreFilterState(state)
 	if err == nil {
-		s.demand, s.scale, s.claims = filtered.demand, filtered.scale, filtered.claims
+		s.podRequest, s.scale, s.claims = filtered.podRequest, filtered.scale, filtered.claims
 	} else {
 		// PreFilter skipped the pod, or did not run.
 		request, err := device.ParsePod(pod, pl.nodeKeys)
 		if err != nil {
 			return fwk.NewStatus(fwk.Skip)
 		}
-		s.demand, s.claims = device.Demand{Request: request, CPUMilli: cpuMilli(pod)}, pl.mayClaimDevices(pod)
+		s.podRequest, s.claims = device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)}, pl.mayClaimDevices(pod)
 	}
-	if s.claims || s.demand.Request.Form == device.FormParts {
+	if s.claims || s.podRequest.Request.Kind == device.RequestPartitions {
 		// How much of which device it is given is not known here.
 		return fwk.NewStatus(fwk.Skip)
 	}
-	none := s.demand.Request.Form == device.FormNone
+	none := s.podRequest.Request.Kind == device.RequestNone
 	if none && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 		return fwk.NewStatus(fwk.Skip)
 	}
@@ -64,15 +64,15 @@ func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Po
 		return 0, fwk.AsStatus(err)
 	}
 	v := pl.view(nodeInfo, false)
-	if s.demand.Request.Form == device.FormNone && !v.hasDevices() {
+	if s.podRequest.Request.Kind == device.RequestNone && !v.hasDevices() {
 		return deviceFree, nil
 	}
 	if !v.scorable {
 		return 0, nil
 	}
 	return v.memoScore(s.key, func() int64 {
-		site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: s.scale, Expected: s.expected.on(v.node)}
-		return pl.strategy.Score(site, s.demand)
+		input := device.NodeInput{Usage: &v.usage, CPUMilli: v.cpuFree, Scale: s.scale, Expected: s.expected.expectedBy(v.node)}
+		return pl.strategy.Score(input, s.podRequest)
 	}), nil
 }
 
@@ -185,7 +185,7 @@ const maxScoreKeys = 4096
 
 // of returns the number of what s asks for.
 func (k *scoreKeys) of(s *preScoreState) uint64 {
-	key := scoreKey{scale: s.scale, cpu: s.demand.CPUMilli, request: requestKey(s.demand.Request), constrained: s.demand.Request.Constrained()}
+	key := scoreKey{scale: s.scale, cpu: s.podRequest.CPUMilli, request: requestKey(s.podRequest.Request), constrained: s.podRequest.Request.Constrained()}
 	if s.expected != nil {
 		key.epoch = s.expected.epoch
 	}
@@ -204,9 +204,9 @@ func (k *scoreKeys) of(s *preScoreState) uint64 {
 // requests are equal.
 func requestKey(request *device.Request) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d", request.Form)
-	for i := range request.Asks {
-		a := &request.Asks[i]
+	fmt.Fprintf(&b, "%d", request.Kind)
+	for i := range request.Containers {
+		a := &request.Containers[i]
 		fmt.Fprintf(&b, " %d:%d:%d:%d", a.Kind, a.Devices, a.Milli, a.MemoryMiB)
 	}
 	return b.String()

@@ -230,11 +230,11 @@ func testScoresAreNotRememberedTooLong(t *testing.T, args *config.GPUDeviceArgs)
 			t.Fatal(status)
 		}
 		v := pl.view(info, false)
-		site := device.Site{
-			State: &v.state, CPUMilli: v.cpuFree, Scale: device.Scale{CPUMilli: 64000, GPUMilli: 4000},
-			Expected: pl.workload.current.Load().on(v.node),
+		input := device.NodeInput{
+			Usage: &v.usage, CPUMilli: v.cpuFree, Scale: device.Scale{CPUMilli: 64000, GPUMilli: 4000},
+			Expected: pl.workload.current.Load().expectedBy(v.node),
 		}
-		if want := pl.strategy.Score(site, demandOf(t, pl, pod)); got != want {
+		if want := pl.strategy.Score(input, podRequestOf(t, pl, pod)); got != want {
 			t.Errorf("%s: want %d, got %d", pod.Name, want, got)
 		}
 		return got
@@ -329,8 +329,8 @@ func TestRememberedScoresAreRight(t *testing.T) {
 						t.Fatal(status)
 					}
 					v := pl.view(info, false)
-					site := device.Site{State: &v.state, CPUMilli: v.cpuFree, Scale: prepared.scale, Expected: pl.workload.current.Load().on(v.node)}
-					if want := pl.strategy.Score(site, prepared.demand); got != want {
+					input := device.NodeInput{Usage: &v.usage, CPUMilli: v.cpuFree, Scale: prepared.scale, Expected: pl.workload.current.Load().expectedBy(v.node)}
+					if want := pl.strategy.Score(input, prepared.podRequest); got != want {
 						t.Fatalf("%s on %s: %d, but computed again %d", pod.Name, info.Node().Name, got, want)
 					}
 					different[got] = true

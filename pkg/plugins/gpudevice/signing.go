@@ -38,7 +38,7 @@ func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFrag
 		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod's ResourceClaims are for may change")
 	}
 	var value signature
-	if request.Form == device.FormNone {
+	if request.Kind == device.RequestNone {
 		value.Daemon = pl.nonGPUPods == config.NonGPUPodsForbid && isDaemonPod(pod)
 	} else {
 		value = signature{Request: requestKey(request), Models: request.Models.String(), MinMemoryMiB: request.MinMemoryMiB}

@@ -22,15 +22,15 @@ const (
 
 // preFilterState is what PreFilter found out about the pod.
 type preFilterState struct {
-	demand device.Demand
+	podRequest device.PodRequest
 	// claims is whether the pod has a ResourceClaim that is, or may be, for devices.
 	claims bool
 	// forbidden is whether nodes with devices are not for this pod.
 	forbidden bool
 	// scale is that of the cluster, the same for the whole cycle.
 	scale device.Scale
-	// simulated is set on clones: see Clone.
-	simulated bool
+	// dryRun is set on clones: see Clone.
+	dryRun bool
 }
 
 // Clone returns a copy that says so. The state itself is never written after
@@ -39,7 +39,7 @@ type preFilterState struct {
 // only once.
 func (s *preFilterState) Clone() fwk.StateData {
 	clone := *s
-	clone.simulated = true
+	clone.dryRun = true
 	return &clone
 }
 
@@ -57,9 +57,9 @@ func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
 
 // preScoreState is what all calls of Score for one pod share.
 type preScoreState struct {
-	demand   device.Demand
-	scale    device.Scale
-	expected *publishedWorkload
+	podRequest device.PodRequest
+	scale      device.Scale
+	expected   *publishedWorkload
 	// claims is as in preFilterState.
 	claims bool
 	// key is the number of (request, CPU, scale, expected workload) by which scores
@@ -118,13 +118,13 @@ func (pl *GPUDevice) scaleOf(nodes []fwk.NodeInfo) device.Scale {
 		return memo.scale
 	}
 	var scale device.Scale
-	devices := map[nodeType]int64{}
+	devices := map[device.Supply]int64{}
 	for _, nodeInfo := range nodes {
 		v := pl.view(nodeInfo, false)
 		scale.CPUMilli = max(scale.CPUMilli, nodeInfo.GetAllocatable().GetMilliCPU())
 		scale.GPUMilli = max(scale.GPUMilli, int64(v.node.Devices)*device.MilliPerDevice)
 		if v.scorable && v.node.Devices > 0 {
-			devices[nodeTypeOf(v.node)] += int64(v.node.Devices)
+			devices[device.Supply{Model: v.node.Model, MemoryMiB: v.node.MemoryMiB}] += int64(v.node.Devices)
 		}
 	}
 	pl.workload.supplied(devices)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -34,35 +33,32 @@ type workload struct {
 	learner *learner
 }
 
-// publishedWorkload is a workload that does not change, and how the kinds of
-// nodes that were scored see it.
+// publishedWorkload is a workload that does not change.
 type publishedWorkload struct {
-	workload *device.Workload
-	epoch    uint64
+	*device.Workload
 
-	mu    sync.RWMutex
-	views map[nodeType]*device.Expected
+	epoch uint64
 }
 
-// nodeType is all that the expected workload depends on of a node.
-type nodeType struct {
-	model     string
-	memoryMiB int64
-}
-
-func nodeTypeOf(node *device.Node) nodeType {
-	return nodeType{model: node.Model, memoryMiB: node.MemoryMiB}
+// expectedBy returns the workload as nodes like this one see it, or nil if nothing is
+// expected yet.
+func (p *publishedWorkload) expectedBy(node *device.Node) *device.Expected {
+	if p == nil {
+		return nil
+	}
+	return p.For(node)
 }
 
 // supplied takes note of what devices the cluster has. If that changed, what is
 // scarce may have.
-func (w *workload) supplied(devices map[nodeType]int64) {
+func (w *workload) supplied(devices map[device.Supply]int64) {
 	if !w.read {
 		return
 	}
 	supply := make([]device.Supply, 0, len(devices))
 	for kind, count := range devices {
-		supply = append(supply, device.Supply{Model: kind.model, MemoryMiB: kind.memoryMiB, Devices: count})
+		kind.Devices = count
+		supply = append(supply, kind)
 	}
 	slices.SortFunc(supply, func(a, b device.Supply) int {
 		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.MemoryMiB, b.MemoryMiB))
@@ -80,27 +76,7 @@ func (w *workload) supplied(devices map[nodeType]int64) {
 func (w *workload) publish(expected *device.Workload) {
 	w.expected = expected
 	w.epoch++
-	w.current.Store(&publishedWorkload{workload: expected.Priced(w.supply), epoch: w.epoch, views: map[nodeType]*device.Expected{}})
-}
-
-// on returns the workload as nodes like this one see it, or nil if nothing is
-// expected yet. A cluster has a handful of such kinds.
-func (p *publishedWorkload) on(node *device.Node) *device.Expected {
-	if p == nil {
-		return nil
-	}
-	kind := nodeTypeOf(node)
-	p.mu.RLock()
-	expected, ok := p.views[kind]
-	p.mu.RUnlock()
-	if ok {
-		return expected
-	}
-	expected = p.workload.On(kind.model, kind.memoryMiB)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.views[kind] = expected
-	return expected
+	w.current.Store(&publishedWorkload{Workload: expected.Priced(w.supply), epoch: w.epoch})
 }
 
 // newExpectedWorkload compiles args.expectedWorkload; nil if it is empty.

@@ -26,7 +26,7 @@ func expected(pl *GPUDevice) []string {
 		return nil
 	}
 	var classes []string
-	for _, class := range published.workload.Classes() {
+	for _, class := range published.Classes() {
 		classes = append(classes, fmt.Sprintf("%dx%d: %d", class.Milli, class.Devices, class.Weight))
 	}
 	return classes
@@ -51,7 +51,7 @@ func TestExpectedWorkloadFromArgs(t *testing.T) {
 		{Weight: 2, Shape: device.Shape{CPUMilli: 3500, Devices: 1, Milli: 500}},
 		{Weight: 1, Shape: device.Shape{CPUMilli: 1000}},
 	}
-	got := pl.workload.current.Load().workload.Classes()
+	got := pl.workload.current.Load().Classes()
 	equal := cmp.Comparer(func(a, b device.Models) bool { return a.String() == b.String() })
 	if diff := cmp.Diff(want, got, equal); diff != "" {
 		t.Errorf("Unexpected classes (-want,+got):\n%s", diff)

@@ -27,7 +27,7 @@ type NodeView struct {
 	Devices *device.Node
 	// Free is what is left of each device; meaningful if Counted is true. On a node
 	// whose devices a device plugin hands out the first ones are taken.
-	Free device.State
+	Free device.Usage
 	// Counted is whether Free is known: the node is shared, or has a device plugin.
 	Counted bool
 	// Unrecorded is how many pods use devices of the node without a record of which
@@ -52,7 +52,7 @@ func (v *NodeView) GPUMilli() (capacity, free int64) {
 	if !v.Counted {
 		return 0, 0
 	}
-	empty := device.NewState(v.Free.Devices(), v.Free.Capacity().MemoryMiB, v.Free.Cordoned())
+	empty := device.NewUsage(v.Free.Devices(), v.Free.Capacity().MemoryMiB, v.Free.Cordoned())
 	return empty.IdleMilli(), v.Free.IdleMilli()
 }
 
@@ -112,20 +112,18 @@ func amountsOf(r fwk.Resource) Amounts {
 
 // count takes from the devices what the pods on the node hold.
 func (v *NodeView) count(info fwk.NodeInfo, keys *device.NodeKeys) {
-	switch v.Devices.Kind {
-	case device.NodeShared:
-		v.Free, v.Counted = v.Devices.State(), true
+	if v.Free, v.Counted = v.Devices.Usage(); !v.Counted {
+		return
+	}
+	if v.Devices.Kind == device.NodeShared {
 		for _, podInfo := range info.GetPods() {
 			v.countPod(podInfo.GetPod())
 		}
-	case device.NodeDevicePlugin:
-		var used int64
-		requested := info.GetRequested().GetScalarResources()
-		for _, resource := range keys.PluginResources {
-			used += requested[resource]
-		}
-		v.Free, v.Counted = v.Devices.PluginState(used)
-	case device.NodeWithoutDevices, device.NodeRefused:
+		return
+	}
+	requested := info.GetRequested().GetScalarResources()
+	for _, resource := range keys.PluginResources {
+		v.Free.HandOut(requested[resource])
 	}
 }
 
@@ -134,14 +132,14 @@ func (v *NodeView) countPod(pod *corev1.Pod) {
 	// Constraints are over once a pod is bound, and no other form of request is
 	// recorded.
 	request, err := device.ParsePod(&corev1.Pod{Spec: pod.Spec}, nil)
-	if err == nil && request.Form != device.FormShares {
+	if err == nil && request.Kind != device.RequestShares {
 		return
 	}
 	if err == nil {
 		var assignment device.Assignment
 		if assignment, err = device.ParseAssignment(pod.Annotations, request); err == nil {
-			holding := assignment.Holding(request.Asks)
-			v.Free.TakeAll(&holding)
+			holding := assignment.PodUsage(request.Containers)
+			v.Free.Add(&holding)
 			return
 		}
 	}

@@ -15,7 +15,6 @@ import (
 type books struct {
 	keys     *device.NodeKeys
 	workload *device.Workload // nil if no pod asks for devices
-	views    map[kind]*device.Expected
 
 	nodes  []*account
 	byName map[string]*account
@@ -37,23 +36,16 @@ type totals struct {
 	cpuMilli, memory, milli int64
 }
 
-// kind is all that a workload's view of a node depends on.
-type kind struct {
-	model     string
-	memoryMiB int64
-}
-
 // account is one node's.
 type account struct {
 	device *device.Node
-	// state is what is free, if measured is true.
-	state    device.State
-	measured bool
-	cpuFree  int64
-	// handedOut are the devices in use that a device plugin hands out, and blocked is
-	// what of them nobody uses, in thousandths: the rest of a device that was given to
-	// a pod with a share of it.
-	handedOut, blocked int64
+	// usage is of the devices, if they are counted.
+	usage   device.Usage
+	counted bool
+	cpuFree int64
+	// blocked is what nobody uses of devices that a device plugin handed out, in
+	// thousandths: the rest of a device that was given to a pod with a share of it.
+	blocked int64
 	// touched is whether a pod came to it.
 	touched bool
 
@@ -65,7 +57,7 @@ type account struct {
 type holding struct {
 	account          *account
 	cpuMilli, memory int64
-	devices          device.Holding
+	devices          device.PodUsage
 	handedOut        int64
 	blocked          int64
 	milli            int64
@@ -74,18 +66,12 @@ type holding struct {
 // newBooks opens an account for each node.
 func newBooks(nodes []*corev1.Node, keys *device.NodeKeys, workload *device.Workload) *books {
 	b := &books{
-		keys: keys, workload: workload, views: map[kind]*device.Expected{},
+		keys: keys, workload: workload,
 		byName: make(map[string]*account, len(nodes)), held: map[types.UID]holding{},
 	}
 	for _, node := range nodes {
 		a := &account{device: device.ParseNode(node, keys), cpuFree: node.Status.Allocatable.Cpu().MilliValue()}
-		switch a.device.Kind {
-		case device.NodeShared:
-			a.state, a.measured = a.device.State(), true
-		case device.NodeDevicePlugin:
-			a.state, a.measured = a.device.PluginState(0)
-		case device.NodeWithoutDevices, device.NodeRefused:
-		}
+		a.usage, a.counted = a.device.Usage()
 		b.nodes = append(b.nodes, a)
 		b.byName[node.Name] = a
 		b.capacity.cpuMilli += a.cpuFree
@@ -99,22 +85,16 @@ func newBooks(nodes []*corev1.Node, keys *device.NodeKeys, workload *device.Work
 
 // measure brings the sums up to date with a node that has changed.
 func (b *books) measure(a *account) {
-	if !a.measured {
+	if !a.counted {
 		return
 	}
 	b.idle -= a.idle
-	a.idle = a.state.IdleMilli() + a.blocked
+	a.idle = a.usage.IdleMilli() + a.blocked
 	b.idle += a.idle
 	if b.workload == nil {
 		return
 	}
-	view := kind{model: a.device.Model, memoryMiB: a.device.MemoryMiB}
-	expected, ok := b.views[view]
-	if !ok {
-		expected = b.workload.On(view.model, view.memoryMiB)
-		b.views[view] = expected
-	}
-	causes := expected.Fragmentation(&a.state, a.cpuFree)
+	causes := b.workload.For(a.device).Fragmentation(&a.usage, a.cpuFree)
 	causes[device.Q2LackGPU] += float64(a.blocked)
 	for cause := range causes {
 		b.causes[cause] += causes[cause] - a.causes[cause]
@@ -131,31 +111,26 @@ func (b *books) take(pod *corev1.Pod, d *demand) (milli int64, wrong bool) {
 		return 0, false
 	}
 	h := holding{account: a, cpuMilli: d.cpuMilli, memory: d.memory}
-	switch d.given().Form {
-	case device.FormShares:
+	switch d.given().Kind {
+	case device.RequestShares:
 		assignment, err := device.ParseAssignment(pod.Annotations, d.request)
 		if err != nil {
 			// Bound by a profile without GPUDevice, or the annotation is broken.
 			b.unassigned++
 			break
 		}
-		h.devices = assignment.Holding(d.request.Asks)
-		for i := range h.devices {
-			h.milli += h.devices[i].Milli
-		}
-		before := a.state.Overcommitted()
-		a.state.TakeAll(&h.devices)
-		wrong = a.state.Overcommitted() != before
-		for i := a.state.Devices(); i < device.MaxDevices; i++ {
-			wrong = wrong || h.devices[i] != device.Share{}
-		}
-	case device.FormDevicePlugin:
+		h.devices = assignment.PodUsage(d.request.Containers)
+		h.milli = h.devices.Milli()
+		before := a.usage.Overcommitted()
+		a.usage.Add(&h.devices)
+		wrong = a.usage.Overcommitted() != before
+	case device.RequestDevicePlugin:
 		taken := d.taken(a.device.MemoryMiB)
 		h.milli = d.milli(a.device.MemoryMiB)
 		h.handedOut, h.blocked = taken/device.MilliPerDevice, taken-h.milli
-		a.handOut(h.handedOut)
+		a.usage.HandOut(h.handedOut)
 		a.blocked += h.blocked
-	case device.FormNone, device.FormParts:
+	case device.RequestNone, device.RequestPartitions:
 	}
 	a.cpuFree -= h.cpuMilli
 	b.used.cpuMilli += h.cpuMilli
@@ -173,10 +148,11 @@ func (b *books) release(uid types.UID) {
 		return
 	}
 	delete(b.held, uid)
-	h.account.state.ReleaseAll(&h.devices)
 	if h.handedOut > 0 {
-		h.account.handOut(-h.handedOut)
+		h.account.usage.HandOut(-h.handedOut)
 		h.account.blocked -= h.blocked
+	} else {
+		h.account.usage.Remove(&h.devices)
 	}
 	h.account.cpuFree += h.cpuMilli
 	b.used.cpuMilli -= h.cpuMilli
@@ -185,27 +161,11 @@ func (b *books) release(uid types.UID) {
 	b.measure(h.account)
 }
 
-// handOut counts devices of a device plugin, which alone knows which they are.
-func (a *account) handOut(devices int64) {
-	a.handedOut += devices
-	if a.device.Kind == device.NodeDevicePlugin {
-		a.state, a.measured = a.device.PluginState(a.handedOut)
-	}
-}
-
 // devicesInUse returns how many devices of all nodes somebody holds a part of.
 func (b *books) devicesInUse() int {
 	n := 0
 	for _, a := range b.nodes {
-		n += int(a.handedOut)
-		if a.device.Kind != device.NodeShared {
-			continue
-		}
-		for i := range a.state.Devices() {
-			if a.state.Free(i) != a.state.Capacity() {
-				n++
-			}
-		}
+		n += a.usage.InUse()
 	}
 	return n
 }

@@ -48,13 +48,13 @@ func bound(t *testing.T, row trace.Pod, node *corev1.Node, devices ...int) *core
 	if err != nil {
 		t.Fatal(err)
 	}
-	if request.Form == device.FormNone {
+	if request.Kind == device.RequestNone {
 		return pod
 	}
 	parsed := device.ParseNode(node, &keys)
 	var assignment device.Assignment
 	assignment.Devices[0] = device.SetOf(devices...)
-	assignment.Shares[0], _ = request.Asks[0].On(parsed.MemoryMiB)
+	assignment.Shares[0], _ = request.Containers[0].On(parsed.MemoryMiB)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}

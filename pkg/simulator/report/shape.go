@@ -46,8 +46,8 @@ func (d *demand) given() *device.Request { return cmp.Or(d.takes, d.request) }
 
 func milliOf(request *device.Request, memoryMiB int64) int64 {
 	var running, peak int64
-	for i := range request.Asks {
-		ask := &request.Asks[i]
+	for i := range request.Containers {
+		ask := &request.Containers[i]
 		share, ok := ask.On(max(1, memoryMiB))
 		if !ok {
 			share.Milli = device.MilliPerDevice // more than a device has
@@ -76,11 +76,11 @@ const (
 )
 
 func (d *demand) shape() shape {
-	if d.request.Form == device.FormNone {
+	if d.request.Kind == device.RequestNone {
 		return cpuOnly
 	}
-	for i := range d.request.Asks {
-		if d.request.Asks[i].Milli < device.MilliPerDevice {
+	for i := range d.request.Containers {
+		if d.request.Containers[i].Milli < device.MilliPerDevice {
 			return share
 		}
 	}

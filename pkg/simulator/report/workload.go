@@ -25,7 +25,7 @@ func Typical(pods iter.Seq[*corev1.Pod], keys *device.NodeKeys) (*device.Workloa
 	devices := false
 	for pod := range pods {
 		d := demandOf(pod, keys)
-		shape := device.ShapeOf(device.Demand{CPUMilli: d.cpuMilli, Request: d.request})
+		shape := device.ShapeOf(device.PodRequest{CPUMilli: d.cpuMilli, Request: d.request})
 		devices = devices || shape.Devices > 0
 		key := fmt.Sprint(shape.CPUMilli, shape.Devices, shape.Milli, shape.MemoryMiB, shape.MinMemoryMiB, shape.Models)
 		if counted[key] == nil {

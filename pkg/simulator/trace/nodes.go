@@ -94,7 +94,7 @@ func parseNode(table *table, index map[string]int) (Node, error) {
 	if n.Devices > 0 {
 		keys := device.DefaultNodeKeys()
 		if parsed := device.ParseNode(n.Object(), &keys); parsed.Kind != device.NodeShared {
-			return n, table.at(model, fmt.Errorf("%s: the devices of such a node cannot be shared: %s", modelColumn, parsed.Refusal))
+			return n, table.at(model, fmt.Errorf("%s: the devices of such a node cannot be shared: %s", modelColumn, parsed.Invalid))
 		}
 	}
 	return n, nil

@@ -59,8 +59,8 @@ func TestPodObject(t *testing.T) {
 	tests := []struct {
 		name         string
 		row          Pod
-		wantAsks     []device.Ask
-		wantForm     device.Form
+		wantAsks     []device.ContainerRequest
+		wantForm     device.RequestKind
 		wantModels   string
 		wantRequests corev1.ResourceList
 	}{
@@ -74,12 +74,12 @@ func TestPodObject(t *testing.T) {
 		},
 		{
 			name: "a share, of some models", row: Pod{Name: "p", Devices: 1, Milli: 460, Models: "V100M16|T4"},
-			wantForm: device.FormShares, wantAsks: []device.Ask{{Container: "main", Devices: 1, Milli: 460}}, wantModels: "v100m16,t4",
+			wantForm: device.RequestShares, wantAsks: []device.ContainerRequest{{Container: "main", Devices: 1, Milli: 460}}, wantModels: "v100m16,t4",
 			wantRequests: corev1.ResourceList{"berth.dev/gpu-milli": resource.MustParse("460")},
 		},
 		{
 			name: "whole devices", row: Pod{Name: "p", Devices: 4, Milli: 1000},
-			wantForm: device.FormShares, wantAsks: []device.Ask{{Container: "main", Devices: 4, Milli: 1000}},
+			wantForm: device.RequestShares, wantAsks: []device.ContainerRequest{{Container: "main", Devices: 4, Milli: 1000}},
 			wantRequests: corev1.ResourceList{"berth.dev/gpu-milli": resource.MustParse("4k")},
 		},
 	}
@@ -90,8 +90,8 @@ func TestPodObject(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.wantAsks, request.Asks); diff != "" || request.Form != tt.wantForm {
-				t.Errorf("form %v, want %v; asks (-want,+got):\n%s", request.Form, tt.wantForm, diff)
+			if diff := cmp.Diff(tt.wantAsks, request.Containers); diff != "" || request.Kind != tt.wantForm {
+				t.Errorf("form %v, want %v; asks (-want,+got):\n%s", request.Kind, tt.wantForm, diff)
 			}
 			if got := request.Models.String(); got != tt.wantModels {
 				t.Errorf("models %q, want %q", got, tt.wantModels)

@@ -23,11 +23,11 @@ func (DotProduct) String() string { return "DotProduct" }
 // normalised by the largest node. The products do not fit an int64 on large
 // nodes, hence the floats. Each product is rounded by its assignment, which keeps
 // compilers from fusing it into the sum: the score is the same on every platform.
-func (DotProduct) Score(site device.Site, demand device.Demand) int64 {
-	cpuScale, gpuScale := site.Scale.OrOne()
-	asked := demand.Request.AtPeak(site.State.Capacity().MemoryMiB).Milli
-	cpu := part(site.CPUMilli, cpuScale) * part(demand.CPUMilli, cpuScale)
-	gpu := part(site.State.IdleMilli(), gpuScale) * part(asked, gpuScale)
+func (DotProduct) Score(input device.NodeInput, demand device.PodRequest) int64 {
+	cpuScale, gpuScale := input.Scale.OrOne()
+	asked := demand.Request.AtPeak(input.Usage.Capacity().MemoryMiB).Milli
+	cpu := part(input.CPUMilli, cpuScale) * part(demand.CPUMilli, cpuScale)
+	gpu := part(input.Usage.IdleMilli(), gpuScale) * part(asked, gpuScale)
 	return int64(device.MaxScore * (1 - (cpu+gpu)/2))
 }
 

@@ -28,48 +28,48 @@ func (Published) String() string { return "FragmentationGradientPublished" }
 //     other pod is placed as Assign would.
 //  2. BestFit. Without it the method is worse than best-fit alone: most nodes
 //     tie, and the paper's own results rest on a tie-break that packs.
-func (p Published) Score(site device.Site, demand device.Demand) int64 {
-	return p.fragmentationPoints(site, demand)*bestFitPoints + device.BestFit{}.Score(site, demand)
+func (p Published) Score(input device.NodeInput, demand device.PodRequest) int64 {
+	return p.fragmentationPoints(input, demand)*bestFitPoints + device.BestFit{}.Score(input, demand)
 }
 
 // fragmentationPoints is the first part.
-func (p Published) fragmentationPoints(site device.Site, demand device.Demand) int64 {
-	e := site.Expected
+func (p Published) fragmentationPoints(input device.NodeInput, demand device.PodRequest) int64 {
+	e := input.Expected
 	if e == nil || e.Weight() == 0 {
 		return device.MaxScore / 2 // nothing changes
 	}
-	if asks := demand.Request.Asks; len(asks) == 1 {
-		share, ok := asks[0].On(site.State.Capacity().MemoryMiB)
-		if candidates := site.State.Fitting(share); ok && candidates != 0 && share.Milli < device.MilliPerDevice {
-			_, best := pick(site, demand, site.State, candidates, share)
+	if containers := demand.Request.Containers; len(containers) == 1 {
+		share, ok := containers[0].On(input.Usage.Capacity().MemoryMiB)
+		if candidates := input.Usage.Fitting(share); ok && candidates != 0 && share.Milli < device.MilliPerDevice {
+			_, best := pick(input, demand, input.Usage, candidates, share)
 			return best
 		}
 	}
-	assignment, ok := device.Assign(p, site, demand)
+	assignment, ok := device.Assign(p, input, demand)
 	if !ok {
 		return 0
 	}
-	after := *site.State
-	holding := assignment.Holding(demand.Request.Asks)
-	after.TakeAll(&holding)
-	return points(e, e.FragmentedWeighted(site.State, site.CPUMilli)-e.FragmentedWeighted(&after, site.CPUMilli-demand.CPUMilli))
+	after := *input.Usage
+	holding := assignment.PodUsage(demand.Request.Containers)
+	after.Add(&holding)
+	return points(e, e.FragmentedWeighted(input.Usage, input.CPUMilli)-e.FragmentedWeighted(&after, input.CPUMilli-demand.CPUMilli))
 }
 
 // Pick picks the device with the most points, the lowest index among equals.
-func (Published) Pick(site device.Site, demand device.Demand, left device.State, candidates device.Set, share device.Share) int {
-	if e := site.Expected; e == nil || e.Weight() == 0 {
-		return device.BestFit{}.Pick(site, demand, left, candidates, share)
+func (Published) Pick(input device.NodeInput, demand device.PodRequest, left device.Usage, candidates device.Set, share device.Share) int {
+	if e := input.Expected; e == nil || e.Weight() == 0 {
+		return device.BestFit{}.Pick(input, demand, left, candidates, share)
 	}
-	d, _ := pick(site, demand, &left, candidates, share)
+	d, _ := pick(input, demand, &left, candidates, share)
 	return d
 }
 
 // pick returns the device from which the share is taken with the most points, the
 // lowest index among equals, and those points. Of devices with as much left the first
 // stands for all.
-func pick(site device.Site, demand device.Demand, left *device.State, candidates device.Set, share device.Share) (best int, most int64) {
-	e := site.Expected
-	before := e.FragmentedWeighted(left, site.CPUMilli)
+func pick(input device.NodeInput, demand device.PodRequest, left *device.Usage, candidates device.Set, share device.Share) (best int, most int64) {
+	e := input.Expected
+	before := e.FragmentedWeighted(left, input.CPUMilli)
 	best = -1
 	var tried device.Set
 	for d := range candidates.All() {
@@ -79,7 +79,7 @@ func pick(site device.Site, demand device.Demand, left *device.State, candidates
 		tried = tried.With(d)
 		after := *left
 		after.Take(d, share)
-		if got := points(e, before-e.FragmentedWeighted(&after, site.CPUMilli-demand.CPUMilli)); best < 0 || got > most {
+		if got := points(e, before-e.FragmentedWeighted(&after, input.CPUMilli-demand.CPUMilli)); best < 0 || got > most {
 			best, most = d, got
 		}
 	}
@@ -87,7 +87,7 @@ func pick(site device.Site, demand device.Demand, left *device.State, candidates
 }
 
 // alike reports whether one of the devices has as much free as device d.
-func alike(s *device.State, devices device.Set, d int) bool {
+func alike(s *device.Usage, devices device.Set, d int) bool {
 	for e := range devices.All() {
 		if s.Free(e) == s.Free(d) {
 			return true

@@ -14,8 +14,8 @@ import (
 var testScale = device.Scale{CPUMilli: 100000, GPUMilli: 8000}
 
 // stateOf is a node whose devices have so many thousandths left, of 16,000 MiB each.
-func stateOf(free ...int64) device.State {
-	s := device.NewState(len(free), 16000, 0)
+func stateOf(free ...int64) device.Usage {
+	s := device.NewUsage(len(free), 16000, 0)
 	for i, milli := range free {
 		s.Take(i, device.Share{Milli: 1000 - milli, MemoryMiB: 16 * (1000 - milli)})
 	}
@@ -23,12 +23,12 @@ func stateOf(free ...int64) device.State {
 }
 
 // shares is a pod with shares of devices and 10 CPUs.
-func shares(milli ...int64) device.Demand {
-	r := &device.Request{Form: device.FormShares}
+func shares(milli ...int64) device.PodRequest {
+	r := &device.Request{Kind: device.RequestShares}
 	for _, m := range milli {
-		r.Asks = append(r.Asks, device.Ask{Devices: 1, Milli: m})
+		r.Containers = append(r.Containers, device.ContainerRequest{Devices: 1, Milli: m})
 	}
-	return device.Demand{CPUMilli: 10000, Request: r}
+	return device.PodRequest{CPUMilli: 10000, Request: r}
 }
 
 // expect is a workload of one shape, as the nodes of stateOf see it.
@@ -47,10 +47,10 @@ func TestPublishedScore(t *testing.T) {
 	sigmoid := func(devices float64) int64 { return int64(100 / (1 + math.Exp(-devices))) }
 	tests := []struct {
 		name     string
-		state    device.State
+		state    device.Usage
 		cpu      int64
 		expected *device.Expected
-		demand   device.Demand
+		demand   device.PodRequest
 		want     int64
 	}{
 		{name: "nothing changes", state: stateOf(1000), cpu: 50000, expected: halves, demand: shares(500), want: 50},
@@ -58,18 +58,18 @@ func TestPublishedScore(t *testing.T) {
 		{name: "the best device counts: a fragment is used up", state: stateOf(1000, 300), cpu: 50000, expected: halves, demand: shares(300), want: sigmoid(0.3)},
 		{name: "a fragment is made on any device", state: stateOf(1000, 600), cpu: 50000, expected: halves, demand: shares(550), want: sigmoid(-0.05)},
 		{name: "the last device for whole ones is broken", state: stateOf(1000), cpu: 50000, expected: wholes, demand: shares(100), want: sigmoid(-0.9)},
-		{name: "a pod without devices takes the CPU", state: stateOf(1000), cpu: 25000, expected: wholes, demand: device.Demand{Request: &device.Request{}, CPUMilli: 10000}, want: sigmoid(-1)},
+		{name: "a pod without devices takes the CPU", state: stateOf(1000), cpu: 25000, expected: wholes, demand: device.PodRequest{Request: &device.Request{}, CPUMilli: 10000}, want: sigmoid(-1)},
 		{name: "a pod of two shares", state: stateOf(500, 300), cpu: 50000, expected: halves, demand: shares(500, 300), want: sigmoid(0.3)},
 		{name: "no room", state: stateOf(100), cpu: 50000, expected: halves, demand: shares(500), want: 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			site := device.Site{State: &tt.state, CPUMilli: tt.cpu, Scale: testScale, Expected: tt.expected}
-			packed := Published{}.Score(site, tt.demand)
+			input := device.NodeInput{Usage: &tt.state, CPUMilli: tt.cpu, Scale: testScale, Expected: tt.expected}
+			packed := Published{}.Score(input, tt.demand)
 			if got := packed / bestFitPoints; got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
-			if got, want := packed%bestFitPoints, (device.BestFit{}).Score(site, tt.demand); got != want {
+			if got, want := packed%bestFitPoints, (device.BestFit{}).Score(input, tt.demand); got != want {
 				t.Errorf("tie-break %d, want best-fit's %d", got, want)
 			}
 		})
@@ -79,8 +79,8 @@ func TestPublishedScore(t *testing.T) {
 // TestPackedScore: fragmentation decides, best-fit among its ties.
 func TestPackedScore(t *testing.T) {
 	halves := expect(t, device.Shape{Devices: 1, Milli: 500})
-	score := func(s device.State, cpu int64) int64 {
-		return Published{}.Score(device.Site{State: &s, CPUMilli: cpu, Scale: testScale, Expected: halves}, shares(300))
+	score := func(s device.Usage, cpu int64) int64 {
+		return Published{}.Score(device.NodeInput{Usage: &s, CPUMilli: cpu, Scale: testScale, Expected: halves}, shares(300))
 	}
 	usesFragment := score(stateOf(300, 1000, 1000, 1000), 100000)
 	tight, loose := score(stateOf(1000), 10000), score(stateOf(1000, 1000), 100000)
@@ -91,15 +91,15 @@ func TestPackedScore(t *testing.T) {
 
 func TestDotProductScore(t *testing.T) {
 	for _, tt := range []struct {
-		state  device.State
-		demand device.Demand
+		state  device.Usage
+		demand device.PodRequest
 		want   int64
 	}{
 		// 100 * (1 - (0.5*0.1 + 0.25*0.125)/2) = 95.9375
 		{stateOf(1000, 1000), shares(1000), 95},
-		{stateOf(1000), device.Demand{Request: &device.Request{}}, 100},
+		{stateOf(1000), device.PodRequest{Request: &device.Request{}}, 100},
 	} {
-		if got := (DotProduct{}).Score(device.Site{State: &tt.state, CPUMilli: 50000, Scale: testScale}, tt.demand); got != tt.want {
+		if got := (DotProduct{}).Score(device.NodeInput{Usage: &tt.state, CPUMilli: 50000, Scale: testScale}, tt.demand); got != tt.want {
 			t.Errorf("got %d, want %d", got, tt.want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestPick(t *testing.T) {
 		{strategy: DotProduct{}, free: []int64{1000, 500, 400, 500}, milli: 450, want: 1},
 	} {
 		s := stateOf(tt.free...)
-		a, ok := device.Assign(tt.strategy, device.Site{State: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shares(tt.milli))
+		a, ok := device.Assign(tt.strategy, device.NodeInput{Usage: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shares(tt.milli))
 		if !ok || a.Devices[0] != device.SetOf(tt.want) {
 			t.Errorf("%s of %v: got %b %t, want device %d", tt.strategy, tt.free, a.Devices[0], ok, tt.want)
 		}
@@ -130,7 +130,7 @@ func TestPick(t *testing.T) {
 		s := stateOf(1000, 100, 1000, 1000)
 		random := Random{rand.New(rand.NewPCG(1, 0))} //nolint:gosec // reproducible on purpose
 		for range 6000 {
-			a, _ := device.Assign(random, device.Site{State: &s}, shares(500))
+			a, _ := device.Assign(random, device.NodeInput{Usage: &s}, shares(500))
 			devices[a.Devices[0].Lowest()]++
 		}
 		return devices

@@ -13,7 +13,7 @@ func TestWorth(t *testing.T) {
 	memoryGone.Take(0, Share{MemoryMiB: 15000})
 	tests := []struct {
 		name  string
-		state State
+		state Usage
 		cpu   int64
 		class Shape
 		want  int64
@@ -35,7 +35,7 @@ func TestWorth(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := workloadOf(t, tt.class).On("", 16000)
-			got := e.worth(&tt.state, tt.cpu) / e.classes[0].weight
+			got := e.value(&tt.state, tt.cpu) / e.classes[0].weight
 			if got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
@@ -58,8 +58,8 @@ func TestShareLosses(t *testing.T) {
 		n := g.node(MaxDevices)
 		s := g.state(n)
 		e := pricedExample(g, n)
-		ask := g.ask(n)
-		share, _ := ask.On(n.MemoryMiB)
+		container := g.container(n)
+		share, _ := container.On(n.MemoryMiB)
 		candidates := s.Fitting(share)
 		cpu := g.Int64N(40) * 1000
 		cpuAfter := cpu - g.Int64N(8)*1000
@@ -106,11 +106,11 @@ func TestGap(t *testing.T) {
 	for seed := range uint64(2000) {
 		g := newGenerator(seed)
 		memory := 1000 + g.Int64N(200000)
-		s := NewState(1, memory, 0)
+		s := NewUsage(1, memory, 0)
 		left := int64(MilliPerDevice)
 		for range g.IntN(5) {
-			ask := Ask{Milli: g.milli()}
-			share, _ := ask.On(memory)
+			container := ContainerRequest{Milli: g.milli()}
+			share, _ := container.On(memory)
 			if share.Milli > left {
 				continue
 			}

@@ -5,28 +5,28 @@ package device
 
 import "math"
 
-// worthUnit is one device in the unit of what FragmentationGradient computes
+// valueUnit is one device in the unit of what FragmentationGradient computes
 // with. It resolves best-fit's share of a score to about 0.1 CPU.
-const worthUnit = 1 << 18
+const valueUnit = 1 << 18
 
-// worthWeights is the sum that the weights of a workload are brought to before
+// valueWeights is the sum that the weights of a workload are brought to before
 // scarcity changes them.
-const worthWeights = 1 << 20
+const valueWeights = 1 << 20
 
-// perDevice divides an amount in weighted thousandths to give worthUnit.
-const perDevice = worthWeights * MilliPerDevice / worthUnit
+// perDevice divides an amount in weighted thousandths to give valueUnit.
+const perDevice = valueWeights * MilliPerDevice / valueUnit
 
-// maxWorthCPU bounds the CPU that is multiplied, so that no product overflows:
+// maxValueCPU bounds the CPU that is multiplied, so that no product overflows:
 // 2^40 milli-CPU is a billion CPUs.
-const maxWorthCPU = 1 << 40
+const maxValueCPU = 1 << 40
 
 // constants are those of FragmentationGradient. How they were chosen is told in the
 // plugin's DESIGN.md; TestOpenbStudy alone changes them.
 var constants = tuning{
 	Packing:  10,
 	TrustNum: 5, TrustDen: 3,
-	Leftover: worthUnit * 3 / 50,
-	Scarcity: worthUnit, MaxScarcity: 2 * worthUnit,
+	Leftover: valueUnit * 3 / 50,
+	Scarcity: valueUnit, MaxScarcity: 2 * valueUnit,
 	BySupply: true,
 }
 
@@ -39,10 +39,10 @@ type tuning struct {
 	// the case that only pods of one class come.
 	TrustNum, TrustDen int64
 	// Leftover is what a node with everything free counts above a full one, in
-	// worthUnit.
+	// valueUnit.
 	Leftover int64
 	// Scarcity is the price of a device for which as much constrained demand is
-	// expected as there is of its kind, in worthUnit, and MaxScarcity the most that
+	// expected as there is of its kind, in valueUnit, and MaxScarcity the most that
 	// it can be.
 	Scarcity, MaxScarcity int64
 	// BySupply is whether a class counts the more the less of the cluster it
@@ -50,8 +50,8 @@ type tuning struct {
 	BySupply bool
 }
 
-// worthClass is one class of the expected workload with its share resolved.
-type worthClass struct {
+// valueClass is one class of the expected workload with its share resolved.
+type valueClass struct {
 	cpu     int64
 	share   Share
 	devices int
@@ -63,7 +63,7 @@ type worthClass struct {
 
 // useful returns how many devices have room for the class, and how much is free
 // on those.
-func (c *worthClass) useful(s *State) (devices int, milli int64) {
+func (c *valueClass) useful(s *Usage) (devices int, milli int64) {
 	for i := range s.devices {
 		if s.free[i].covers(c.share) && !s.cordoned.Has(i) {
 			devices++
@@ -74,28 +74,28 @@ func (c *worthClass) useful(s *State) (devices int, milli int64) {
 }
 
 // servedBy returns how much compute the CPU of a node can serve, in thousandths.
-func (c *worthClass) servedBy(cpuMilli int64) int64 {
+func (c *valueClass) servedBy(cpuMilli int64) int64 {
 	switch {
 	case cpuMilli < c.cpu:
 		return 0
 	case c.per == 0:
 		return math.MaxInt64
 	default:
-		return min(cpuMilli, maxWorthCPU) * c.served / c.per
+		return min(cpuMilli, maxValueCPU) * c.served / c.per
 	}
 }
 
-// worth returns what a node is worth to the class, in thousandths: what is free
+// value returns what a node is worth to the class, in thousandths: what is free
 // on the devices with room for it, and no more than its CPU can serve.
-func (c *worthClass) worth(devices int, milli, served int64) int64 {
+func (c *valueClass) value(devices int, milli, served int64) int64 {
 	if devices < c.devices {
 		return 0
 	}
 	return min(milli, served)
 }
 
-// worth returns what a node is worth to the classes, in weighted thousandths.
-func (e *Expected) worth(s *State, cpuMilli int64) int64 {
+// value returns what a node is worth to the classes, in weighted thousandths.
+func (e *Expected) value(s *Usage, cpuMilli int64) int64 {
 	var sum int64
 	for i := range e.classes {
 		c := &e.classes[i]
@@ -103,19 +103,19 @@ func (e *Expected) worth(s *State, cpuMilli int64) int64 {
 			continue
 		}
 		devices, milli := c.useful(s)
-		sum += c.weight * c.worth(devices, milli, c.servedBy(cpuMilli))
+		sum += c.weight * c.value(devices, milli, c.servedBy(cpuMilli))
 	}
 	return sum
 }
 
 // shareLosses sets out, for each candidate, to what the node would be worth less
-// if the share were taken from that device, in worthUnit. Every candidate must
+// if the share were taken from that device, in valueUnit. Every candidate must
 // have room.
 //
 // One class is looked at once for all candidates: taking from one device changes
 // whether that device has room, and what is free there, and nothing else. That
 // makes the cost classes * (devices + candidates) instead of their product.
-func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore, cpuAfter int64, out *[MaxDevices]int64) {
+func (e *Expected) shareLosses(s *Usage, candidates Set, share Share, cpuBefore, cpuAfter int64, out *[MaxDevices]int64) {
 	for rest := candidates; rest != 0; rest &= rest - 1 {
 		out[rest.Lowest()] = 0
 	}
@@ -125,7 +125,7 @@ func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore,
 			continue
 		}
 		devices, milli := c.useful(s)
-		before := c.worth(devices, milli, c.servedBy(cpuBefore))
+		before := c.value(devices, milli, c.servedBy(cpuBefore))
 		if before == 0 {
 			continue
 		}
@@ -141,7 +141,7 @@ func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore,
 					milliAfter -= s.free[d].Milli
 				}
 			}
-			out[d] += c.weight * (before - c.worth(devicesAfter, milliAfter, served))
+			out[d] += c.weight * (before - c.value(devicesAfter, milliAfter, served))
 		}
 	}
 	for rest := candidates; rest != 0; rest &= rest - 1 {
@@ -151,9 +151,9 @@ func (e *Expected) shareLosses(s *State, candidates Set, share Share, cpuBefore,
 }
 
 // loss returns what a node is worth less after its devices and CPU went from one
-// state to another, in worthUnit.
-func (e *Expected) loss(before, after *State, cpuBefore, cpuAfter int64) int64 {
-	loss := (e.worth(before, cpuBefore) - e.worth(after, cpuAfter)) / perDevice
+// state to another, in valueUnit.
+func (e *Expected) loss(before, after *Usage, cpuBefore, cpuAfter int64) int64 {
+	loss := (e.value(before, cpuBefore) - e.value(after, cpuAfter)) / perDevice
 	for d := range before.devices {
 		if before.free[d] != after.free[d] {
 			loss += e.packingLoss(before, d, after.free[d])
@@ -163,8 +163,8 @@ func (e *Expected) loss(before, after *State, cpuBefore, cpuAfter int64) int64 {
 }
 
 // packingLoss returns what device d is worth less to packing with left of it, in
-// worthUnit, by the weight of packing.
-func (e *Expected) packingLoss(s *State, d int, left Share) int64 {
+// valueUnit, by the weight of packing.
+func (e *Expected) packingLoss(s *Usage, d int, left Share) int64 {
 	if e.packing == nil || s.cordoned.Has(d) {
 		return 0
 	}

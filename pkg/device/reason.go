@@ -1,0 +1,62 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+// Reason says why a node cannot take a pod. The set is closed, so that it can be a
+// metric label.
+type Reason uint8
+
+const (
+	// Fits is a node that can.
+	Fits Reason = iota
+	// NotShared is a pod with shares on a node that is not shared.
+	NotShared
+	// Shared is a shared node for a pod that others give devices to.
+	Shared
+	// Refused is a node of kind NodeInvalid; Node.Invalid says why.
+	Refused
+	// WrongModel is a node whose devices' model the pod does not accept.
+	WrongModel
+	// TooLittleMemory is a node whose devices have less memory in total than the
+	// pod's gpu-min-memory.
+	TooLittleMemory
+	// LargerThanDevice is a container that asks for more memory than one device of the
+	// node has.
+	LargerThanDevice
+	// TooFewDevices is a container that asks for more devices than the node has
+	// uncordoned.
+	TooFewDevices
+	// Forbidden is a node with devices, which are kept for pods that ask for them.
+	Forbidden
+	// NoShare is a node whose devices have too little compute left.
+	NoShare
+	// NoMemory is a node whose devices have the compute and too little memory left.
+	NoMemory
+	// Unrecorded is a shared node with a pod of which it is not known what it uses.
+	Unrecorded
+	// OtherUse is a shared node with a pod that others gave devices to.
+	OtherUse
+	// SharesHeld is a node, not shared any more, on which shares are in use, for a pod
+	// that others give devices to.
+	SharesHeld
+	// Reasons is how many there are.
+	Reasons
+)
+
+// reasonNames are metric labels.
+var reasonNames = [Reasons]string{
+	"Fits", "NotShared", "Shared", "Refused", "WrongModel", "TooLittleMemory", "LargerThanDevice", "TooFewDevices", "Forbidden",
+	"NoShare", "NoMemory", "Unassigned", "OtherUse", "SharesHeld",
+}
+
+// String returns the reason as a metric label.
+func (r Reason) String() string {
+	if r >= Reasons {
+		return "Unknown"
+	}
+	return reasonNames[r]
+}
+
+// Resolvable reports whether evicting pods could make the node fit.
+func (r Reason) Resolvable() bool { return r >= NoShare }
