@@ -6,8 +6,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 )
 
@@ -60,6 +60,12 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(content)
+}
+
+// hash is the SHA-256 of a file.
+func hash(t *testing.T, path string) string {
+	t.Helper()
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, path))))
 }
 
 // TestExitCodes runs whole command lines.
@@ -123,8 +129,8 @@ profiles:
 		{name: "argument", args: withArgs(nodesCSV), wantCode: exitUsage, wantStderr: []string{`unexpected argument "testdata/nodes.csv"`}},
 		{name: "no input", args: withArgs("--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"-f: required"}},
 		{name: "no profile", args: withArgs("-f", objects), wantCode: exitUsage, wantStderr: []string{"--config: required"}},
-		{name: "file twice", args: withArgs("-f", objects, "-f", objects, "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"-f: testdata/cluster.yaml stands twice"}},
-		{name: "profile twice", args: withArgs("-f", objects, "--config", gpuProfile, "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"--config: " + gpuProfile + " stands twice"}},
+		{name: "file twice", args: withArgs("-f", objects, "-f", objects, "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"-f: testdata/cluster.yaml is given more than once"}},
+		{name: "profile twice", args: withArgs("-f", objects, "--config", gpuProfile, "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"--config: " + gpuProfile + " is given more than once"}},
 		{name: "output that is none", args: withArgs("-f", objects, "--config", gpuProfile, "-o", "yaml"), wantCode: exitUsage, wantStderr: []string{`-o: "yaml" is none of table, json, csv`}},
 		{name: "workload that is none", args: withArgs("-f", objects, "--config", gpuProfile, "--expected-workload", "past"), wantCode: exitUsage, wantStderr: []string{`--expected-workload: "past" is none of`}},
 		{name: "shares that are none", args: withArgs("-f", objects, "--config", gpuProfile, "--shares", "half"), wantCode: exitUsage, wantStderr: []string{`--shares: "half" is none of whole, keep`}},
@@ -233,7 +239,7 @@ func TestReport(t *testing.T) {
 	if diff := cmp.Diff(want, r.Cluster); diff != "" {
 		t.Errorf("cluster (-want,+got):\n%s", diff)
 	}
-	wantInputs := []report.File{{Path: nodesCSV, SHA256: hash([]byte(read(t, nodesCSV)))}, {Path: podsCSV, SHA256: hash([]byte(read(t, podsCSV)))}}
+	wantInputs := []report.File{{Path: nodesCSV, SHA256: hash(t, nodesCSV)}, {Path: podsCSV, SHA256: hash(t, podsCSV)}}
 	if diff := cmp.Diff(wantInputs, r.Inputs); diff != "" {
 		t.Errorf("inputs (-want,+got):\n%s", diff)
 	}
@@ -241,7 +247,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("profiles %v", r.Profiles)
 	}
 	for _, p := range r.Profiles {
-		if p.File.SHA256 != hash([]byte(read(t, gpuProfile))) || p.SchedulerName != "berth-scheduler" || len(p.Runs) != 2 {
+		if p.File.SHA256 != hash(t, gpuProfile) || p.SchedulerName != "berth-scheduler" || len(p.Runs) != 2 {
 			t.Errorf("profile %s: file %v, scheduler %s, %d runs", p.Name, p.File, p.SchedulerName, len(p.Runs))
 		}
 		for _, run := range p.Runs {
@@ -299,68 +305,6 @@ func TestWholeDevices(t *testing.T) {
 	}
 }
 
-// TestOracleIsTold: a profile that is told what comes decides otherwise than one
-// that has to learn it.
-func TestOracleIsTold(t *testing.T) {
-	o := &simulateOptions{files: []string{nodesCSV, podsCSV}, configs: []string{gpuProfile}, expectedWorkload: workloadBoth, seeds: []int64{1}, targetLoad: 1.3}
-	contenders, err := loadContenders(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := readInput(t.Context(), o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := newExperiment(o, in, contenders)
-	if err != nil {
-		t.Fatal(err)
-	}
-	learnt, told := &e.contenders[0], &e.contenders[1]
-	if args := learnt.gpuDeviceArgs(learnt.effective); len(args) != 1 || len(args[0].ExpectedWorkload) != 0 {
-		t.Errorf("the first contender is told a workload: %v", args)
-	}
-	args := told.gpuDeviceArgs(told.effective)
-	if len(args) != 1 || len(args[0].ExpectedWorkload) != len(told.measure.Classes()) {
-		t.Fatalf("the oracle is not told the workload: %v", args)
-	}
-	var weight int64
-	for _, class := range args[0].ExpectedWorkload {
-		weight += class.Weight
-		if class.GPUMilli > 0 != (class.GPUMilli == 2000 || class.GPUMilli <= 1000 && class.GPUMilli > 0) {
-			t.Errorf("class %v", class)
-		}
-	}
-	if weight < 38 || weight > 40 {
-		t.Errorf("the workload has %d pods, want 95 %% of 40 or more", weight)
-	}
-	if len(contenders[1].gpuDeviceArgs(contenders[1].config)[0].ExpectedWorkload) != 0 {
-		t.Error("the configuration that both share was changed")
-	}
-}
-
-// TestWorkloadArgsAreValid, however many shapes and pods an input has.
-func TestWorkloadArgsAreValid(t *testing.T) {
-	var classes []device.Class
-	for i := range 500 {
-		classes = append(classes, device.Class{Shape: device.Shape{CPUMilli: int64(i), Devices: 1, Milli: 500}, Weight: int64(1 + i*100_000)})
-	}
-	workload, err := device.NewWorkload(classes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	contender, err := loadContender(gpuProfile, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := workloadArgs(workload)
-	if _, err := engine.ExpectWorkload(contender.config, args); err != nil {
-		t.Error(err)
-	}
-	if len(args) != 128 || args[0].Weight < 900_000 || args[0].CPU.MilliValue() != 499 {
-		t.Errorf("%d classes, the first %v", len(args), args[0])
-	}
-}
-
 // TestCSVOutput has a row for each run.
 func TestCSVOutput(t *testing.T) {
 	_, stdout, _ := execute(t, "", "simulate", "-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile, "--seeds", "1..3", "-o", "csv")
@@ -388,8 +332,8 @@ func TestParseSeeds(t *testing.T) {
 		{list: "-1", wantErr: `"-1" is not a seed`},
 		{list: "1...3", wantErr: `".3" is not a seed`},
 		{list: "5..3", wantErr: `"5..3" ends before it begins`},
-		{list: "1,1", wantErr: "1 stands twice"},
-		{list: "1..3,2", wantErr: "2 stands twice"},
+		{list: "1,1", wantErr: "1 is given more than once"},
+		{list: "1..3,2", wantErr: "2 is given more than once"},
 		{list: "0..100000000", wantErr: "more than 10000 seeds"},
 		{list: "9223372036854775807", wantErr: "is not a seed"},
 	}
@@ -406,13 +350,6 @@ func TestParseSeeds(t *testing.T) {
 				t.Errorf("error %v (-want,+got):\n%s", err, diff)
 			}
 		})
-	}
-}
-
-func TestContenderNames(t *testing.T) {
-	got := contenderNames([]string{"a/gpu.yaml", "b/gpu.yaml", "c/fgd.yml", "plain"})
-	if diff := cmp.Diff([]string{"a/gpu.yaml", "b/gpu.yaml", "fgd", "plain"}, got); diff != "" {
-		t.Errorf("names (-want,+got):\n%s", diff)
 	}
 }
 

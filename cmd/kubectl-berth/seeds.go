@@ -37,7 +37,7 @@ func parseSeeds(list string) ([]int64, error) {
 		}
 		for seed := from; seed <= to; seed++ {
 			if slices.Contains(seeds, seed) {
-				return nil, fmt.Errorf("%d stands twice", seed)
+				return nil, fmt.Errorf("%d is given more than once", seed)
 			}
 			seeds = append(seeds, seed)
 		}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,45 +17,31 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/berth-scheduler/berth/pkg/simulator"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
 
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
-	files            []string
-	kubeconfig       string
-	kubecontext      string
-	configs          []string
-	schedulerName    string
-	seedList         string
-	targetLoadText   string
-	expectedWorkload string
-	shares           string
-	preemption       bool
-	namespace        string
-	parallel         int
-	outDir           string
-	output           string
+	simulator.Options
 
-	// seeds is what seedList says.
-	seeds []int64
-	// targetLoad is what targetLoadText says.
-	targetLoad float64
-	// targetLoadSet is whether --target-load was given.
-	targetLoadSet bool
+	kubeconfig     string
+	kubecontext    string
+	seedList       string
+	targetLoadText string
+	shares         string
+	outDir         string
+	output         string
 }
 
-// What --output, --expected-workload and --shares take.
+// What --output and --shares take.
 const (
 	outputTable = "table"
 	outputJSON  = "json"
 	outputCSV   = "csv"
-
-	workloadProfile = "profile"
-	workloadOracle  = "oracle"
-	workloadBoth    = "both"
 
 	sharesWhole = "whole"
 	sharesKeep  = "keep"
@@ -105,26 +92,27 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
     --config config/simulator/fgd.yaml --config config/simulator/bestfit.yaml --seeds 42..51 --out report`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.targetLoadSet = cmd.Flags().Changed("target-load")
+			o.TargetLoadSet = cmd.Flags().Changed("target-load")
 			if err := o.complete(); err != nil {
 				return err
 			}
-			return simulate(withErrorsOnly(cmd.Context()), o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			o.Stdin = cmd.InOrStdin()
+			return simulate(withErrorsOnly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON; - is the standard input; give it once for each file")
-	flags.StringVarP(&o.namespace, "namespace", "n", corev1.NamespaceDefault, "the namespace of objects in files that name none")
+	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON; - is the standard input; give it once for each file")
+	flags.StringVarP(&o.Namespace, "namespace", "n", corev1.NamespaceDefault, "the namespace of objects in files that name none")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes, pods and what plugins need from this cluster; only list requests are made")
 	flags.StringVar(&o.kubecontext, "context", "", "the context of the kubeconfig to use")
-	flags.StringArrayVar(&o.configs, "config", nil, "a KubeSchedulerConfiguration file; give it once for each profile to compare")
-	flags.StringVar(&o.schedulerName, "scheduler-name", "", "the profile of each --config to use, by its schedulerName; needed if a file has several and the pods do not name them")
+	flags.StringArrayVar(&o.Profiles, "config", nil, "a KubeSchedulerConfiguration file; give it once for each profile to compare")
+	flags.StringVar(&o.SchedulerName, "scheduler-name", "", "the profile of each --config to use, by its schedulerName; needed if a file has several and the pods do not name them")
 	flags.StringVar(&o.seedList, "seeds", "42", "seeds, one run each: a list such as 1,2,5 or a range such as 42..51")
 	flags.StringVar(&o.targetLoadText, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, such as 1.3 or 130%, reached by repeating or leaving out pods at random; 0 takes the list as it is")
-	flags.StringVar(&o.expectedWorkload, "expected-workload", workloadProfile, "what GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods of the trace or of the whole cluster, as in the paper; or \"both\", beside each other")
+	flags.StringVar((*string)(&o.ExpectedWorkload), "expected-workload", string(simulator.WorkloadOfProfile), "what GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods of the trace or of the whole cluster, as in the paper; or \"both\", beside each other")
 	flags.StringVar(&o.shares, "shares", sharesWhole, "for CSV pods and profiles without GPUDevice, which know no shares of devices: \"whole\" gives each share one whole nvidia.com/gpu on nodes with a device plugin, and the report says so; \"keep\" leaves them, and they fit nowhere")
-	flags.BoolVar(&o.preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
-	flags.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time or, if there are fewer runs, goroutines that share the work of each; the results do not depend on it")
+	flags.BoolVar(&o.Preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
+	flags.IntVar(&o.Parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time or, if there are fewer runs, goroutines that share the work of each; the results do not depend on it")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json, or csv, a row for each run")
 	return cmd
@@ -138,41 +126,42 @@ func (o *simulateOptions) complete() error {
 	if !slices.Contains([]string{outputTable, outputJSON, outputCSV}, o.output) {
 		return usagef("-o: %q is none of table, json, csv", o.output)
 	}
-	if !slices.Contains([]string{workloadProfile, workloadOracle, workloadBoth}, o.expectedWorkload) {
-		return usagef("--expected-workload: %q is none of profile, oracle, both", o.expectedWorkload)
+	if !slices.Contains([]simulator.ExpectedWorkload{simulator.WorkloadOfProfile, simulator.WorkloadOfInput, simulator.WorkloadBoth}, o.ExpectedWorkload) {
+		return usagef("--expected-workload: %q is none of profile, oracle, both", o.ExpectedWorkload)
 	}
 	if o.shares != sharesWhole && o.shares != sharesKeep {
 		return usagef("--shares: %q is none of whole, keep", o.shares)
 	}
-	if o.parallel < 1 {
-		return usagef("--parallel: %d must be at least 1", o.parallel)
+	if o.Parallel < 1 {
+		return usagef("--parallel: %d must be at least 1", o.Parallel)
 	}
 	var err error
-	if o.targetLoad, err = parseTargetLoad(o.targetLoadText); err != nil {
+	if o.TargetLoad, err = parseTargetLoad(o.targetLoadText); err != nil {
 		return usagef("--target-load: %w", err)
 	}
-	if o.seeds, err = parseSeeds(o.seedList); err != nil {
+	if o.Seeds, err = parseSeeds(o.seedList); err != nil {
 		return usagef("--seeds: %w", err)
 	}
+	o.KeepShares, o.Placements = o.shares == sharesKeep, o.outDir != ""
 	return nil
 }
 
 // checkInput checks the flags that say what is read.
 func (o *simulateOptions) checkInput() error {
-	if len(o.files) == 0 && !o.fromCluster() {
+	if len(o.Files) == 0 && !o.fromCluster() {
 		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig, --context or the environment variable KUBECONFIG")
 	}
-	if len(o.files) > 0 && o.kubecontext != "" && o.kubeconfig == "" {
+	if len(o.Files) > 0 && o.kubecontext != "" && o.kubeconfig == "" {
 		return usagef("--context: names a cluster, and -f files: leave one of the two out, or add --kubeconfig to read both")
 	}
-	if len(o.configs) == 0 {
+	if len(o.Profiles) == 0 {
 		return usagef("--config: required: the path of a KubeSchedulerConfiguration")
 	}
-	if i := duplicate(o.files); i >= 0 {
-		return usagef("-f: %s stands twice", o.files[i])
+	if i := duplicate(o.Files); i >= 0 {
+		return usagef("-f: %s is given more than once", o.Files[i])
 	}
-	if i := duplicate(o.configs); i >= 0 {
-		return usagef("--config: %s stands twice", o.configs[i])
+	if i := duplicate(o.Profiles); i >= 0 {
+		return usagef("--config: %s is given more than once", o.Profiles[i])
 	}
 	return nil
 }
@@ -180,7 +169,7 @@ func (o *simulateOptions) checkInput() error {
 // fromCluster reports whether a cluster is read: the one of --kubeconfig or --context
 // or, where no files are named, that of the environment variable KUBECONFIG.
 func (o *simulateOptions) fromCluster() bool {
-	return o.kubeconfig != "" || len(o.files) == 0 && (o.kubecontext != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "")
+	return o.kubeconfig != "" || len(o.Files) == 0 && (o.kubecontext != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "")
 }
 
 // parseTargetLoad reads a multiple such as 1.3, or the same in percent.
@@ -211,39 +200,50 @@ func duplicate(values []string) int {
 
 // simulate does it all. What is asked for is written to out, and what happens
 // meanwhile to status.
-func simulate(ctx context.Context, o *simulateOptions, in io.Reader, out, status io.Writer) error {
+func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) error {
 	if err := o.prepareOutDir(); err != nil {
 		return err
 	}
-	contenders, err := loadContenders(o)
-	if err != nil {
+	if err := o.connect(); err != nil {
 		return err
 	}
-	input, err := readInput(ctx, o, in)
+	simulation, err := simulator.New(ctx, o.Options)
 	if err != nil {
+		if _, ok := errors.AsType[*simulator.OptionError](err); ok {
+			return usageError{err}
+		}
 		return err
 	}
-	experiment, err := newExperiment(o, input, contenders)
-	if err != nil {
-		return err
-	}
-	for _, note := range experiment.report.Notes {
+	for _, note := range simulation.Notes() {
 		fmt.Fprintf(status, "%s: note: %s\n", program, note)
 	}
-	progress := newProgress(status, experiment.total())
-	err = experiment.run(ctx, progress)
+	progress := newProgress(status, simulation.Pods())
+	result, err := simulation.Run(ctx, progress.add)
 	progress.end()
 	if err != nil {
 		return err
 	}
-	if err := o.write(&experiment.report, out); err != nil {
+	if err := o.write(result, out); err != nil {
 		return err
 	}
-	if !experiment.report.AllPlaced() {
+	if !result.AllPlaced() {
 		return errNotPlaced
 	}
 	return nil
 }
 
-// commaSeparated joins values for a message.
-func commaSeparated(values []string) string { return strings.Join(values, ", ") }
+// connect makes the client of the cluster that is read, if one is.
+func (o *simulateOptions) connect() error {
+	if !o.fromCluster() {
+		return nil
+	}
+	config, err := loadConfig(o.kubeconfig, o.kubecontext)
+	if err != nil {
+		return err
+	}
+	o.Host = config.Host
+	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
+		return configError(o.kubeconfig, o.kubecontext, err)
+	}
+	return nil
+}

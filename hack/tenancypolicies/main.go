@@ -24,7 +24,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/simulator/engine"
+	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
 //go:embed templates/*.tmpl
@@ -102,7 +102,7 @@ func generate(source string, content []byte) (map[string][]byte, error) {
 }
 
 func read(source string, content []byte) (*statement, error) {
-	loaded, err := engine.LoadConfiguration(source, content)
+	loaded, err := registry.LoadConfiguration(source, content)
 	if err != nil {
 		return nil, err
 	}

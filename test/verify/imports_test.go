@@ -227,6 +227,7 @@ func TestImportRulesBite(t *testing.T) {
 		{"device imports Kubernetes", "pkg/device/fit.go", "k8s.io/kubernetes/pkg/scheduler/framework", "device; kubernetes"},
 		{"device imports args", "pkg/device/fit.go", module + "/pkg/apis/config", "device"},
 		{"device imports quantities", "pkg/device/fit.go", "k8s.io/apimachinery/pkg/api/resource", ""},
+		{"device imports what a pod requests", "pkg/device/typical.go", "k8s.io/component-helpers/resource", ""},
 		{"device imports strings", "pkg/device/fit.go", "strings", ""},
 
 		{"args import a plugin", "pkg/apis/config/types.go", module + "/pkg/plugins/labelpresence", "args"},
@@ -252,6 +253,7 @@ func TestImportRulesBite(t *testing.T) {
 
 		{"registry imports plugin", "pkg/registry/registry.go", module + "/pkg/plugins/labelpresence", ""},
 		{"registry imports the simulator", "pkg/registry/registry.go", module + "/pkg/simulator/engine", "registry"},
+		{"benchmark imports the simulator", "pkg/bench/run/experiment.go", module + "/pkg/simulator/engine", "bench"},
 		{"simulator opens a connection", "pkg/simulator/cluster/live.go", "k8s.io/client-go/rest", "simulator"},
 		{"simulator uses fake informers", "pkg/simulator/cluster/live.go", "k8s.io/client-go/kubernetes/fake", ""},
 

@@ -21,7 +21,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 	"github.com/berth-scheduler/berth/pkg/device"
-	simreport "github.com/berth-scheduler/berth/pkg/simulator/report"
 )
 
 // steadyPart is the part of what a scheduler reaches in a burst at which its pods
@@ -126,7 +125,7 @@ func New(options Options) (*Experiment, error) {
 	var err error
 	keys := device.DefaultNodeKeys()
 	// What pods ask for is the same in every format.
-	if e.mix, err = simreport.Typical(func(yield func(*corev1.Pod) bool) {
+	if e.mix, err = device.TypicalWorkload(func(yield func(*corev1.Pod) bool) {
 		for i := range e.plans[workload.Shares].Arrivals {
 			if !yield(e.plans[workload.Shares].Arrivals[i].Pod) {
 				return

@@ -25,7 +25,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
-	"github.com/berth-scheduler/berth/pkg/simulator/engine"
+	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
@@ -156,7 +156,7 @@ func (s *Spec) load(file string) error {
 	if err != nil {
 		return err
 	}
-	config, err := engine.LoadConfiguration(file, content)
+	config, err := registry.LoadConfiguration(file, content)
 	if err != nil {
 		return err
 	}

@@ -99,14 +99,13 @@ func readTrace(t *testing.T, files ...string) *trace.Trace {
 	}
 	tr := &trace.Trace{}
 	for _, name := range files {
-		file, err := os.Open(filepath.Join(openbFolder, name))
+		content, err := os.ReadFile(filepath.Join(openbFolder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tr.Read(file, name); err != nil {
+		if err := tr.Read(name, content); err != nil {
 			t.Fatal(err)
 		}
-		file.Close()
 	}
 	return tr
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
@@ -32,7 +33,7 @@ func loadProfile(t *testing.T, path string) *schedconfig.KubeSchedulerConfigurat
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := engine.LoadConfiguration(path, content)
+	config, err := registry.LoadConfiguration(path, content)
 	if err != nil {
 		t.Fatal(err)
 	}

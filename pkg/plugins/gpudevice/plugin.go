@@ -111,7 +111,7 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 	pl := &GPUDevice{
 		handle:     handle,
 		clock:      clock.RealClock{},
-		nodeKeys:   nodeKeys(args),
+		nodeKeys:   NodeKeys(args),
 		draDrivers: draDrivers,
 		nonGPUPods: args.NonGPUPods,
 		strategy:   strategy,
@@ -147,7 +147,9 @@ func resourceNames(names []string) []corev1.ResourceName {
 	return resources
 }
 
-func nodeKeys(args *config.GPUDeviceArgs) *device.NodeKeys {
+// NodeKeys returns by which labels and resources the arguments tell the devices of
+// nodes.
+func NodeKeys(args *config.GPUDeviceArgs) *device.NodeKeys {
 	return &device.NodeKeys{
 		Count:           args.NodeLabels.Count,
 		Memory:          args.NodeLabels.Memory,

@@ -14,7 +14,7 @@ import (
 )
 
 // Cluster is the objects that a simulation starts from. The zero value is an
-// empty cluster; fill it with [Cluster.Add], or read it with [ReadFiles] or
+// empty cluster; fill it with [Cluster.Add], or read it with a [Reader] or
 // [List]. It does not change while an engine uses it, and may be shared by
 // several engines.
 type Cluster struct {
@@ -169,4 +169,23 @@ func (c *Cluster) has(resource string) {
 // scheduler's informer leaves such pods out.
 func hasTerminated(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// strayNotes tell of bound pods whose node is not there.
+func (c *Cluster) strayNotes() []Note {
+	nodes := sets.New[string]()
+	for _, node := range c.nodes {
+		nodes.Insert(node.Name)
+	}
+	stray, example := 0, ""
+	for _, pod := range c.pods {
+		if pod.Spec.NodeName != "" && !nodes.Has(pod.Spec.NodeName) {
+			stray++
+			example = fmt.Sprintf("%s/%s on %q", pod.Namespace, pod.Name, pod.Spec.NodeName)
+		}
+	}
+	if stray == 0 {
+		return nil
+	}
+	return []Note{{Text: fmt.Sprintf("%d pod(s) are bound to nodes that are not in the input and occupy nothing, for example %s", stray, example)}}
 }

@@ -24,6 +24,6 @@
 //   - Fields that this version of Kubernetes does not know are ignored, as a
 //     client does: the cluster may be newer than this program.
 //
-// Files are read item by item, so that memory is proportional to the objects
-// and not to the text.
+// A list is parsed item by item, so that reading takes little more memory than the
+// text and the objects.
 package cluster

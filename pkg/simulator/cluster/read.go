@@ -4,21 +4,22 @@
 package cluster
 
 import (
-	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"regexp"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/json"
+	serializerjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 )
 
 // Error is what is wrong with a file.
@@ -51,20 +52,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ReadFiles reads a cluster from the YAML and JSON files, as kubectl prints them,
-// of mixed kinds. The first thing that is wrong ends it with an [*Error].
-func ReadFiles(paths ...string) (*Cluster, []Note, error) {
-	r := NewReader()
-	for _, path := range paths {
-		if err := r.readFile(path); err != nil {
-			return nil, nil, err
-		}
-	}
-	objects, notes := r.Cluster()
-	return objects, notes, nil
-}
-
-// Reader reads a cluster from any number of inputs.
+// Reader reads a cluster from any number of files.
 type Reader struct {
 	// Namespace is that of objects which name none, as kubectl apply has it. Empty
 	// means that such an object is an error.
@@ -86,31 +74,17 @@ func NewReader() *Reader {
 	return &Reader{left: map[leftOut]int{}}
 }
 
-func (r *Reader) readFile(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err // names the file
-	}
-	defer file.Close()
-	return r.Read(path, file)
-}
-
-// Read adds what an input holds: YAML documents or JSON objects, each a list as
+// Read adds what a file holds: YAML documents or JSON objects, each a list as
 // kubectl prints it or a single object. file is its name, which stands in errors
 // and notes. After an error, which is an [*Error], the reader is of no use.
-func (r *Reader) Read(file string, in io.Reader) error {
-	buffered := bufio.NewReaderSize(in, 1<<16)
-	isJSON, err := looksLikeJSON(buffered)
-	if err != nil {
-		return &Error{File: file, Err: err}
-	}
+func (r *Reader) Read(file string, content []byte) error {
 	source := &source{file: file, reader: r}
-	if isJSON {
-		err = source.readJSON(buffered)
-	} else {
-		err = source.readYAML(buffered)
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	read := source.readYAML
+	if startsAsJSON.Match(content) {
+		read = source.readJSON
 	}
-	if err != nil {
+	if err := read(content); err != nil {
 		return err
 	}
 	if source.objects == 0 {
@@ -119,26 +93,9 @@ func (r *Reader) Read(file string, in io.Reader) error {
 	return nil
 }
 
-// looksLikeJSON reports whether the input begins with a brace and a quote, which a
-// YAML document of kubectl never does. A byte order mark is skipped, and nothing
-// else.
-func looksLikeJSON(in *bufio.Reader) (bool, error) {
-	head, err := in.Peek(in.Size())
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	const mark = "\xef\xbb\xbf"
-	if bytes.HasPrefix(head, []byte(mark)) {
-		if _, err := in.Discard(len(mark)); err != nil {
-			return false, err
-		}
-		head = head[len(mark):]
-	}
-	const space = " \t\r\n"
-	inner, ok := bytes.CutPrefix(bytes.TrimLeft(head, space), []byte("{"))
-	inner = bytes.TrimLeft(inner, space)
-	return ok && len(inner) > 0 && (inner[0] == '"' || inner[0] == '}'), nil
-}
+// startsAsJSON matches a brace and a quote, with which a YAML document of kubectl
+// never begins.
+var startsAsJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
 
 // Cluster returns what was read, and what the user should know of it.
 func (r *Reader) Cluster() (*Cluster, []Note) {
@@ -150,175 +107,230 @@ func (r *Reader) Cluster() (*Cluster, []Note) {
 	return &r.cluster, append(notes, r.cluster.strayNotes()...)
 }
 
-// strayNotes tell of bound pods whose node is not there.
-func (c *Cluster) strayNotes() []Note {
-	nodes := sets.New[string]()
-	for _, node := range c.nodes {
-		nodes.Insert(node.Name)
-	}
-	stray, example := 0, ""
-	for _, pod := range c.pods {
-		if pod.Spec.NodeName != "" && !nodes.Has(pod.Spec.NodeName) {
-			stray++
-			example = fmt.Sprintf("%s/%s on %q", pod.Namespace, pod.Name, pod.Spec.NodeName)
-		}
-	}
-	if stray == 0 {
-		return nil
-	}
-	return []Note{{Text: fmt.Sprintf("%d pod(s) are bound to nodes that are not in the input and occupy nothing, for example %s", stray, example)}}
-}
-
-// source is one input that is being read.
+// source is one file that is being read.
 type source struct {
 	file    string
 	reader  *Reader
 	objects int
 }
 
-// item is one object of the input as JSON.
+// item is one object of a file.
 type item struct {
 	// line is where it begins, or 0.
 	line int
 	// number is its place in its list from 1; 0 is a document of its own.
 	number int
-	// list is the kind of its list as far as it is known, for lists of one kind
-	// whose items do not say what they are.
+	// list is the kind of its list, for lists of one kind whose items do not say what
+	// they are.
 	list metav1.TypeMeta
 	json []byte
 }
 
-// add decodes an item and adds it to the cluster.
+// readJSON reads objects one after the other.
+func (s *source) readJSON(content []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	for {
+		begin := decoder.InputOffset()
+		var d document
+		err := decoder.Decode(&d)
+		switch syntax, ok := errors.AsType[*json.SyntaxError](err); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return &Error{File: s.file, Err: errors.New("the file ends within an object: it is cut off")}
+		case ok:
+			return &Error{File: s.file, Err: fmt.Errorf("byte %d: %w", syntax.Offset, err)}
+		case err != nil:
+			return &Error{File: s.file, Err: err}
+		}
+		if err := s.addDocument(&d, item{json: content[begin:decoder.InputOffset()]}, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// document is an object, or a list of objects.
+type document struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Items items `json:"items"`
+}
+
+// items are those of a list. They are present, too, if they are null.
+type items struct {
+	present bool
+	values  []json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *items) UnmarshalJSON(text []byte) error {
+	i.present = true
+	if err := json.Unmarshal(text, &i.values); err != nil {
+		return fmt.Errorf("items: want a list: %w", err)
+	}
+	return nil
+}
+
+// addDocument adds a document, of which whole is the text, and the items of a list
+// that were cut out of it. An empty list still says that there are no objects of its
+// kind.
+func (s *source) addDocument(d *document, whole item, cut []yamlItem) error {
+	if !d.Items.present {
+		return s.add(whole)
+	}
+	for i, value := range d.Items.values {
+		if err := s.add(item{line: whole.line, number: i + 1, list: d.TypeMeta, json: value}); err != nil {
+			return err
+		}
+	}
+	for i := range cut {
+		it := item{line: cut[i].line, number: i + 1, list: d.TypeMeta}
+		var err error
+		if it.json, err = cut[i].toJSON(); err != nil {
+			return s.errorAt(it, "", err)
+		}
+		if err := s.add(it); err != nil {
+			return err
+		}
+	}
+	kind, ok := strings.CutSuffix(d.Kind, "List")
+	if !ok {
+		return s.errorAt(whole, "", fmt.Errorf("kind: is %q, but the document has items: want List", d.Kind))
+	}
+	s.objects++
+	if listed, ok := kindNamed(schema.FromAPIVersionAndKind(d.APIVersion, kind)); ok {
+		s.reader.cluster.has(listed.Resource)
+	}
+	return nil
+}
+
+// An API server gives every object a UID, and knows its fields, of which a newer
+// one has more: fromServer ignores what it does not know. What somebody has written
+// is held to the fields known here.
+var (
+	fromServer = newDecoder(false)
+	asWritten  = newDecoder(true)
+)
+
+func newDecoder(strict bool) runtime.Decoder {
+	return serializerjson.NewSerializerWithOptions(serializerjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, serializerjson.SerializerOptions{Strict: strict})
+}
+
+// add decodes an item and adds it to the cluster. Of a workload that somebody has
+// written it adds the pods; one that comes from a cluster has its pods there.
 func (s *source) add(it item) error {
-	// An API server gives every object a UID, and knows its fields, of which a newer
-	// one has more. What somebody has written is held to the fields known here.
 	written := !bytes.Contains(it.json, []byte(`"uid"`))
-	gvk, err := s.kindOf(it)
+	obj, gvk, err := s.decode(it, written)
 	if err != nil {
 		return err
 	}
 	s.objects++
-	maker, makesPods := workloads[gvk]
-	kind, ok := kindNamed(gvk)
+	kind, supported := kindNamed(*gvk)
+	pods, isWorkload, podsErr := podsOf(*gvk, obj, written)
 	switch {
-	case makesPods && !ok:
-		kind = Kind{GroupVersionKind: gvk, Namespaced: true, Object: maker.empty}
-	case !ok:
-		s.reader.left[leftOut{s.file, fmt.Sprintf("object(s) of kind %s (%s) were left out: no plugin reads them", gvk.Kind, gvk.GroupVersion())}]++
+	case !supported && !isWorkload:
+		s.leaveOut("object(s) of kind %s (%s) were left out: no plugin reads them", gvk.Kind, gvk.GroupVersion())
 		return nil
+	case !supported && !written:
+		s.leaveOut("object(s) of kind %s (%s) were left out: their pods stand for themselves", gvk.Kind, gvk.GroupVersion())
+		return nil
+	case !supported:
+		kind = Kind{GroupVersionKind: *gvk, Namespaced: true}
 	}
-	obj, accessor, err := s.decode(it, kind, written)
+	accessor, err := meta.Accessor(obj)
 	if err != nil {
-		return err
+		return s.errorAt(it, gvk.Kind, err)
 	}
-	if makesPods {
-		if err := s.addPodsOf(it, &maker, kind, accessor, obj, written); err != nil {
-			return err
+	name := nameOf(gvk, accessor)
+	if isWorkload && written {
+		if err = validate(kind, obj, accessor); err == nil {
+			err = podsErr
 		}
-		if _, ok := kindNamed(gvk); !ok {
-			return nil
+		if err != nil {
+			return s.errorAt(it, name, err)
 		}
+		for _, pod := range pods {
+			if err := s.reader.cluster.Add(pod); err != nil {
+				return s.errorAt(it, name+", pod "+pod.Name, err)
+			}
+		}
+	}
+	if !supported {
+		return nil
 	}
 	before := len(s.reader.cluster.pods)
 	if err := s.reader.cluster.Add(obj); err != nil {
-		return s.errorAt(it, nameOf(kind, accessor), err)
+		return s.errorAt(it, name, err)
 	}
-	if isPod(obj) && len(s.reader.cluster.pods) == before {
-		s.reader.left[leftOut{s.file, "pod(s) were left out: they have terminated"}]++
+	if kind.Resource == "pods" && len(s.reader.cluster.pods) == before {
+		s.leaveOut("pod(s) were left out: they have terminated")
 	}
 	return nil
 }
 
-// kindOf returns the kind that an item says it is of, or else that its list is of.
-func (s *source) kindOf(it item) (schema.GroupVersionKind, error) {
-	var head metav1.TypeMeta
-	if err := json.UnmarshalCaseSensitivePreserveInts(it.json, &head); err != nil {
-		return schema.GroupVersionKind{}, s.errorAt(it, "", err)
-	}
-	if head.Kind == "" && head.APIVersion == "" {
-		if kind, ok := strings.CutSuffix(it.list.Kind, "List"); ok && kind != "" {
-			head.Kind, head.APIVersion = kind, it.list.APIVersion
-		}
-	}
-	switch {
-	case head.Kind == "":
-		return schema.GroupVersionKind{}, s.errorAt(it, "", errors.New("kind: required: what the object is"))
-	case head.APIVersion == "":
-		return schema.GroupVersionKind{}, s.errorAt(it, head.Kind, errors.New("apiVersion: required: what the object is"))
-	}
-	return schema.FromAPIVersionAndKind(head.APIVersion, head.Kind), nil
+// leaveOut counts an object that is not taken.
+func (s *source) leaveOut(format string, args ...any) {
+	s.reader.left[leftOut{s.file, fmt.Sprintf(format, args...)}]++
 }
 
-// decode decodes an item of a known kind. What somebody has written gets the
-// reader's namespace if it names none, and may have no field that is not known.
-func (s *source) decode(it item, kind Kind, written bool) (runtime.Object, metav1.Object, error) {
-	obj := kind.Object.DeepCopyObject()
-	var unknown []error
-	var err error
-	if written {
-		unknown, err = json.UnmarshalStrict(it.json, obj)
-	} else {
-		err = json.UnmarshalCaseSensitivePreserveInts(it.json, obj)
+// decode decodes an item into an object that has a namespace, the reader's if it
+// names none. The object is nil if its kind is not known here.
+func (s *source) decode(it item, written bool) (runtime.Object, *schema.GroupVersionKind, error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(it.json), []byte("{")) {
+		return nil, nil, s.errorAt(it, "", errors.New("want a Kubernetes object, with kind and apiVersion"))
 	}
-	if err != nil {
+	var ofList *schema.GroupVersionKind
+	if kind, ok := strings.CutSuffix(it.list.Kind, "List"); ok && kind != "" {
+		ofList = ptr.To(schema.FromAPIVersionAndKind(it.list.APIVersion, kind))
+	}
+	decoder := fromServer
+	if written {
+		decoder = asWritten
+	}
+	obj, gvk, err := decoder.Decode(it.json, ofList, nil)
+	switch {
+	case runtime.IsMissingKind(err):
+		return nil, nil, s.errorAt(it, "", errors.New("kind: required: what the object is"))
+	case runtime.IsMissingVersion(err):
+		return nil, nil, s.errorAt(it, gvk.Kind, errors.New("apiVersion: required: what the object is"))
+	case runtime.IsNotRegisteredError(err):
+		return nil, gvk, nil
+	case gvk == nil:
+		return nil, nil, s.errorAt(it, "", err)
+	}
+	var accessor metav1.Object = &metav1.ObjectMeta{}
+	if obj != nil {
+		if accessor, _ = meta.Accessor(obj); accessor == nil {
+			return obj, gvk, nil // a list without items
+		}
+	} else {
 		// The name helps more than the byte at which it went wrong.
 		var head struct {
 			metav1.ObjectMeta `json:"metadata"`
 		}
-		if json.UnmarshalCaseSensitivePreserveInts(it.json, &head) == nil {
-			return nil, nil, s.errorAt(it, nameOf(kind, &head.ObjectMeta), err)
+		if json.Unmarshal(it.json, &head) == nil {
+			accessor = &head.ObjectMeta
 		}
-		return nil, nil, s.errorAt(it, kind.Kind, err)
 	}
-	accessor, ok := obj.(metav1.Object)
-	if !ok {
-		return nil, nil, s.errorAt(it, kind.Kind, fmt.Errorf("%T has no metadata", obj))
-	}
-	if kind.Namespaced && accessor.GetNamespace() == "" {
+	if kind, ok := kindNamed(*gvk); accessor.GetNamespace() == "" && (kind.Namespaced || !ok) {
 		accessor.SetNamespace(s.reader.Namespace)
 	}
-	if len(unknown) > 0 {
-		return nil, nil, s.errorAt(it, nameOf(kind, accessor), fmt.Errorf("%w: correct the spelling, or remove it", unknown[0]))
+	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
+		err = fmt.Errorf("%w: correct the spelling, or remove it", unknown.Errors()[0])
 	}
-	return obj, accessor, nil
-}
-
-// addPodsOf adds the pods of a workload that somebody has written. One that comes
-// from a cluster has its pods there.
-func (s *source) addPodsOf(it item, maker *workload, kind Kind, meta metav1.Object, obj runtime.Object, written bool) error {
-	if !written {
-		if _, ok := kindNamed(kind.GroupVersionKind); !ok {
-			s.reader.left[leftOut{s.file, fmt.Sprintf("object(s) of kind %s (%s) were left out: their pods stand for themselves", kind.Kind, kind.GroupVersion())}]++
-		}
-		return nil
-	}
-	if err := validate(kind, obj, meta); err != nil {
-		return s.errorAt(it, nameOf(kind, meta), err)
-	}
-	pods, err := maker.podsOf(kind.GroupVersionKind, meta, obj)
 	if err != nil {
-		return s.errorAt(it, nameOf(kind, meta), err)
+		return nil, nil, s.errorAt(it, nameOf(gvk, accessor), err)
 	}
-	for _, pod := range pods {
-		if err := s.reader.cluster.Add(pod); err != nil {
-			return s.errorAt(it, nameOf(kind, meta)+", pod "+pod.Name, err)
-		}
-	}
-	return nil
-}
-
-func isPod(obj runtime.Object) bool {
-	_, ok := obj.(*corev1.Pod)
-	return ok
+	return obj, gvk, nil
 }
 
 // nameOf returns "Pod default/web".
-func nameOf(kind Kind, meta metav1.Object) string {
+func nameOf(gvk *schema.GroupVersionKind, meta metav1.Object) string {
 	name := meta.GetName()
 	if meta.GetNamespace() != "" {
 		name = meta.GetNamespace() + "/" + name
 	}
-	return strings.TrimSpace(kind.Kind + " " + name)
+	return strings.TrimSpace(gvk.Kind + " " + name)
 }
 
 // errorAt puts an error to its place.

@@ -4,229 +4,109 @@
 package cluster
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// maxObject bounds the text of one object, in bytes; the API server's own bound on
-// what it stores is 1.5 MiB.
-const maxObject = 32 << 20
-
 // readYAML reads documents separated by "---".
-//
-// The items of a list are cut out of its text by their indentation and parsed one
-// by one: a parser that builds the tree of a list of 200 MB needs more memory
-// than most machines have. In block style, which kubectl prints, an item begins
-// with a dash at the indentation of the first, and everything else of it is
-// indented more. A list in flow style is parsed as a whole.
-func (s *source) readYAML(in *bufio.Reader) error {
-	d := document{source: s}
-	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
-		if len(line) > 0 {
-			if err := d.line(number, line); err != nil {
-				return err
-			}
+func (s *source) readYAML(content []byte) error {
+	begin, offset, first, number := 0, 0, 1, 0
+	for line := range bytes.Lines(content) {
+		number++
+		offset += len(line)
+		rest, ok := bytes.CutPrefix(line, []byte("---"))
+		switch {
+		case string(bytes.TrimSpace(line)) == "...":
+			rest = nil
+		case !ok || len(rest) > 0 && !bytes.ContainsAny(rest[:1], " \r\n"):
+			continue
 		}
-		if errors.Is(err, io.EOF) {
-			return d.end()
-		}
-		if err != nil {
-			return &Error{File: s.file, Line: number, Err: err}
-		}
-	}
-}
-
-// document is a YAML document that is being read.
-type document struct {
-	source *source
-
-	// rest is the text without the items that were cut out, and restLine where it
-	// begins.
-	rest     bytes.Buffer
-	restLine int
-
-	// inItems is set below the top-level key items.
-	inItems bool
-	// indent is the indentation of the dashes, or -1 before the first.
-	indent int
-	// isList is set once an item was cut out or the key items was seen.
-	isList bool
-	number int
-
-	// current is the text of the item that is being read, and line where it began.
-	current     bytes.Buffer
-	currentLine int
-}
-
-// line takes one line of the file.
-func (d *document) line(number int, line []byte) error {
-	text := strings.TrimRight(string(line), "\r\n")
-	if text == "---" || strings.HasPrefix(text, "--- ") || text == "..." {
-		if err := d.end(); err != nil {
+		if err := s.addYAML(content[begin:offset-len(line)], first); err != nil {
 			return err
 		}
-		if text = strings.TrimSpace(strings.TrimPrefix(text, "---")); text == "" || text == "..." || strings.HasPrefix(text, "#") {
-			return nil
-		}
-		line = []byte(text + "\n") // what follows the dashes belongs to the document
+		// What follows the dashes belongs to the document.
+		begin, first = offset-len(rest), number
 	}
-	if d.inItems {
-		taken, err := d.itemLine(number, line, text)
-		if err != nil || taken {
-			return err
-		}
-		d.inItems = false
-	}
-	if key, value, ok := strings.Cut(text, ":"); ok && key == "items" && isBlank(value) {
-		d.inItems, d.isList, d.indent = true, true, -1
-		return nil
-	}
-	if d.rest.Len() == 0 {
-		d.restLine = number
-	}
-	d.rest.Write(line)
-	return d.checkSize(number, &d.rest)
+	return s.addYAML(content[begin:], first)
 }
 
-// isBlank reports whether there is nothing but white space or a comment.
-func isBlank(text string) bool {
-	text = strings.TrimSpace(text)
-	return text == "" || strings.HasPrefix(text, "#")
-}
-
-// itemLine takes a line if it belongs to the items.
-func (d *document) itemLine(number int, line []byte, text string) (taken bool, err error) {
-	content := strings.TrimLeft(text, " ")
-	indent := len(text) - len(content)
-	isDash := content == "-" || strings.HasPrefix(content, "- ")
-	switch {
-	case d.indent < 0 && isDash:
-		d.indent = indent
-		d.beginItem(number, line)
-	case isDash && indent == d.indent:
-		if err := d.endItem(); err != nil {
-			return true, err
-		}
-		d.beginItem(number, line)
-	case d.indent >= 0 && indent > d.indent, content == "":
-		d.current.Write(line)
-	case isBlank(content):
-		// A comment between two items.
-	default:
-		return false, d.endItem()
-	}
-	return true, d.checkSize(number, &d.current)
-}
-
-// beginItem starts an item. Its dash becomes a blank, which keeps the columns.
-func (d *document) beginItem(number int, line []byte) {
-	d.number++
-	d.currentLine = number
-	d.current.Write(bytes.Replace(line, []byte("-"), []byte(" "), 1))
-}
-
-// endItem adds the item that was read, if there is one.
-func (d *document) endItem() error {
-	if d.currentLine == 0 {
-		return nil
-	}
-	it := item{line: d.currentLine, number: d.number}
-	text := d.current.Bytes()
-	d.currentLine = 0
-	defer d.current.Reset()
+// addYAML adds the document that begins at the line.
+func (s *source) addYAML(text []byte, line int) error {
+	trimmed := bytes.TrimLeft(text, "\r\n")
+	line += bytes.Count(text[:len(text)-len(trimmed)], []byte("\n"))
+	rest, items := cutItems(trimmed, line)
+	it := item{line: line}
 	var err error
-	if it.json, err = toJSON(text, it.line); err != nil {
-		if strings.Contains(err.Error(), "unknown anchor") {
-			err = fmt.Errorf("%w: items are read one by one, so an alias cannot refer to another item: write out what it stands for", err)
-		}
-		return d.source.errorAt(it, "", err)
+	if it.json, err = (&yamlItem{line: line, text: rest}).toJSON(); err != nil {
+		return s.errorAt(it, "", err)
 	}
-	return d.source.add(it)
-}
-
-// end adds what is left of the document and begins another.
-func (d *document) end() error {
-	if err := d.endItem(); err != nil {
-		return err
-	}
-	text, line, isList := d.rest.Bytes(), d.restLine, d.isList
-	s := d.source
-	defer func() { *d = document{source: s} }()
-	if isList {
-		list := metav1.TypeMeta{}
-		if err := yaml.Unmarshal(text, &list); err != nil {
-			return &Error{File: s.file, Line: line, Err: err}
-		}
-		return s.endList(list, line)
-	}
-	content, err := toJSON(text, line)
-	if err != nil {
-		return &Error{File: s.file, Line: line, Err: err}
-	}
-	if bytes.Equal(content, []byte("null")) {
+	if bytes.Equal(it.json, []byte("null")) {
 		return nil // comments alone
 	}
-	return s.addDocument(content, line)
-}
-
-// addDocument adds a document that was parsed as a whole: an object, or a list in
-// flow style.
-func (s *source) addDocument(content []byte, line int) error {
-	var list struct {
-		metav1.TypeMeta `json:",inline"`
-		Items           *[]json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(content, &list); err != nil || list.Items == nil {
-		return s.add(item{line: line, json: content})
-	}
-	for i, value := range *list.Items {
-		if err := s.add(item{line: line, number: i + 1, list: list.TypeMeta, json: value}); err != nil {
-			return err
+	var d document
+	if bytes.HasPrefix(it.json, []byte("{")) {
+		if err := json.Unmarshal(it.json, &d); err != nil {
+			return s.errorAt(it, "", err)
 		}
 	}
-	return s.endList(list.TypeMeta, line)
+	return s.addDocument(&d, it, items)
 }
 
-// endList checks what a list said of itself. An empty one still says that there
-// are no objects of its kind.
-func (s *source) endList(list metav1.TypeMeta, line int) error {
-	kind, ok := strings.CutSuffix(list.Kind, "List")
-	if !ok {
-		return &Error{File: s.file, Line: line, Err: fmt.Errorf("kind: is %q, but the document has items: want List", list.Kind)}
-	}
-	s.objects++
-	for i := range supported {
-		if supported[i].Kind == kind && supported[i].GroupVersion().String() == list.APIVersion {
-			s.reader.cluster.has(supported[i].Resource)
+// yamlItem is text that is parsed alone, and the line at which it begins.
+type yamlItem struct {
+	line int
+	text []byte
+}
+
+// cutItems cuts the items of a list out of its text by their indentation, so that
+// they are parsed one by one: a parser that builds the tree of a list of 200 MB
+// needs more memory than most machines have. In block style, which kubectl prints,
+// an item begins with a dash at the indentation of the first, and the list ends at
+// the next key of the document. A list in flow style is parsed as a whole.
+func cutItems(text []byte, number int) (rest []byte, items []yamlItem) {
+	indent, offset, begin, inItems := -1, 0, 0, false
+	for line := range bytes.Lines(text) {
+		content := bytes.TrimLeft(line, " ")
+		isDash := bytes.HasPrefix(content, []byte("- ")) || string(bytes.TrimSpace(content)) == "-"
+		inItems = inItems && (bytes.ContainsAny(line[:1], " -#\r\n"))
+		switch {
+		case inItems && isDash && (indent < 0 || indent == len(line)-len(content)):
+			indent, begin = len(line)-len(content), offset
+			items = append(items, yamlItem{line: number})
+			fallthrough
+		case inItems && len(items) > 0:
+			items[len(items)-1].text = text[begin : offset+len(line)]
+		default:
+			rest = append(rest, line...)
+			key, value, _ := strings.Cut(string(line), ":")
+			value = strings.TrimSpace(value)
+			inItems = inItems || key == "items" && (value == "" || value[0] == '#')
 		}
+		offset += len(line)
+		number++
 	}
-	return nil
+	for i := range items { // the dash becomes a blank, which keeps the columns
+		items[i].text = bytes.Replace(items[i].text, []byte("-"), []byte(" "), 1)
+	}
+	return rest, items
 }
 
-// toJSON converts the text of one object that begins at the line.
-func toJSON(text []byte, line int) ([]byte, error) {
-	content, err := yaml.YAMLToJSON(text)
-	if err != nil && line > 1 {
-		// Once more with as many empty lines in front: the parser counts from there.
-		if _, err := yaml.YAMLToJSON(append(bytes.Repeat([]byte("\n"), line-1), text...)); err != nil {
-			return nil, err
-		}
+// toJSON converts the text.
+func (it *yamlItem) toJSON() ([]byte, error) {
+	content, err := yaml.YAMLToJSON(it.text)
+	if err == nil {
+		return content, nil
 	}
-	return content, err
-}
-
-func (d *document) checkSize(number int, text *bytes.Buffer) error {
-	if text.Len() <= maxObject {
-		return nil
+	// Once more with as many empty lines in front: the parser counts from there.
+	if _, counted := yaml.YAMLToJSON(append(bytes.Repeat([]byte("\n"), it.line-1), it.text...)); counted != nil {
+		err = counted
 	}
-	return &Error{File: d.source.file, Line: number, Err: fmt.Errorf("an object of more than %d MiB: no API server stores one", maxObject>>20)}
+	if strings.Contains(err.Error(), "unknown anchor") {
+		err = fmt.Errorf("%w: items are read one by one, so an alias cannot refer to another item: write out what it stands for", err)
+	}
+	return nil, err
 }

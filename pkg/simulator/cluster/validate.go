@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,12 +24,11 @@ import (
 func validate(kind Kind, obj runtime.Object, meta metav1.Object) error {
 	path := field.NewPath("metadata")
 	// An API server is less strict with some kinds; those two are what reports show.
-	valid := validatePathSegment
+	problems := content.IsPathSegmentName(meta.GetName())
 	switch obj.(type) {
 	case *corev1.Node, *corev1.Pod:
-		valid = validation.NameIsDNSSubdomain
+		problems = validation.NameIsDNSSubdomain(meta.GetName(), false)
 	}
-	problems := valid(meta.GetName(), false)
 	switch {
 	case meta.GetName() == "":
 		return field.Required(path.Child("name"), "every object has a name")
@@ -46,19 +45,6 @@ func validate(kind Kind, obj runtime.Object, meta metav1.Object) error {
 		return errors.Join(validateAmounts(status.Child("allocatable"), obj.Status.Allocatable), validateAmounts(status.Child("capacity"), obj.Status.Capacity))
 	case *corev1.Pod:
 		return validatePod(obj)
-	default:
-		return nil
-	}
-}
-
-// validatePathSegment returns what is wrong with a name that stands in the path of
-// a request, the least that is asked of any.
-func validatePathSegment(name string, _ bool) []string {
-	switch {
-	case name == "." || name == "..":
-		return []string{"must not be '" + name + "'"}
-	case strings.ContainsAny(name, "/%"):
-		return []string{"must not contain '/' or '%'"}
 	default:
 		return nil
 	}

@@ -19,51 +19,41 @@ import (
 // maxReplicas bounds the pods of one workload.
 const maxReplicas = 100_000
 
-// workload is an object that a controller makes pods of, in a manifest that has not
-// met an API server: there are no pods of it yet, and its controller does not run
+// podsOf returns the pods that the controller of a workload would make, with the
+// workload as their controller, and whether the object is one: in a manifest that
+// somebody has written there are no pods of it yet, and its controller does not run
 // here.
-type workload struct {
-	// empty is an empty object of the kind.
-	empty runtime.Object
-	// pods returns the field with the number of pods, that number, and what the pods
-	// are made of. The object has no pods of its own accord if template is nil.
-	pods func(obj runtime.Object) (path *field.Path, replicas int32, template *corev1.PodTemplateSpec)
-}
-
-// workloads are the kinds whose pods are known from the manifest alone.
-var workloads = map[schema.GroupVersionKind]workload{
-	appsv1.SchemeGroupVersion.WithKind("Deployment"): {&appsv1.Deployment{}, func(obj runtime.Object) (*field.Path, int32, *corev1.PodTemplateSpec) {
-		o, _ := obj.(*appsv1.Deployment)
-		return field.NewPath("spec", "replicas"), ptr.Deref(o.Spec.Replicas, 1), &o.Spec.Template
-	}},
-	appsv1.SchemeGroupVersion.WithKind("StatefulSet"): {&appsv1.StatefulSet{}, func(obj runtime.Object) (*field.Path, int32, *corev1.PodTemplateSpec) {
-		o, _ := obj.(*appsv1.StatefulSet)
-		return field.NewPath("spec", "replicas"), ptr.Deref(o.Spec.Replicas, 1), &o.Spec.Template
-	}},
-	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"): {&appsv1.ReplicaSet{}, func(obj runtime.Object) (*field.Path, int32, *corev1.PodTemplateSpec) {
-		o, _ := obj.(*appsv1.ReplicaSet)
-		return field.NewPath("spec", "replicas"), ptr.Deref(o.Spec.Replicas, 1), &o.Spec.Template
-	}},
-	batchv1.SchemeGroupVersion.WithKind("Job"): {&batchv1.Job{}, func(obj runtime.Object) (*field.Path, int32, *corev1.PodTemplateSpec) {
-		o, _ := obj.(*batchv1.Job)
-		parallelism := ptr.Deref(o.Spec.Parallelism, 1)
-		return field.NewPath("spec", "parallelism"), min(parallelism, ptr.Deref(o.Spec.Completions, parallelism)), &o.Spec.Template
-	}},
-}
-
-// podsOf returns the pods that the workload's controller would make, with the
-// workload as their controller. meta is the workload's.
-func (w *workload) podsOf(gvk schema.GroupVersionKind, meta metav1.Object, obj runtime.Object) ([]*corev1.Pod, error) {
-	path, replicas, template := w.pods(obj)
-	if replicas < 0 || replicas > maxReplicas {
-		return nil, field.Invalid(path, replicas, fmt.Sprintf("must be 0 to %d", maxReplicas))
+func podsOf(gvk schema.GroupVersionKind, obj runtime.Object, written bool) (pods []*corev1.Pod, isWorkload bool, err error) {
+	var (
+		meta     metav1.Object
+		template *corev1.PodTemplateSpec
+		replicas int32
+		path     = field.NewPath("spec", "replicas")
+	)
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+	case *appsv1.StatefulSet:
+		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+	case *appsv1.ReplicaSet:
+		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+	case *batchv1.Job:
+		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1)
+		path, replicas = field.NewPath("spec", "parallelism"), min(replicas, ptr.Deref(o.Spec.Completions, replicas))
+	default:
+		return nil, false, nil
 	}
-	pods := make([]*corev1.Pod, replicas)
-	for i := range pods {
+	if !written {
+		return nil, true, nil
+	}
+	if replicas < 0 || replicas > maxReplicas {
+		return nil, true, field.Invalid(path, replicas, fmt.Sprintf("must be 0 to %d", maxReplicas))
+	}
+	for i := range replicas {
 		pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", meta.GetName(), i), meta.GetNamespace()
 		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(meta, gvk)}
-		pods[i] = pod
+		pods = append(pods, pod)
 	}
-	return pods, nil
+	return pods, true, nil
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -25,13 +26,15 @@ type api struct {
 	fake.Clientset
 
 	// mu guards what follows: preemption sends requests in parallel.
-	mu       sync.Mutex
-	bindings []*corev1.Binding
-	evicted  []podKey
+	mu   sync.Mutex
+	sent requests
 }
 
-// podKey is the namespace and name of a pod.
-type podKey struct{ namespace, name string }
+// requests are the Bindings and evictions that plugins have sent.
+type requests struct {
+	bindings []*corev1.Binding
+	evicted  []types.NamespacedName
+}
 
 func newAPI() *api {
 	a := &api{}
@@ -51,7 +54,7 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 		switch verb {
 		case "create binding":
 			if binding, ok := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding); ok {
-				a.bindings = append(a.bindings, binding)
+				a.sent.bindings = append(a.sent.bindings, binding)
 				return true, binding, nil
 			}
 		case "list":
@@ -60,7 +63,7 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 			return true, &corev1.PodList{}, nil
 		case "delete":
 			if request, ok := action.(clienttesting.DeleteAction); ok {
-				a.evicted = append(a.evicted, podKey{request.GetNamespace(), request.GetName()})
+				a.sent.evicted = append(a.sent.evicted, types.NamespacedName{Namespace: request.GetNamespace(), Name: request.GetName()})
 				return true, nil, nil
 			}
 		case "patch status":
@@ -71,22 +74,12 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 	return true, nil, apierrors.NewMethodNotSupported(action.GetResource().GroupResource(), verb+" (the simulator has no API server)")
 }
 
-// takeBindings returns the Bindings that were sent since the last call.
-func (a *api) takeBindings() []*corev1.Binding {
+// take returns what was sent since the last call.
+func (a *api) take() requests {
 	a.ClearActions()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	bindings := a.bindings
-	a.bindings = nil
-	return bindings
-}
-
-// takeEvicted returns the pods that were deleted since the last call.
-func (a *api) takeEvicted() []podKey {
-	a.ClearActions()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	evicted := a.evicted
-	a.evicted = nil
-	return evicted
+	sent := a.sent
+	a.sent = requests{}
+	return sent
 }

@@ -9,12 +9,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-
-	"github.com/berth-scheduler/berth/pkg/apis/config"
 )
 
 // TestShippedProfiles builds an engine from every profile that is shipped.
@@ -81,23 +78,6 @@ func TestMissingKinds(t *testing.T) {
 
 // TestConfigurationErrors are refused as by the binary.
 func TestConfigurationErrors(t *testing.T) {
-	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: false}\n"
-	tests := []struct{ name, content, want string }{
-		{"empty", "", "f: want one YAML document, a KubeSchedulerConfiguration, and it holds 0"},
-		{"another kind", "apiVersion: v1\nkind: Pod\n", `f: apiVersion: is "v1", must be "kubescheduler.config.k8s.io/v1"`},
-		{"an unknown field", head + "profile: []\n", `f: strict decoding error: unknown field "profile"`},
-		{"an unknown plugin", head + "profiles:\n- schedulerName: x\n  plugins: {multiPoint: {enabled: [{name: GPU}]}}\n", `f: profiles[0].plugins.multiPoint.enabled: Invalid value: "GPU": no plugin of this name is compiled in`},
-		{"out of range", head + "percentageOfNodesToScore: 101\nprofiles:\n- schedulerName: x\n", "f: percentageOfNodesToScore: Invalid value: 101"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := LoadConfiguration("f", []byte(tt.content))
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("Unexpected error:\n got %v\nwant %s", err, tt.want)
-			}
-		})
-	}
-
 	extended := loadProfile(t, stockProfile)
 	extended.Extenders = append(extended.Extenders, schedconfig.Extender{URLPrefix: "http://localhost/"})
 	unchecked := loadProfile(t, gpuProfile)
@@ -112,39 +92,4 @@ func TestConfigurationErrors(t *testing.T) {
 			t.Errorf("Unexpected error:\n got %v\nwant %s", err, want)
 		}
 	}
-}
-
-// TestExpectWorkload gives the workload to the strategies that expect one.
-func TestExpectWorkload(t *testing.T) {
-	given := []config.GPUDeviceWorkloadClass{{Weight: 3, GPUMilli: 500, CPU: resource.MustParse("2")}}
-	c := loadProfile(t, gpuProfile)
-	expecting, err := ExpectWorkload(c, given)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := len(gpuArgs(t, expecting).ExpectedWorkload); got != 1 {
-		t.Errorf("%d classes are expected, want 1", got)
-	}
-	if got := len(gpuArgs(t, c).ExpectedWorkload); got != 0 {
-		t.Error("The argument was changed")
-	}
-	if _, err := ExpectWorkload(loadProfile(t, stockProfile), given); err == nil {
-		t.Error("A profile without a workload took one")
-	}
-	given[0].Weight = 0
-	if _, err := ExpectWorkload(c, given); err == nil || !strings.Contains(err.Error(), "expectedWorkload[0].weight") {
-		t.Errorf("A class without weight: %v", err)
-	}
-}
-
-// gpuArgs returns the arguments of GPUDevice in the first profile.
-func gpuArgs(tb testing.TB, c *schedconfig.KubeSchedulerConfiguration) *config.GPUDeviceArgs {
-	tb.Helper()
-	for i := range c.Profiles[0].PluginConfig {
-		if args, ok := c.Profiles[0].PluginConfig[i].Args.(*config.GPUDeviceArgs); ok {
-			return args
-		}
-	}
-	tb.Fatal("no GPUDevice")
-	return nil
 }

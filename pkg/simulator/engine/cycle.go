@@ -13,6 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -55,8 +57,8 @@ func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (R
 	if pod, err = e.arrive(ctx, pod); err != nil {
 		return Result{}, err
 	}
-	if result, err := gate(ctx, fw, pod); err != nil || result.Outcome == Gated {
-		return result, err
+	if message, err := gate(ctx, fw, pod); err != nil || message != "" {
+		return Result{Pod: pod, Message: message}, err
 	}
 	var victims []*corev1.Pod
 	for attempt := 1; ; attempt++ {
@@ -85,18 +87,19 @@ func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (R
 	}
 }
 
-// gate asks the PreEnqueue plugins whether the pod may enter the queue.
-func gate(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (Result, error) {
+// gate asks the PreEnqueue plugins whether the pod may enter the queue, and returns
+// why not.
+func gate(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (string, error) {
 	for _, plugin := range fw.PreEnqueuePlugins() {
 		switch status := plugin.PreEnqueue(ctx, pod); {
 		case status.IsSuccess() || status.IsSkip():
 		case status.IsRejected():
-			return Result{Pod: pod, Outcome: Gated, Plugin: plugin.Name(), Message: status.Message()}, nil
+			return status.Message(), nil
 		default:
-			return Result{}, fmt.Errorf("pod %s: running PreEnqueue plugin %q: %w", klog.KObj(pod), plugin.Name(), status.AsError())
+			return "", fmt.Errorf("pod %s: running PreEnqueue plugin %q: %w", klog.KObj(pod), plugin.Name(), status.AsError())
 		}
 	}
-	return Result{}, nil
+	return "", nil
 }
 
 // arrive returns the pod as it is known, and makes it known if it is not.
@@ -107,7 +110,7 @@ func (e *Engine) arrive(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 		if pod.UID == "" {
 			return nil, fmt.Errorf("pod %s: metadata.uid: required, because plugins tell pods apart by it", klog.KObj(pod))
 		}
-		if err := e.informers.byResource["pods"].create(pod); err != nil {
+		if err := e.informers.byResource["pods"].set(pod, false); err != nil {
 			return nil, err
 		}
 		if pod.Spec.NodeName == "" {
@@ -154,23 +157,14 @@ func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.
 	result.Feasible, result.Evaluated = len(found.feasible), found.evaluated()
 	if len(found.feasible) == 0 {
 		fit := &framework.FitError{Pod: pod, NumAllNodes: e.snapshot.NumNodesInPlacement(), Diagnosis: found.diagnosis()}
-		result.refuse(fit)
+		result.Message = fit.Error()
 		return result, &failure{fit: fit, state: state}, nil
 	}
-	choice, err := e.choose(ctx, fw, state, pod, found.feasible, given)
-	if err != nil {
+	var node string
+	if node, result.Scores, err = e.selectHost(ctx, fw, state, pod, found.feasible, given); err != nil {
 		return result, nil, err
 	}
-	result.Ties, result.Decision = choice.ties, choice.decision
-	return e.place(ctx, fw, state, result, choice.node)
-}
-
-// refuse says why the pod was not placed.
-func (r *Result) refuse(fit *framework.FitError) {
-	r.Message = fit.Error()
-	if names := fit.Diagnosis.UnschedulablePlugins; len(names) == 1 {
-		r.Plugin = names.UnsortedList()[0]
-	}
+	return e.place(ctx, fw, state, result, node)
 }
 
 // place runs what comes after the choice of a node: assume, Reserve, Permit, Bind.
@@ -207,27 +201,26 @@ func (e *Engine) place(ctx context.Context, fw framework.Framework, state fwk.Cy
 		fit := &framework.FitError{Pod: pending, NumAllNodes: 1, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
 		fit.Diagnosis.NodeToStatus.Set(node, status)
 		fit.Diagnosis.AddPluginStatus(status)
-		result.refuse(fit)
+		result.Message = fit.Error()
 		return result, nil, nil
 	}
 	fw.RunPostBindPlugins(ctx, state, assumed, node)
 	// What the API server would tell: first to the plugins, then to the cache, as
 	// their handlers were added.
-	if err := e.informers.byResource["pods"].update(bound); err != nil {
+	if err := e.informers.byResource["pods"].set(bound, false); err != nil {
 		return result, nil, err
 	}
 	if err := e.cache.AddPod(logger, bound); err != nil {
 		return result, nil, fmt.Errorf("confirming it on node %q: %w", node, err)
 	}
-	result.Pod, result.Outcome, result.Node = bound, Bound, node
-	result.Assigned = assignedTo(bound)
+	result.Pod, result.Node = bound, node
 	return result, nil, nil
 }
 
 // boundPod returns the pod as the API server would write it for the Binding that
 // was sent. It is nil if a plugin refused the pod, and an error if one failed.
 func (e *Engine) boundPod(pending *corev1.Pod, node string, status *fwk.Status) (*corev1.Pod, error) {
-	bindings := e.api.takeBindings()
+	bindings := e.api.take().bindings
 	switch {
 	case status.IsRejected():
 		return nil, nil
@@ -241,10 +234,7 @@ func (e *Engine) boundPod(pending *corev1.Pod, node string, status *fwk.Status) 
 	bound.Spec.NodeName = node
 	bound.Status.NominatedNodeName = ""
 	for key, value := range bindings[0].Annotations {
-		if bound.Annotations == nil {
-			bound.Annotations = map[string]string{}
-		}
-		bound.Annotations[key] = value
+		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, key, value)
 	}
 	return bound, nil
 }
@@ -256,7 +246,7 @@ func (e *Engine) postFilter(ctx context.Context, fw framework.Framework, pod *co
 	if !fw.HasPostFilterPlugins() {
 		return nil, false, nil
 	}
-	e.activated.forget()
+	e.activated.uids.Clear()
 	nominated, status := fw.RunPostFilterPlugins(ctx, failed.state, pod, failed.fit.Diagnosis.NodeToStatus)
 	if e.preempts { // otherwise it only says that nothing was tried
 		failed.fit.Diagnosis.PostFilterMsg = status.Message()
@@ -264,27 +254,28 @@ func (e *Engine) postFilter(ctx context.Context, fw framework.Framework, pod *co
 	if status.Code() == fwk.Error {
 		return nil, false, status.AsError()
 	}
-	keys := e.api.takeEvicted()
-	slices.SortFunc(keys, func(a, b podKey) int { // they came in parallel
-		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)
+	evicted := e.api.take().evicted
+	slices.SortFunc(evicted, func(a, b types.NamespacedName) int { // they came in parallel
+		return strings.Compare(a.String(), b.String())
 	})
-	for _, key := range keys {
-		victim := e.Pod(key.namespace, key.name)
+	for _, key := range evicted {
+		victim := e.Pod(key.Namespace, key.Name)
 		if victim == nil {
 			continue
 		}
-		if err := e.Delete(ctx, key.namespace, key.name); err != nil {
+		if err := e.Delete(ctx, key.Namespace, key.Name); err != nil {
 			return nil, false, err
 		}
 		victims = append(victims, victim)
 	}
-	again = len(victims) > 0 || e.activated.has(pod)
+	_, activated := e.activated.uids.Load(pod.UID)
+	again = len(victims) > 0 || activated
 	if nominated == nil || nominated.NominatingInfo == nil || nominated.Mode() == fwk.ModeNoop || nominated.NominatedNodeName == pod.Status.NominatedNodeName {
 		return victims, again, nil
 	}
 	updated := pod.DeepCopy()
 	updated.Status.NominatedNodeName = nominated.NominatedNodeName
-	if err := e.informers.byResource["pods"].update(updated); err != nil {
+	if err := e.informers.byResource["pods"].set(updated, false); err != nil {
 		return nil, false, err
 	}
 	e.nominator.DeleteNominatedPodIfExists(pod)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -23,7 +24,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
-	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 )
 
@@ -40,24 +40,19 @@ type Engine struct {
 	api       *api
 	nominator *nominator
 	activated *activator
-	events    *recorder
+	events    *warningRecorder
 
 	rand        *rand.Rand
 	parallelism int
 	percentage  int32
 	preempts    bool
-	explains    bool
 
 	// nextStart is where the next search for feasible nodes begins.
 	nextStart int
 	// statuses and rejected are reused from search to search.
 	statuses []*fwk.Status
 	rejected []nodeResult
-	views    map[string]*memoView
-	keys     *device.NodeKeys
 	needs    map[string]*needs
-	objects  *cluster.Cluster
-	logger   klog.Logger
 
 	cancel context.CancelFunc
 }
@@ -89,15 +84,10 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 		api:         newAPI(),
 		nominator:   newNominator(),
 		activated:   &activator{},
-		events:      &recorder{},
+		events:      &warningRecorder{},
 		rand:        rand.New(rand.NewPCG(opts.Seed, 0)), //nolint:gosec // reproducible on purpose
 		parallelism: max(1, opts.Parallelism),
 		preempts:    opts.Preemption,
-		explains:    opts.Explain,
-		views:       map[string]*memoView{},
-		keys:        DeviceKeys(config, ""),
-		objects:     objects,
-		logger:      klog.FromContext(ctx),
 		cancel:      cancel,
 	}
 	if config.PercentageOfNodesToScore != nil {
@@ -145,7 +135,7 @@ func (e *Engine) load(ctx context.Context, objects *cluster.Cluster) error {
 	logger := klog.FromContext(ctx)
 	for _, kind := range cluster.Supported() {
 		for _, obj := range byResource[kind.Resource] {
-			if err := e.informers.byResource[kind.Resource].load(obj); err != nil {
+			if err := e.informers.byResource[kind.Resource].set(obj, true); err != nil {
 				return err
 			}
 			switch obj := obj.(type) {
@@ -183,16 +173,11 @@ func (e *Engine) observe(logger klog.Logger, pod *corev1.Pod) error {
 // Delete removes a pod, bound or pending, as if it had been deleted in the API.
 // What it held is free when Delete returns. A pod that is not there is no error.
 func (e *Engine) Delete(ctx context.Context, namespace, name string) error {
-	pods := e.informers.byResource["pods"]
-	obj, ok, err := pods.GetByKey(types.NamespacedName{Namespace: namespace, Name: name}.String())
-	if err != nil || !ok {
-		return err
+	pod := e.Pod(namespace, name)
+	if pod == nil {
+		return nil
 	}
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return fmt.Errorf("pod %s/%s is a %T", namespace, name, obj)
-	}
-	if err := pods.remove(pod); err != nil {
+	if err := e.informers.byResource["pods"].remove(pod); err != nil {
 		return err
 	}
 	e.nominator.DeleteNominatedPodIfExists(pod)
@@ -207,7 +192,7 @@ func (e *Engine) Delete(ctx context.Context, namespace, name string) error {
 
 // Pod returns a pod as the API server would have it now, or nil.
 func (e *Engine) Pod(namespace, name string) *corev1.Pod {
-	obj, ok, err := e.informers.byResource["pods"].GetByKey(types.NamespacedName{Namespace: namespace, Name: name}.String())
+	obj, ok, err := e.informers.byResource["pods"].GetIndexer().GetByKey(types.NamespacedName{Namespace: namespace, Name: name}.String())
 	if err != nil || !ok {
 		return nil
 	}
@@ -215,13 +200,9 @@ func (e *Engine) Pod(namespace, name string) *corev1.Pod {
 	return pod
 }
 
-// Warnings returns the Warning events that plugins have recorded so far, and how
-// many more there were than are kept.
-func (e *Engine) Warnings() (warnings []Warning, more int) {
-	e.events.mu.Lock()
-	defer e.events.mu.Unlock()
-	return slices.Clone(e.events.warnings), e.events.dropped
-}
+// Warnings returns the Warning events that plugins have recorded so far, a line
+// each.
+func (e *Engine) Warnings() []string { return e.events.lines() }
 
 // InQueueOrder returns the pods in the order in which the queue of their
 // scheduler would hand them out if all came at once: by the profile's QueueSort
@@ -271,11 +252,7 @@ func (e *Engine) frameworkFor(pod *corev1.Pod) (framework.Framework, error) {
 	if fw, ok := e.profiles[pod.Spec.SchedulerName]; ok {
 		return fw, nil
 	}
-	var names []string
-	for name := range e.profiles {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(e.profiles))
 	return nil, fmt.Errorf("pod %s: spec.schedulerName: %q is none of the profiles %s", klog.KObj(pod), pod.Spec.SchedulerName, strings.Join(names, ", "))
 }
 

@@ -75,60 +75,31 @@ func (n *nominator) empty() bool { return len(n.nodes) == 0 }
 // could be moved; but a pod that a plugin activates in its own cycle is tried
 // again.
 type activator struct {
-	mu   sync.Mutex
-	uids map[types.UID]struct{}
+	uids sync.Map // the pods since it was last cleared
 }
 
 // Activate takes note of the pods.
 func (a *activator) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.uids == nil {
-		a.uids = map[types.UID]struct{}{}
-	}
 	for _, pod := range pods {
-		a.uids[pod.UID] = struct{}{}
+		a.uids.Store(pod.UID, nil)
 	}
-}
-
-// has reports whether the pod was activated since forget was called.
-func (a *activator) has(pod *corev1.Pod) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_, ok := a.uids[pod.UID]
-	return ok
-}
-
-// forget drops what was noted before a pod's turn, of whatever pod.
-func (a *activator) forget() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	clear(a.uids)
-}
-
-// Warning is an event of type Warning that a plugin recorded, for example that a
-// node takes no new shares because of a pod without a record.
-type Warning struct {
-	// Object is what the event is about, as kind and namespace/name.
-	Object string
-	// Reason and Note are those of the event.
-	Reason, Note string
 }
 
 // maxWarnings bounds what is kept of the events.
 const maxWarnings = 1000
 
-// recorder keeps the warnings that plugins record, and drops all other events.
-type recorder struct {
+// warningRecorder keeps the Warning events that plugins record, for example that a
+// node takes no new shares because of a pod without a record, and drops all others.
+type warningRecorder struct {
 	mu       sync.Mutex
-	warnings []Warning
+	warnings []string
 	dropped  int
 }
 
-var _ events.EventRecorderLogger = &recorder{}
+var _ events.EventRecorderLogger = &warningRecorder{}
 
-// Eventf records an event.
-func (r *recorder) Eventf(regarding, _ runtime.Object, eventType, reason, _, note string, args ...any) {
+// Eventf records an event as "NAMESPACE/NAME: NOTE (REASON)".
+func (r *warningRecorder) Eventf(regarding, _ runtime.Object, eventType, reason, _, note string, args ...any) {
 	if eventType != corev1.EventTypeWarning {
 		return
 	}
@@ -142,8 +113,19 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, eventType, reason, _, not
 	if accessor, err := meta.Accessor(regarding); err == nil {
 		object = klog.KRef(accessor.GetNamespace(), accessor.GetName()).String()
 	}
-	r.warnings = append(r.warnings, Warning{Object: object, Reason: reason, Note: fmt.Sprintf(note, args...)})
+	r.warnings = append(r.warnings, fmt.Sprintf("%s: %s (%s)", object, fmt.Sprintf(note, args...), reason))
+}
+
+// lines returns what was recorded, and how much was dropped.
+func (r *warningRecorder) lines() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := slices.Clone(r.warnings)
+	if r.dropped > 0 {
+		lines = append(lines, fmt.Sprintf("%d further warnings of plugins were not kept", r.dropped))
+	}
+	return lines
 }
 
 // WithLogger returns the recorder: it does not log.
-func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
+func (r *warningRecorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }

@@ -22,13 +22,11 @@ func readOpenb(tb testing.TB, list string) *trace.Trace {
 	tb.Helper()
 	tr := &trace.Trace{}
 	for _, name := range []string{"openb_node_list_gpu_node.csv", "openb_pod_list_" + list + ".csv"} {
-		file, err := os.Open(filepath.Join(openbFolder, name))
+		content, err := os.ReadFile(filepath.Join(openbFolder, name))
 		if err != nil {
 			tb.Skipf("the openb trace is not at hand: %v", err)
 		}
-		err = tr.Read(file, name)
-		file.Close()
-		if err != nil {
+		if err := tr.Read(name, content); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -57,7 +55,7 @@ func replayOpenb(tb testing.TB, tr *trace.Trace, profile string, load float64, s
 	for i := range arrivals {
 		pod := arrivals[i].Object(config.Profiles[0].SchedulerName)
 		arrived += arrivals[i].DeviceMilli()
-		if schedule(tb, e, pod).Outcome == Bound {
+		if schedule(tb, e, pod).Node != "" {
 			allocated += arrivals[i].DeviceMilli()
 		} else if err := e.Delete(tb.Context(), pod.Namespace, pod.Name); err != nil {
 			tb.Fatal(err)

@@ -5,6 +5,7 @@ package engine
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
@@ -28,36 +29,9 @@ type Options struct {
 	// Preemption lets PostFilter plugins evict pods. The victims are deleted from
 	// the cluster, and the pod is tried again at once.
 	Preemption bool
-	// Explain fills Result.Decision. It costs time and memory.
-	Explain bool
 
 	// extra are plugins of a test.
 	extra frameworkruntime.Registry
-}
-
-// Outcome says what became of a pod.
-type Outcome uint8
-
-const (
-	// Unschedulable is a pod that no node could take.
-	Unschedulable Outcome = iota
-	// Bound is a pod that was given a node.
-	Bound
-	// Gated is a pod that a PreEnqueue plugin keeps out of the queue, for example
-	// because of its scheduling gates.
-	Gated
-)
-
-// String returns the outcome in lower case.
-func (o Outcome) String() string {
-	switch o {
-	case Bound:
-		return "bound"
-	case Gated:
-		return "gated"
-	default:
-		return "unschedulable"
-	}
 }
 
 // Result is what became of one pod.
@@ -66,38 +40,19 @@ type Result struct {
 	// spec.nodeName and the annotations of its Binding if it was bound. It is
 	// shared with the engine and must not be changed.
 	Pod *corev1.Pod
-	// Outcome is what became of it.
-	Outcome Outcome
-	// Node is the node it was bound to, or empty.
+	// Node is the node it was bound to; empty if no node could take it, or if a
+	// PreEnqueue plugin keeps it out of the queue, for example because of its
+	// scheduling gates.
 	Node string
-	// Assigned is the annotation berth.dev/gpu-assigned of the Binding: which
-	// devices each container was given. Empty for a pod without shares.
-	Assigned string
 	// Message says why the pod was not bound, in the words of the event that
 	// kube-scheduler records ("0/3 nodes are available: …"). Empty if it was bound.
 	Message string
-	// Plugin is the plugin that refused the pod if one alone did, or empty.
-	Plugin string
 	// Evaluated is how many nodes were looked at, and Feasible how many of them
-	// could take the pod. Scores are compared only where Feasible is above 1.
+	// could take the pod.
 	Evaluated, Feasible int
-	// Ties is how many of the feasible nodes had the best score; the node was drawn
-	// among them.
-	Ties int
+	// Scores are the weighted scores of the feasible nodes. Empty where nothing was
+	// scored: with fewer than two feasible nodes, or without score plugins.
+	Scores []fwk.NodePluginScores
 	// Victims are the pods that were evicted for this one.
 	Victims []*corev1.Pod
-	// Decision is how the node was chosen; nil unless Options.Explain is set.
-	Decision *Decision
-}
-
-// Decision is what a scheduling cycle found out on its way to a node.
-type Decision struct {
-	// Feasible are the nodes that passed all filters, in the order in which they
-	// were found.
-	Feasible []string
-	// Scores are the weighted scores by node and plugin. Empty where nothing was
-	// scored: with fewer than two feasible nodes, or without score plugins.
-	Scores map[string]map[string]int64
-	// Totals are the sums of the weighted scores by node.
-	Totals map[string]int64
 }

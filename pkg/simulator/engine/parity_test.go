@@ -31,7 +31,7 @@ func TestUpstreamDecidesTheSame(t *testing.T) {
 	for _, profile := range []string{gpuProfile, stockProfile, "config/berth-scheduler/berth-scheduler.yaml"} {
 		t.Run(profile, func(t *testing.T) {
 			c, objects := loadProfile(t, profile), makeVariedCluster(t, nodes)
-			e := newEngine(t, Options{Config: c, Explain: true}, objects)
+			e := newEngine(t, Options{Config: c}, objects)
 			upstream := newUpstream(t, c, objects)
 			scored, refused := 0, 0
 			for _, pod := range makeVariedPods(pods, c.Profiles[0].SchedulerName) {
@@ -39,7 +39,7 @@ func TestUpstreamDecidesTheSame(t *testing.T) {
 				got := schedule(t, e, pod)
 				if wantErr != nil {
 					refused++
-					if diff := cmp.Diff(wantErr.Error(), got.Message); diff != "" || got.Outcome != Unschedulable {
+					if diff := cmp.Diff(wantErr.Error(), got.Message); diff != "" || got.Node != "" {
 						t.Fatalf("%s: Another reason (-upstream,+engine):\n%s", pod.Name, diff)
 					}
 					continue
@@ -47,7 +47,7 @@ func TestUpstreamDecidesTheSame(t *testing.T) {
 				if want.FeasibleNodes != got.Feasible || want.EvaluatedNodes != got.Evaluated {
 					t.Fatalf("%s: upstream found %d of %d nodes, the engine %d of %d", pod.Name, want.FeasibleNodes, want.EvaluatedNodes, got.Feasible, got.Evaluated)
 				}
-				if totals := got.Decision.Totals; len(totals) > 0 {
+				if totals := totals(got); len(totals) > 0 {
 					scored++
 					if totals[want.SuggestedHost] != totals[got.Node] {
 						t.Fatalf("%s: upstream chose %s with a score of %d here, the engine %s with %d", pod.Name, want.SuggestedHost, totals[want.SuggestedHost], got.Node, totals[got.Node])
@@ -81,7 +81,7 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	// With the engine's informers, because they have told every handler when they return.
 	factory := newInformerSet(client)
 	sched, err := scheduler.New(ctx, client, factory, nil,
-		func(string) events.EventRecorderLogger { return &recorder{} },
+		func(string) events.EventRecorderLogger { return &warningRecorder{} },
 		scheduler.WithProfiles(c.DeepCopy().Profiles...),
 		scheduler.WithParallelism(1),
 		scheduler.WithPercentageOfNodesToScore(c.PercentageOfNodesToScore),
@@ -92,7 +92,7 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	u := &upstream{sched: sched, fw: sched.Profiles[c.Profiles[0].SchedulerName], factory: factory}
 	u.snapshot, _ = u.fw.SnapshotSharedLister().(*schedcache.Snapshot)
 	for _, node := range objects.Nodes() {
-		if err := factory.byResource["nodes"].create(node); err != nil {
+		if err := factory.byResource["nodes"].set(node, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +118,7 @@ func (u *upstream) decide(t *testing.T, pod *corev1.Pod) (scheduler.ScheduleResu
 // place tells upstream's informers, and so its cache, of a bound pod.
 func (u *upstream) place(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	if err := u.factory.byResource["pods"].create(pod); err != nil {
+	if err := u.factory.byResource["pods"].set(pod, false); err != nil {
 		t.Fatal(err)
 	}
 }

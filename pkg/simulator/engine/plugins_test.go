@@ -136,13 +136,13 @@ func TestPluginsThatFail(t *testing.T) {
 				}
 			case err != nil:
 				t.Fatal(err)
-			case r.Message != tt.wantCause || (r.Outcome == Bound) != (tt.wantCause == ""):
-				t.Errorf("Unexpected result %s: %s", r.Outcome, r.Message)
+			case r.Message != tt.wantCause || (r.Node != "") != (tt.wantCause == ""):
+				t.Errorf("Unexpected result %q: %s", r.Node, r.Message)
 			}
 			if got := strings.Join(p.calls, " "); got != tt.wantCalls {
 				t.Errorf("Unexpected calls %q, want %q", got, tt.wantCalls)
 			}
-			if r.Outcome == Bound {
+			if r.Node != "" {
 				return
 			}
 			*p = probe{handle: p.handle, bind: fwk.NewStatus(fwk.Skip)}

@@ -78,6 +78,18 @@ func schedule(tb testing.TB, e *Engine, pod *corev1.Pod) Result {
 	return result
 }
 
+// assigned is which devices the Binding gave each container.
+func assigned(r Result) string { return r.Pod.Annotations[names.GPUAssignedAnnotation] }
+
+// totals are the scores by node.
+func totals(r Result) map[string]int64 {
+	totals := map[string]int64{}
+	for _, node := range r.Scores {
+		totals[node.Name] = node.TotalScore
+	}
+	return totals
+}
+
 // makeNode is a node with so many CPUs and 1 GiB for each.
 func makeNode(name string, cpus int) *corev1.Node {
 	allocatable := corev1.ResourceList{

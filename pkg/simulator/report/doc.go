@@ -22,7 +22,8 @@
 //     included, in percent of all devices. Pods without devices add nothing to it.
 //   - allocated is what pods hold of the devices, bound before or during the run.
 //   - fragmented is the part of the idle devices that is of no use to the expected
-//     pods (device.Expected.Fragmentation), measured against [Typical].
+//     pods (device.Expected.Fragmentation), measured against
+//     [device.TypicalWorkload].
 //   - the fragmentation ratio is that part of the idle devices alone.
 //
 // A curve has at x the mean over all arrivals at which the load rounds to x

@@ -29,8 +29,9 @@ type Recorder struct {
 
 // NewRecorder starts with the nodes and the pods that are bound to them. keys say
 // how nodes describe their devices. workload is what fragmentation is measured
-// against, from [Typical]; with nil it is not measured. That a device is given away
-// twice among the bound pods is not checked: a cluster can be like that.
+// against, from [device.TypicalWorkload]; with nil it is not measured. That a
+// device is given away twice among the bound pods is not checked: a cluster can be
+// like that.
 func NewRecorder(nodes []*corev1.Node, bound []*corev1.Pod, keys *device.NodeKeys, workload *device.Workload) *Recorder {
 	r := &Recorder{books: newBooks(nodes, keys, workload)}
 	for _, pod := range bound {

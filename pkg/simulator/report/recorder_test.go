@@ -4,7 +4,6 @@
 package report
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -363,44 +362,6 @@ func TestDemand(t *testing.T) {
 				t.Errorf("constrained %v, want %v", got, tt.constrained)
 			}
 		})
-	}
-}
-
-// TestTypical takes the commonest shapes up to 95 % of the pods.
-func TestTypical(t *testing.T) {
-	var pods []*corev1.Pod
-	add := func(n int, row trace.Pod) {
-		for range n {
-			pods = append(pods, row.Object(""))
-		}
-	}
-	add(50, trace.Pod{CPUMilli: 1000, MemoryMiB: 7, Devices: 1, Milli: 500})
-	add(30, trace.Pod{CPUMilli: 2000})
-	add(10, trace.Pod{CPUMilli: 1000, MemoryMiB: 9, Devices: 1, Milli: 500}) // memory makes no other shape
-	add(6, trace.Pod{CPUMilli: 1000, Devices: 2, Milli: 1000, Models: "T4"})
-	add(4, trace.Pod{CPUMilli: 9000, Devices: 1, Milli: 1000})
-
-	workload, err := Typical(slices.Values(pods), &keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	type class struct {
-		weight, cpu, milli int64
-		devices            int
-		models             string
-	}
-	var got []class
-	for _, c := range workload.Classes() {
-		got = append(got, class{c.Weight, c.CPUMilli, c.Milli, c.Devices, c.Models.String()})
-	}
-	want := []class{{60, 1000, 500, 1, ""}, {30, 2000, 0, 0, ""}, {6, 1000, 1000, 2, "t4"}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(class{})); diff != "" {
-		t.Errorf("classes (-want,+got):\n%s", diff)
-	}
-
-	none, err := Typical(slices.Values(pods[50:80]), &keys)
-	if none != nil || err != nil {
-		t.Errorf("pods without devices: %v, %v; want no workload", none, err)
 	}
 }
 

@@ -28,15 +28,14 @@ func readOpenb(tb testing.TB, files ...string) *Trace {
 	tb.Helper()
 	var trace Trace
 	for _, name := range files {
-		file, err := os.Open(filepath.Join(openbFolder, name))
+		content, err := os.ReadFile(filepath.Join(openbFolder, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			tb.Skipf("the openb trace is not at hand: %v", err)
 		}
 		if err != nil {
 			tb.Fatal(err)
 		}
-		defer file.Close()
-		if err := trace.Read(file, name); err != nil {
+		if err := trace.Read(name, content); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -31,9 +31,7 @@
 //
 // Reading is strict. An unknown, missing or repeated column, a value that is no
 // number, negative or out of its range, a name that is not one of Kubernetes' or
-// stands twice, a row with too many or too few fields, and a last line without a
-// line feed, by which a file that was cut off is known, are errors. Each is an
-// *[Error] with file, line and column. Files are read row by row: a row costs some
-// 400 bytes of memory however large the file is, and a line of more than 64 KiB
-// ends the reading.
+// that is given more than once, a row with too many or too few fields, and a last
+// line without a line feed, by which a file that was cut off is known, are errors.
+// Each is an *[Error] with file, line and column.
 package trace

@@ -5,8 +5,8 @@ package trace
 
 import (
 	"fmt"
-	"math"
 	"strings"
+	"unique"
 
 	"github.com/berth-scheduler/berth/pkg/device"
 )
@@ -31,119 +31,63 @@ type Pod struct {
 // device.
 func (p *Pod) DeviceMilli() int64 { return int64(p.Devices) * p.Milli }
 
+// modelSeparator stands between the models of gpu_spec.
+const modelSeparator = "|"
+
 // modelList returns the models as the annotation has them.
 func (p *Pod) modelList() string { return strings.ReplaceAll(p.Models, modelSeparator, ",") }
 
-const (
-	podDevicesColumn = "num_gpu"
-	milliColumn      = "gpu_milli"
-	specColumn       = "gpu_spec"
-
-	// modelSeparator stands between the models of gpu_spec.
-	modelSeparator = "|"
-)
-
-// timeColumns are in seconds, and may be empty: a pod that was never scheduled
-// has no scheduled_time.
-var timeColumns = []string{"creation_time", "deletion_time", "scheduled_time"}
-
-// readPods adds the rows of a pod list.
-func (t *Trace) readPods(table *table) error {
-	index, err := table.resolve(
-		[]string{podNameColumn, cpuColumn, memoryColumn, podDevicesColumn, milliColumn},
-		append([]string{specColumn, "qos", "pod_phase"}, timeColumns...))
-	if err != nil {
+// podColumns are those of a pod list, the name first.
+var podColumns = []column[Pod]{
+	nameColumn("name", func(p *Pod) *string { return &p.Name }),
+	integerColumn("cpu_milli", maxAmount, func(p *Pod) *int64 { return &p.CPUMilli }),
+	integerColumn("memory_mib", maxAmount, func(p *Pod) *int64 { return &p.MemoryMiB }),
+	{name: "num_gpu", set: func(p *Pod, name, text string) error {
+		devices, err := integer(name, text, device.MaxDevices)
+		p.Devices = int(devices)
 		return err
-	}
-	specs := map[string]string{}
-	before := len(t.Pods)
-	for {
-		more, err := table.next()
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		pod, err := parsePod(table, index)
-		if err != nil {
-			return err
-		}
-		if pod.Name, err = addName(table, index[podNameColumn], t.podAt); err != nil {
-			return err
-		}
-		pod.Models = intern(specs, pod.Models)
-		t.Pods = append(t.Pods, pod)
-	}
-	if len(t.Pods) == before {
-		return &Error{File: table.file, Err: errNoRows}
+	}},
+	{name: "gpu_milli", set: (*Pod).setMilli},
+	{name: "gpu_spec", optional: true, set: (*Pod).setModels},
+	{name: "qos", optional: true},
+	{name: "pod_phase", optional: true},
+	timeColumn[Pod]("creation_time"),
+	timeColumn[Pod]("deletion_time"),
+	timeColumn[Pod]("scheduled_time"),
+}
+
+// setMilli reads what a pod asks of each device.
+func (p *Pod) setMilli(name, text string) (err error) {
+	p.Milli, err = integer(name, text, device.MilliPerDevice)
+	switch {
+	case err != nil:
+		return err
+	case p.Devices == 0 && p.Milli != 0:
+		return fmt.Errorf("%s: must be 0 with num_gpu 0, not %d", name, p.Milli)
+	case p.Devices == 1 && p.Milli == 0:
+		return fmt.Errorf("%s: must be 1 to %d with num_gpu 1, not 0", name, device.MilliPerDevice)
+	case p.Devices > 1 && p.Milli != device.MilliPerDevice:
+		return fmt.Errorf("%s: must be %d with num_gpu %d, not %d: a share is of one device", name, device.MilliPerDevice, p.Devices, p.Milli)
 	}
 	return nil
 }
 
-// parsePod reads the current row. The name is checked, and left to the caller.
-func parsePod(table *table, index map[string]int) (Pod, error) {
-	var p Pod
-	name := index[podNameColumn]
-	if err := checkName(table.row[name]); err != nil {
-		return p, table.at(name, fmt.Errorf("%s: %w", podNameColumn, err))
-	}
-	var err error
-	if p.CPUMilli, err = table.integer(index[cpuColumn], maxAmount); err != nil {
-		return p, err
-	}
-	if p.MemoryMiB, err = table.integer(index[memoryColumn], maxAmount); err != nil {
-		return p, err
-	}
-	if err := p.parseDevices(table, index); err != nil {
-		return p, err
-	}
-	for _, column := range timeColumns {
-		field := index[column]
-		if field < 0 || table.row[field] == "" {
-			continue
-		}
-		if _, err := table.integer(field, math.MaxInt64); err != nil {
-			return p, err
-		}
-	}
-	return p, nil
-}
-
-// parseDevices reads what a pod asks of devices.
-func (p *Pod) parseDevices(table *table, index map[string]int) error {
-	devices, err := table.integer(index[podDevicesColumn], device.MaxDevices)
-	if err != nil {
-		return err
-	}
-	p.Devices = int(devices)
-	milli := index[milliColumn]
-	if p.Milli, err = table.integer(milli, device.MilliPerDevice); err != nil {
-		return err
-	}
-	switch {
-	case p.Devices == 0 && p.Milli != 0:
-		return table.at(milli, fmt.Errorf("%s: must be 0 with %s 0, not %d", milliColumn, podDevicesColumn, p.Milli))
-	case p.Devices == 1 && p.Milli == 0:
-		return table.at(milli, fmt.Errorf("%s: must be 1 to %d with %s 1, not 0", milliColumn, device.MilliPerDevice, podDevicesColumn))
-	case p.Devices > 1 && p.Milli != device.MilliPerDevice:
-		return table.at(milli, fmt.Errorf("%s: must be %d with %s %d, not %d: a share is of one device", milliColumn, device.MilliPerDevice, podDevicesColumn, p.Devices, p.Milli))
-	}
-	spec := index[specColumn]
-	if spec < 0 || table.row[spec] == "" {
+// setModels reads which models a pod accepts.
+func (p *Pod) setModels(name, text string) error {
+	if text == "" {
 		return nil
 	}
-	p.Models = table.row[spec]
+	p.Models = unique.Make(text).Value()
 	if p.Devices == 0 {
-		return table.at(spec, fmt.Errorf("%s: is %q on a pod with %s 0: a model without a device", specColumn, abbreviate(p.Models), podDevicesColumn))
+		return fmt.Errorf("%s: is %q on a pod with num_gpu 0: a model without a device", name, abbreviate(text))
 	}
-	for model := range strings.SplitSeq(p.Models, modelSeparator) {
+	for model := range strings.SplitSeq(text, modelSeparator) {
 		if err := checkModel(model); err != nil {
-			return table.at(spec, fmt.Errorf("%s: %q: %w", specColumn, abbreviate(p.Models), err))
+			return fmt.Errorf("%s: %q: %w", name, abbreviate(text), err)
 		}
 	}
 	if _, err := device.ParseModels(p.modelList()); err != nil {
-		return table.at(spec, fmt.Errorf("%s: %q %w", specColumn, abbreviate(p.Models), err))
+		return fmt.Errorf("%s: %q %w", name, abbreviate(text), err)
 	}
 	return nil
 }

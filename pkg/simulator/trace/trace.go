@@ -5,9 +5,7 @@ package trace
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -28,43 +26,51 @@ type origin struct {
 	line int
 }
 
-// columns that tell the two kinds of files apart.
-const (
-	nodeNameColumn = "sn"
-	podNameColumn  = "name"
-	cpuColumn      = "cpu_milli"
-	memoryColumn   = "memory_mib"
-)
-
 // IsHeader reports whether the line looks like the header of a file of the trace:
 // it has columns, and one of them is cpu_milli. What a file of Kubernetes objects
 // begins with never does.
-func IsHeader(line string) bool {
-	line = strings.TrimPrefix(strings.TrimRight(line, "\r\n"), byteOrderMark)
-	return slices.Contains(strings.Split(strings.ReplaceAll(line, `"`, ""), ","), cpuColumn)
+func IsHeader(line []byte) bool {
+	text := strings.TrimPrefix(strings.TrimRight(string(line), "\r\n"), byteOrderMark)
+	return slices.Contains(strings.Split(strings.ReplaceAll(text, `"`, ""), ","), "cpu_milli")
 }
 
 // Read adds the rows of a file of nodes or of pods, told apart by the header. The
 // name of the file stands in errors, which are of type *[Error]; after one the
 // Trace is of no use.
-func (t *Trace) Read(in io.Reader, file string) error {
+func (t *Trace) Read(file string, content []byte) error {
 	if t.nodeAt == nil {
 		t.nodeAt, t.podAt = map[string]origin{}, map[string]origin{}
 	}
-	table, err := newTable(in, file)
+	table, err := newTable(file, content)
 	if err != nil {
 		return err
 	}
-	isNodes, isPods := slices.Contains(table.header, nodeNameColumn), slices.Contains(table.header, podNameColumn)
+	const nodeName, podName = "sn", "name"
+	isNodes, isPods := slices.Contains(table.header, nodeName), slices.Contains(table.header, podName)
 	switch {
 	case isNodes && !isPods:
-		return t.readNodes(table)
+		return rows(table, nodeColumns, func(node *Node, line int) error {
+			t.Nodes = append(t.Nodes, *node)
+			return addName(nodeName, node.Name, origin{file, line}, t.nodeAt)
+		})
 	case isPods && !isNodes:
-		return t.readPods(table)
+		return rows(table, podColumns, func(pod *Pod, line int) error {
+			t.Pods = append(t.Pods, *pod)
+			return addName(podName, pod.Name, origin{file, line}, t.podAt)
+		})
 	}
 	return &Error{File: file, Line: 1, Column: 1, Err: fmt.Errorf(
 		"the header %q is neither that of a node list, which has a column %q, nor that of a pod list, which has a column %q",
-		abbreviate(strings.Join(table.header, ",")), nodeNameColumn, podNameColumn)}
+		abbreviate(strings.Join(table.header, ",")), nodeName, podName)}
+}
+
+// addName takes note of a name, and refuses one that was seen before.
+func addName(column, name string, at origin, seen map[string]origin) error {
+	if first, ok := seen[name]; ok {
+		return fmt.Errorf("%s: %q is given more than once, first at %s:%d", column, name, first.file, first.line)
+	}
+	seen[name] = at
+	return nil
 }
 
 // DeviceMilli returns the compute of all devices of all nodes, in thousandths of a
@@ -105,21 +111,8 @@ func (t *Trace) UnknownModels() []error {
 			known[strings.ToLower(model)] = true // said once
 			at := t.podAt[p.Name]
 			errs = append(errs, &Error{File: at.file, Line: at.line, Column: 1, Err: fmt.Errorf(
-				"%s of pod %s: no node has the model %q; the nodes have %s", specColumn, p.Name, model, cmp.Or(strings.Join(models, ", "), "none"))})
+				"gpu_spec of pod %s: no node has the model %q; the nodes have %s", p.Name, model, cmp.Or(strings.Join(models, ", "), "none"))})
 		}
 	}
 	return errs
 }
-
-// addName takes note of a name, and refuses one that was seen before.
-func addName(table *table, field int, seen map[string]origin) (string, error) {
-	name := strings.Clone(table.row[field]) // the row's memory is used again
-	if first, ok := seen[name]; ok {
-		return "", table.at(field, fmt.Errorf("%s: %q stands twice, first at %s:%d", table.header[field], name, first.file, first.line))
-	}
-	seen[name] = origin{file: table.file, line: table.line()}
-	return name, nil
-}
-
-// errNoRows is for a file that has a header alone.
-var errNoRows = errors.New("has a header and no row")

@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package simulator
 
 import (
 	"os"
@@ -9,14 +9,9 @@ import (
 	"runtime/debug"
 )
 
-const (
-	// garbageBudget is how much memory garbage may take beside what is in use
-	// before it is collected, in bytes, where maxGCPercent of that is not less.
-	garbageBudget = 256 << 20
-	// minGCPercent is Go's own default: garbage may take as much as what is in use.
-	minGCPercent = 100
-	maxGCPercent = 400
-)
+// garbageBudget is how much memory garbage may take beside what is in use before
+// it is collected, in bytes, where that is from 1 to 4 times what is in use.
+const garbageBudget = 256 << 20
 
 // relaxGC lets garbage lie for longer. A simulation makes much of it, and keeps
 // little; collecting it takes an eighth of the time at Go's default. It is called
@@ -35,6 +30,5 @@ func relaxGC() {
 // gcPercent returns how much garbage may lie, in percent of what is in use, which
 // is given in bytes.
 func gcPercent(inUse uint64) int {
-	percent := garbageBudget * 100 / max(1, inUse)
-	return int(min(max(percent, minGCPercent), maxGCPercent)) //nolint:gosec // at most maxGCPercent
+	return int(min(max(garbageBudget*100/max(1, inUse), 100), 400)) //nolint:gosec // at most 400
 }
