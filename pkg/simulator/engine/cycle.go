@@ -43,7 +43,7 @@ func (e *Engine) ScheduleOn(ctx context.Context, pod *corev1.Pod, node string) (
 	return e.schedule(ctx, pod, node)
 }
 
-func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (Result, error) {
+func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, chosen string) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
@@ -54,15 +54,15 @@ func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (R
 	if err := e.needs[fw.ProfileName()].checkPod(pod); err != nil {
 		return Result{}, err
 	}
-	if pod, err = e.arrive(ctx, pod); err != nil {
+	if pod, err = e.create(ctx, pod); err != nil {
 		return Result{}, err
 	}
-	if message, err := gate(ctx, fw, pod); err != nil || message != "" {
+	if message, err := runPreEnqueuePlugins(ctx, fw, pod); err != nil || message != "" {
 		return Result{Pod: pod, Message: message}, err
 	}
 	var victims []*corev1.Pod
 	for attempt := 1; ; attempt++ {
-		result, failure, err := e.cycle(ctx, fw, pod, given)
+		result, failure, err := e.schedulingCycle(ctx, fw, pod, chosen)
 		if err != nil {
 			return Result{}, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
 		}
@@ -70,8 +70,8 @@ func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (R
 			result.Victims = victims
 			return result, nil
 		}
-		if given != "" {
-			return Result{}, fmt.Errorf("pod %s: node %q is not feasible: %s", klog.KObj(pod), given, result.Message)
+		if chosen != "" {
+			return Result{}, fmt.Errorf("pod %s: node %q is not feasible: %s", klog.KObj(pod), chosen, result.Message)
 		}
 		evicted, again, err := e.postFilter(ctx, fw, pod, failure)
 		if err != nil {
@@ -87,9 +87,9 @@ func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, given string) (R
 	}
 }
 
-// gate asks the PreEnqueue plugins whether the pod may enter the queue, and returns
+// runPreEnqueuePlugins asks the PreEnqueue plugins whether the pod may enter the queue, and returns
 // why not.
-func gate(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (string, error) {
+func runPreEnqueuePlugins(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (string, error) {
 	for _, plugin := range fw.PreEnqueuePlugins() {
 		switch status := plugin.PreEnqueue(ctx, pod); {
 		case status.IsSuccess() || status.IsSkip():
@@ -102,8 +102,8 @@ func gate(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (string,
 	return "", nil
 }
 
-// arrive returns the pod as it is known, and makes it known if it is not.
-func (e *Engine) arrive(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+// create returns the pod as it is known, and makes it known if it is not.
+func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	if known := e.Pod(pod.Namespace, pod.Name); known != nil {
 		pod = known
 	} else {
@@ -134,10 +134,10 @@ type failure struct {
 	state fwk.CycleState
 }
 
-// cycle runs one scheduling cycle and, if it found a node, the binding cycle. The
-// failure is nil if the pod was bound, or if no eviction could be of use. given is
+// schedulingCycle runs one scheduling cycle and, if it found a node, the binding cycle. The
+// failure is nil if the pod was bound, or if no eviction could be of use. chosen is
 // the node that is to be chosen, or empty.
-func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.Pod, given string) (Result, *failure, error) {
+func (e *Engine) schedulingCycle(ctx context.Context, fw framework.Framework, pod *corev1.Pod, chosen string) (Result, *failure, error) {
 	result := Result{Pod: pod}
 	logger := klog.FromContext(ctx)
 	if err := e.cache.UpdateSnapshot(logger, e.snapshot); err != nil {
@@ -150,7 +150,7 @@ func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.
 	state := framework.NewCycleState()
 	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
 
-	found, err := e.findFeasible(ctx, fw, state, pod)
+	found, err := e.findNodesThatFitPod(ctx, fw, state, pod)
 	if err != nil {
 		return result, nil, err
 	}
@@ -161,14 +161,14 @@ func (e *Engine) cycle(ctx context.Context, fw framework.Framework, pod *corev1.
 		return result, &failure{fit: fit, state: state}, nil
 	}
 	var node string
-	if node, result.Scores, err = e.selectHost(ctx, fw, state, pod, found.feasible, given); err != nil {
+	if node, result.Scores, err = e.selectHost(ctx, fw, state, pod, found.feasible, chosen); err != nil {
 		return result, nil, err
 	}
-	return e.place(ctx, fw, state, result, node)
+	return e.assumeAndBind(ctx, fw, state, result, node)
 }
 
-// place runs what comes after the choice of a node: assume, Reserve, Permit, Bind.
-func (e *Engine) place(ctx context.Context, fw framework.Framework, state fwk.CycleState, result Result, node string) (Result, *failure, error) {
+// assumeAndBind runs what comes after the choice of a node: assume, Reserve, Permit, Bind.
+func (e *Engine) assumeAndBind(ctx context.Context, fw framework.Framework, state fwk.CycleState, result Result, node string) (Result, *failure, error) {
 	logger := klog.FromContext(ctx)
 	pending := result.Pod
 	assumed := pending.DeepCopy()

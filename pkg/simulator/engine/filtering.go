@@ -68,10 +68,10 @@ func (s *search) diagnosis() framework.Diagnosis {
 	return d
 }
 
-// findFeasible looks for the nodes that pass the filters, in the order of the
-// snapshot from where the last search ended. It follows upstream's
-// findNodesThatFitPod.
-func (e *Engine) findFeasible(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) (*search, error) {
+// findNodesThatFitPod looks for the nodes that pass the filters, in the order of
+// the snapshot from where the last search ended. It follows upstream's function of
+// that name.
+func (e *Engine) findNodesThatFitPod(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) (*search, error) {
 	all, err := e.snapshot.ListNodesInPlacement()
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (e *Engine) findFeasible(ctx context.Context, fw framework.Framework, state
 	if name := pod.Status.NominatedNodeName; name != "" {
 		// Upstream tries it alone first; that also skips the narrowing.
 		if node, err := e.snapshot.GetNodeInPlacement(name); err == nil {
-			if err := e.filter(ctx, fw, state, pod, []fwk.NodeInfo{node}, s); err != nil {
+			if err := e.findNodesThatPassFilters(ctx, fw, state, pod, []fwk.NodeInfo{node}, s); err != nil {
 				return nil, err
 			}
 			if len(s.feasible) > 0 {
@@ -108,7 +108,7 @@ func (e *Engine) findFeasible(ctx context.Context, fw framework.Framework, state
 		}
 		s.elsewhere = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(narrowing)))
 	}
-	if err := e.filter(ctx, fw, state, pod, nodes, s); err != nil {
+	if err := e.findNodesThatPassFilters(ctx, fw, state, pod, nodes, s); err != nil {
 		return nil, err
 	}
 	e.nextStart = (e.nextStart + s.evaluated()) % len(all)
@@ -116,14 +116,14 @@ func (e *Engine) findFeasible(ctx context.Context, fw framework.Framework, state
 	return s, nil
 }
 
-// filter runs the Filter plugins on the nodes, from where the last search ended,
-// until as many are found as the profile wants to score. It finds what upstream
-// finds with one goroutine, whatever the engine's parallelism.
-func (e *Engine) filter(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, s *search) error {
+// findNodesThatPassFilters runs the Filter plugins on the nodes, from where the
+// last search ended, until as many are found as the profile wants to score. It finds
+// what upstream finds with one goroutine, whatever the engine's parallelism.
+func (e *Engine) findNodesThatPassFilters(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo, s *search) error {
 	if len(nodes) == 0 {
 		return nil
 	}
-	wanted := e.wanted(fw, len(nodes))
+	wanted := e.numFeasibleNodesToFind(fw, len(nodes))
 	s.feasible = make([]fwk.NodeInfo, 0, wanted)
 	if !fw.HasFilterPlugins() {
 		for i := range wanted {
@@ -131,7 +131,7 @@ func (e *Engine) filter(ctx context.Context, fw framework.Framework, state fwk.C
 		}
 		return nil
 	}
-	check := e.checker(ctx, fw, state, pod)
+	runFilters := e.filterFunc(ctx, fw, state, pod)
 	e.statuses = slices.Grow(e.statuses[:0], len(nodes))[:len(nodes)]
 	// Part of the nodes is searched for in rounds of as many chunks as there are
 	// goroutines; all nodes are one round.
@@ -142,7 +142,7 @@ func (e *Engine) filter(ctx context.Context, fw framework.Framework, state fwk.C
 	for begin := 0; begin < len(nodes); begin += round {
 		statuses := e.statuses[begin:min(begin+round, len(nodes))]
 		at := func(i int) fwk.NodeInfo { return nodes[(e.nextStart+begin+i)%len(nodes)] }
-		e.inParallel(len(statuses), func(i int) { statuses[i] = check(at(i)) })
+		e.inParallel(len(statuses), func(i int) { statuses[i] = runFilters(at(i)) })
 		for i, status := range statuses {
 			switch {
 			case status.IsSuccess() && len(s.feasible) == wanted:
@@ -159,8 +159,8 @@ func (e *Engine) filter(ctx context.Context, fw framework.Framework, state fwk.C
 	return nil
 }
 
-// checker returns the function that runs the Filter plugins on one node.
-func (e *Engine) checker(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) func(fwk.NodeInfo) *fwk.Status {
+// filterFunc returns the function that runs the Filter plugins on one node.
+func (e *Engine) filterFunc(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod) func(fwk.NodeInfo) *fwk.Status {
 	if !klog.FromContext(ctx).V(4).Enabled() {
 		// Asking a logger is a good part of what a cheap filter costs.
 		ctx = klog.NewContext(ctx, logr.Discard())
@@ -174,9 +174,9 @@ func (e *Engine) checker(ctx context.Context, fw framework.Framework, state fwk.
 	}
 }
 
-// wanted returns after how many feasible nodes the search ends: upstream's
+// numFeasibleNodesToFind returns after how many feasible nodes the search ends: upstream's
 // numFeasibleNodesToFind, and one if nobody scores.
-func (e *Engine) wanted(fw framework.Framework, nodes int) int {
+func (e *Engine) numFeasibleNodesToFind(fw framework.Framework, nodes int) int {
 	if !fw.HasScorePlugins() {
 		return 1
 	}

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -152,27 +154,14 @@ func hasClaims(pod *corev1.Pod) bool {
 // hasNamespaceSelector reports whether a term of the pod's affinity to other pods
 // selects namespaces by their labels.
 func hasNamespaceSelector(pod *corev1.Pod) bool {
-	affinity := pod.Spec.Affinity
-	if affinity == nil {
+	if pod.Spec.Affinity == nil {
 		return false
 	}
-	var terms []corev1.PodAffinityTerm
-	var weighted []corev1.WeightedPodAffinityTerm
-	if a := affinity.PodAffinity; a != nil {
-		terms = append(terms, a.RequiredDuringSchedulingIgnoredDuringExecution...)
-		weighted = append(weighted, a.PreferredDuringSchedulingIgnoredDuringExecution...)
+	affinity := ptr.Deref(pod.Spec.Affinity.PodAffinity, corev1.PodAffinity{})
+	anti := ptr.Deref(pod.Spec.Affinity.PodAntiAffinity, corev1.PodAntiAffinity{})
+	terms := slices.Concat(affinity.RequiredDuringSchedulingIgnoredDuringExecution, anti.RequiredDuringSchedulingIgnoredDuringExecution)
+	for _, weighted := range slices.Concat(affinity.PreferredDuringSchedulingIgnoredDuringExecution, anti.PreferredDuringSchedulingIgnoredDuringExecution) {
+		terms = append(terms, weighted.PodAffinityTerm)
 	}
-	if a := affinity.PodAntiAffinity; a != nil {
-		terms = append(terms, a.RequiredDuringSchedulingIgnoredDuringExecution...)
-		weighted = append(weighted, a.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	for i := range weighted {
-		terms = append(terms, weighted[i].PodAffinityTerm)
-	}
-	for i := range terms {
-		if isSelective(terms[i].NamespaceSelector) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(terms, func(term corev1.PodAffinityTerm) bool { return isSelective(term.NamespaceSelector) })
 }

@@ -16,13 +16,13 @@ import (
 
 // selectHost scores the feasible nodes, of which there is at least one, and draws
 // one of the best. A single one is not scored, and without score plugins all are
-// alike; so it is upstream. given is chosen instead unless it is empty.
-func (e *Engine) selectHost(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo, given string) (string, []fwk.NodePluginScores, error) {
-	if given != "" && !slices.ContainsFunc(feasible, func(node fwk.NodeInfo) bool { return node.Node().Name == given }) {
-		return "", nil, fmt.Errorf("node %q is not among the %d feasible ones", given, len(feasible))
+// alike; so it is upstream. chosen is taken instead unless it is empty.
+func (e *Engine) selectHost(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo, chosen string) (string, []fwk.NodePluginScores, error) {
+	if chosen != "" && !slices.ContainsFunc(feasible, func(node fwk.NodeInfo) bool { return node.Node().Name == chosen }) {
+		return "", nil, fmt.Errorf("node %q is not among the %d feasible ones", chosen, len(feasible))
 	}
 	if len(feasible) == 1 || !fw.HasScorePlugins() {
-		return cmp.Or(given, feasible[0].Node().Name), nil, nil
+		return cmp.Or(chosen, feasible[0].Node().Name), nil, nil
 	}
 	if status := fw.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
 		return "", nil, status.AsError()
@@ -32,7 +32,7 @@ func (e *Engine) selectHost(ctx context.Context, fw framework.Framework, state f
 		return "", nil, status.AsError()
 	}
 	drawn := e.draw(scores)
-	return cmp.Or(given, drawn), scores, nil
+	return cmp.Or(chosen, drawn), scores, nil
 }
 
 // draw returns one of the nodes with the best score, each with the same

@@ -12,14 +12,11 @@ import (
 // WriteSummaryCSV writes a row for each run, with a column for each of [Metrics].
 // Empty is a metric that the run does not have.
 func (r *Report) WriteSummaryCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
 	header := []string{"profile", "profileSHA256", "schedulerName", "expectedWorkload", "seed"}
 	for _, metric := range Metrics() {
 		header = append(header, metric.Key)
 	}
-	rows := [][]string{header}
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	return r.writeCSV(w, header, func(p *Profile, write func(...string)) {
 		for _, run := range p.Runs {
 			row := []string{p.Name, p.File.SHA256, p.SchedulerName, string(p.ExpectedWorkload), strconv.FormatInt(run.Seed, 10)}
 			for _, metric := range Metrics() {
@@ -29,54 +26,43 @@ func (r *Report) WriteSummaryCSV(w io.Writer) error {
 				}
 				row = append(row, field)
 			}
-			rows = append(rows, row)
+			write(row...)
 		}
-	}
-	return out.WriteAll(rows) // it flushes
+	})
 }
 
 // WriteSeriesCSV writes a row for each run and percent of arrived load.
 func (r *Report) WriteSeriesCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	if err := out.Write([]string{"profile", "seed", "loadPercent", "allocatedPercent", "fragmentedPercent", "fragmentationRatioPercent"}); err != nil {
-		return err
-	}
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	header := []string{"profile", "seed", "loadPercent", "allocatedPercent", "fragmentedPercent", "fragmentationRatioPercent"}
+	return r.writeCSV(w, header, func(p *Profile, write func(...string)) {
 		for _, run := range p.runs {
 			for x, point := range run.Points {
-				if err := out.Write([]string{
-					p.Name, strconv.FormatInt(run.Seed, 10), strconv.Itoa(x),
-					number(point.Allocated), number(point.Fragmented), number(point.Ratio),
-				}); err != nil {
-					return err
-				}
+				write(p.Name, strconv.FormatInt(run.Seed, 10), strconv.Itoa(x), number(point.Allocated), number(point.Fragmented), number(point.Ratio))
 			}
 		}
-	}
-	out.Flush()
-	return out.Error()
+	})
 }
 
 // WritePlacementsCSV writes a row for each pod of each run, in the order of
 // arrival.
 func (r *Report) WritePlacementsCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	if err := out.Write([]string{"profile", "seed", "pod", "node", "devices", "message"}); err != nil {
-		return err
-	}
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	header := []string{"profile", "seed", "pod", "node", "devices", "message"}
+	return r.writeCSV(w, header, func(p *Profile, write func(...string)) {
 		for _, run := range p.runs {
-			for _, placement := range run.Placements {
-				if err := out.Write([]string{
-					p.Name, strconv.FormatInt(run.Seed, 10),
-					placement.Pod, placement.Node, placement.Devices, placement.Message,
-				}); err != nil {
-					return err
-				}
+			for _, placed := range run.Placements {
+				write(p.Name, strconv.FormatInt(run.Seed, 10), placed.Pod, placed.Node, placed.Devices, placed.Message)
 			}
 		}
+	})
+}
+
+// writeCSV writes the header, and the rows of each profile.
+func (r *Report) writeCSV(w io.Writer, header []string, rows func(p *Profile, write func(row ...string))) error {
+	out := csv.NewWriter(w)
+	write := func(row ...string) { _ = out.Write(row) } // out keeps the first error
+	write(header...)
+	for i := range r.Profiles {
+		rows(&r.Profiles[i], write)
 	}
 	out.Flush()
 	return out.Error()

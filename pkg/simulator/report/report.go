@@ -6,6 +6,7 @@ package report
 import (
 	"math"
 
+	"gonum.org/v1/gonum/stat"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -183,19 +184,9 @@ func (p *Profile) SetRuns(runs []Run, placements bool) {
 }
 
 func statisticOf(values []float64) Statistic {
-	n := float64(len(values))
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	mean := sum / n
-	squares := 0.0
-	for _, v := range values {
-		squares += (v - mean) * (v - mean)
-	}
-	s := Statistic{Mean: round(mean), Runs: len(values)}
+	s := Statistic{Mean: round(stat.Mean(values, nil)), Runs: len(values)}
 	if len(values) > 1 {
-		s.StandardDeviation = round(math.Sqrt(squares / (n - 1)))
+		s.StandardDeviation = round(stat.StdDev(values, nil))
 	}
 	return s
 }

@@ -32,24 +32,29 @@ const (
 // described in the labels of NVIDIA's GPU feature discovery. Every call makes a
 // new object.
 func (n *Node) Object() *corev1.Node {
+	node := n.object()
+	if n.Devices > 0 {
+		node.Labels[names.GPUSharingLabel] = "true"
+	}
+	return node
+}
+
+// object returns the node with its devices described and not offered.
+func (n *Node) object() *corev1.Node {
 	labels := map[string]string{corev1.LabelHostname: n.Name}
 	if n.Devices > 0 {
 		keys := device.DefaultNodeKeys()
-		labels[names.GPUSharingLabel] = "true"
 		labels[keys.Count] = strconv.Itoa(n.Devices)
 		labels[keys.Memory] = strconv.Itoa(deviceMemoryMiB)
 		if n.Model != "" {
 			labels[keys.Product] = n.Model
 		}
 	}
-	return n.object(labels, corev1.ResourceList{})
-}
-
-// object returns the node with labels and, beside what every node has, resources.
-func (n *Node) object(labels map[string]string, resources corev1.ResourceList) *corev1.Node {
-	resources[corev1.ResourceCPU] = *resource.NewMilliQuantity(n.CPUMilli, resource.DecimalSI)
-	resources[corev1.ResourceMemory] = *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI)
-	resources[corev1.ResourcePods] = *resource.NewQuantity(podsPerNode, resource.DecimalSI)
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(n.CPUMilli, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(n.MemoryMiB<<20, resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(podsPerNode, resource.DecimalSI),
+	}
 	return &corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: types.UID(n.Name), Labels: labels},

@@ -13,42 +13,38 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// TestNodeObject looks at the object as GPUDevice does.
+// TestNodeObject looks at the object as GPUDevice does: with its devices shared, and
+// with whole ones.
 func TestNodeObject(t *testing.T) {
 	keys := device.DefaultNodeKeys()
 	tests := []struct {
-		name        string
-		row         Node
-		wantDevices device.Node
+		name string
+		row  Node
+		// want is what both forms have in common.
+		want device.Node
 	}{
+		{name: "without devices", row: Node{Name: "n", CPUMilli: 32500, MemoryMiB: 3}},
 		{
-			name:        "without devices",
-			row:         Node{Name: "n", CPUMilli: 32500, MemoryMiB: 3},
-			wantDevices: device.Node{Kind: device.NodeWithoutDevices},
+			name: "with devices", row: Node{Name: "n", CPUMilli: 96000, MemoryMiB: 393216, Devices: 8, Model: "V100M16"},
+			want: device.Node{Devices: 8, MemoryMiB: deviceMemoryMiB, Model: "v100m16"},
 		},
-		{
-			name:        "with devices",
-			row:         Node{Name: "n", CPUMilli: 96000, MemoryMiB: 393216, Devices: 8, Model: "V100M16"},
-			wantDevices: device.Node{Kind: device.NodeShared, Devices: 8, MemoryMiB: deviceMemoryMiB, Model: "v100m16"},
-		},
-		{
-			name:        "with devices of an unknown model",
-			row:         Node{Name: "n", Devices: 2},
-			wantDevices: device.Node{Kind: device.NodeShared, Devices: 2, MemoryMiB: deviceMemoryMiB},
-		},
+		{name: "with devices of an unknown model", row: Node{Name: "n", Devices: 2}, want: device.Node{Devices: 2, MemoryMiB: deviceMemoryMiB}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			node := tt.row.Object()
-			if diff := cmp.Diff(&tt.wantDevices, device.ParseNode(node, &keys)); diff != "" {
-				t.Errorf("devices (-want,+got):\n%s", diff)
-			}
-			allocatable := node.Status.Allocatable
-			if got := allocatable.Cpu().MilliValue(); got != tt.row.CPUMilli {
-				t.Errorf("CPU: %d milli, want %d", got, tt.row.CPUMilli)
-			}
-			if got := allocatable.Memory().Value(); got != tt.row.MemoryMiB<<20 {
-				t.Errorf("memory: %d bytes, want %d MiB", got, tt.row.MemoryMiB)
+			shared, whole := tt.row.Object(), (&Trace{Nodes: []Node{tt.row}}).WholeDevices().Node(&tt.row)
+			for kind, node := range map[device.NodeKind]*corev1.Node{device.NodeShared: shared, device.NodeDevicePlugin: whole} {
+				want := tt.want
+				if want.Kind = kind; want.Devices == 0 {
+					want.Kind = device.NodeWithoutDevices
+				}
+				if diff := cmp.Diff(&want, device.ParseNode(node, &keys)); diff != "" {
+					t.Errorf("devices (-want,+got):\n%s", diff)
+				}
+				allocatable := node.Status.Allocatable
+				if cpu, memory := allocatable.Cpu().MilliValue(), allocatable.Memory().Value(); cpu != tt.row.CPUMilli || memory != tt.row.MemoryMiB<<20 {
+					t.Errorf("%d milli-CPU and %d bytes, want %d and %d MiB", cpu, memory, tt.row.CPUMilli, tt.row.MemoryMiB)
+				}
 			}
 		})
 	}

@@ -5,7 +5,6 @@ package trace
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,17 +42,12 @@ func (w *WholeDevices) resource() corev1.ResourceName { return w.keys.PluginReso
 // nvidia.com/gpu, and described in the labels of NVIDIA's GPU feature discovery.
 // Every call makes a new object.
 func (w *WholeDevices) Node(n *Node) *corev1.Node {
-	labels := map[string]string{corev1.LabelHostname: n.Name}
-	resources := corev1.ResourceList{}
+	node := n.object()
 	if n.Devices > 0 {
-		labels[w.keys.Count] = strconv.Itoa(n.Devices)
-		labels[w.keys.Memory] = strconv.Itoa(deviceMemoryMiB)
-		if n.Model != "" {
-			labels[w.keys.Product] = n.Model
-		}
-		resources[w.resource()] = *resource.NewQuantity(int64(n.Devices), resource.DecimalSI)
+		devices := *resource.NewQuantity(int64(n.Devices), resource.DecimalSI)
+		node.Status.Capacity[w.resource()], node.Status.Allocatable[w.resource()] = devices, devices
 	}
-	return n.object(labels, resources)
+	return node
 }
 
 // Pod returns the pod as the API would have it: as [Pod.Object] is, but for the

@@ -10,37 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	nodeaffinity "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-
-	"github.com/berth-scheduler/berth/pkg/device"
 )
-
-// TestWholeNode looks at the objects as GPUDevice does.
-func TestWholeNode(t *testing.T) {
-	keys := device.DefaultNodeKeys()
-	tests := []struct {
-		name string
-		row  Node
-		want device.Node
-	}{
-		{name: "without devices", row: Node{Name: "n", CPUMilli: 1000}, want: device.Node{Kind: device.NodeWithoutDevices}},
-		{
-			name: "with devices", row: Node{Name: "n", CPUMilli: 96000, Devices: 8, Model: "V100M16"},
-			want: device.Node{Kind: device.NodeDevicePlugin, Devices: 8, MemoryMiB: deviceMemoryMiB, Model: "v100m16"},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			trace := &Trace{Nodes: []Node{tt.row}}
-			node := trace.WholeDevices().Node(&tt.row)
-			if diff := cmp.Diff(&tt.want, device.ParseNode(node, &keys)); diff != "" {
-				t.Errorf("devices (-want,+got):\n%s", diff)
-			}
-			if got := node.Status.Allocatable.Cpu().MilliValue(); got != tt.row.CPUMilli {
-				t.Errorf("CPU: %d milli, want %d", got, tt.row.CPUMilli)
-			}
-		})
-	}
-}
 
 // TestWholePod asks which nodes of a trace a pod's affinity admits, and what it
 // requests.
