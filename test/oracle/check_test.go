@@ -167,7 +167,7 @@ func TestCheck(t *testing.T) {
 				c.Pods[easy] = usingCPU(c.Pods[easy], "1500m")
 				c.Pods = append(c.Pods, stranger("other", "600m"))
 			},
-			[]string{"Overrequested plain: the pods on the node request 2100m cpu of 2"},
+			[]string{`Overrequested plain: the pods on node "plain" request 2100m cpu of 2`},
 		},
 		{"cpu of a terminated pod does not count", func(c *Cluster, _ *Expectation) {
 			c.Pods[easy] = usingCPU(c.Pods[easy], "1500m")
@@ -178,14 +178,14 @@ func TestCheck(t *testing.T) {
 			"more pods than the node takes", func(c *Cluster, _ *Expectation) {
 				c.Pods = append(c.Pods, stranger("a", "0"), stranger("b", "0"), stranger("c", "0"))
 			},
-			[]string{"Overrequested plain: the pods on the node request 4 pods of 3"},
+			[]string{`Overrequested plain: the pods on node "plain" request 4 pods of 3`},
 		},
 		{
 			"resource that the node does not have", func(c *Cluster, _ *Expectation) {
 				c.Pods[easy] = usingCPU(c.Pods[easy], "1")
 				c.Pods[easy].Spec.Containers[0].Resources.Requests["example.com/card"] = resource.MustParse("1")
 			},
-			[]string{"Overrequested plain: the pods on the node request 1 example.com/card of 0"},
+			[]string{`Overrequested plain: the pods on node "plain" request 1 example.com/card of 0`},
 		},
 		{
 			"placed by another scheduler", func(c *Cluster, _ *Expectation) { c.Events[picky].ReportingController = "easygoing" },

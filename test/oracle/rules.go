@@ -56,6 +56,12 @@ func tolerated(pod *corev1.Pod, taint *corev1.Taint) bool {
 	})
 }
 
+// CheckUsage checks what bound pods use of nodes and devices, whoever placed them: no more
+// than there is, and devices that are recorded.
+func CheckUsage(nodes []corev1.Node, pods []corev1.Pod) Violations {
+	return append(overrequested(nodes, pods), CheckDevices(nodes, pods).Violations...)
+}
+
 // overrequested returns the resources of nodes of which the pods bound to them request
 // more than is allocatable. Terminated pods request nothing any more, and shares are
 // counted by device.
@@ -88,7 +94,7 @@ func overrequested(nodes []corev1.Node, pods []corev1.Pod) Violations {
 		for _, name := range slices.Sorted(maps.Keys(sum)) {
 			// A resource that the node does not list is one that it has none of.
 			if has, total := node.Status.Allocatable[name], sum[name]; has.Cmp(total) < 0 {
-				found.add(Overrequested, node.Name, "the pods on the node request %s %s of %s", total.String(), name, has.String())
+				found.add(Overrequested, node.Name, "the pods on node %q request %s %s of %s", node.Name, total.String(), name, has.String())
 			}
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // finalState is how the pods of a round lie at its end.
@@ -34,10 +34,10 @@ type finalState struct {
 // quality adds what the placement is worth to the metrics. It fails if the placement
 // is none: if a node or a device is given to more pods than it holds.
 func (e *finalState) quality(metrics map[string]float64) error {
-	used, err := e.usage()
-	if err != nil {
+	if err := e.check(); err != nil {
 		return err
 	}
+	used := e.usage()
 	if err := e.devices(metrics, used); err != nil {
 		return err
 	}
@@ -47,43 +47,42 @@ func (e *finalState) quality(metrics map[string]float64) error {
 	return nil
 }
 
-// usage returns what pods request of each node. It fails if that is more than the
-// node offers.
-func (e *finalState) usage() (map[string]corev1.ResourceList, error) {
-	used := make(map[string]corev1.ResourceList, len(e.nodes))
-	count := map[string]int64{}
+// check fails if pods use more of a node or a device than there is.
+func (e *finalState) check() error {
+	var nodes []corev1.Node
+	for _, node := range e.nodes {
+		nodes = append(nodes, *node)
+	}
+	var pods []corev1.Pod
 	var errs []error
 	for _, pod := range e.pods {
-		node := pod.Spec.NodeName
-		if e.nodes[node] == nil {
-			errs = append(errs, fmt.Errorf("pod %s is on node %q, which is not the benchmark's", pod.Name, node))
-			continue
+		pods = append(pods, *pod)
+		if e.nodes[pod.Spec.NodeName] == nil {
+			errs = append(errs, fmt.Errorf("pod %s is on node %q, which is not the benchmark's", pod.Name, pod.Spec.NodeName))
 		}
-		if used[node] == nil {
-			used[node] = corev1.ResourceList{}
+	}
+	for _, violation := range oracle.CheckUsage(nodes, pods) {
+		errs = append(errs, errors.New(violation.String()))
+	}
+	return wrongPlacement(errs)
+}
+
+// usage returns what pods request of each node.
+func (e *finalState) usage() map[string]corev1.ResourceList {
+	used := make(map[string]corev1.ResourceList, len(e.nodes))
+	for _, pod := range e.pods {
+		sum := used[pod.Spec.NodeName]
+		if sum == nil {
+			sum = corev1.ResourceList{}
+			used[pod.Spec.NodeName] = sum
 		}
-		count[node]++
 		for name, amount := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-			sum := used[node][name]
-			sum.Add(amount)
-			used[node][name] = sum
+			total := sum[name]
+			total.Add(amount)
+			sum[name] = total
 		}
 	}
-	for name, requests := range used {
-		offer := e.nodes[name].Status.Allocatable
-		if pods := offer.Pods().Value(); count[name] > pods {
-			errs = append(errs, fmt.Errorf("node %s has %d pods and takes %d", name, count[name], pods))
-		}
-		for resource, sum := range requests {
-			if resource == names.GPUMilliResource || resource == names.GPUMemoryResource {
-				continue // no node advertises them; see devices
-			}
-			if has := offer[resource]; sum.Cmp(has) > 0 {
-				errs = append(errs, fmt.Errorf("node %s is asked for %s of %s and has %s", name, sum.String(), resource, has.String()))
-			}
-		}
-	}
-	return used, wrongPlacement(errs)
+	return used
 }
 
 // maxWrong is how many things that are wrong with a placement an error names.

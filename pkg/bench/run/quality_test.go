@@ -44,13 +44,13 @@ func TestImpossiblePlacements(t *testing.T) {
 		want string // empty if it can be
 	}{
 		{"one share on each device", []*corev1.Pod{half("0:600m:600Mi"), half("1:600m:600Mi")}, ""},
-		{"two shares too large for one device", []*corev1.Pod{half("0:600m:600Mi"), half("0:600m:600Mi")}, "node shared: device 0 is given away more than once"},
-		{"a share without a device", []*corev1.Pod{half("")}, "bound without any"},
-		{"a device that is not there", []*corev1.Pod{half("2:600m:600Mi")}, "device 2 is given away, and there are 2"},
+		{"two shares too large for one device", []*corev1.Pod{half("0:600m:600Mi"), half("0:600m:600Mi")}, `of device 0 of node "shared" are allocated, to /p c (600m 600Mi), /p c (600m 600Mi)`},
+		{"a share without a device", []*corev1.Pod{half("")}, "annotation berth.dev/gpu-assigned is missing"},
+		{"a device that is not there", []*corev1.Pod{half("2:600m:600Mi")}, `was given device 2 of node "shared", which shares 2`},
 		{"whole devices", []*corev1.Pod{pod("whole", "nvidia.com/gpu", "1", ""), pod("whole", "nvidia.com/gpu", "1", "")}, ""},
-		{"more whole devices than there are", []*corev1.Pod{pod("whole", "nvidia.com/gpu", "1", ""), pod("whole", "nvidia.com/gpu", "2", "")}, "node whole is asked for 3 of nvidia.com/gpu and has 2"},
-		{"more CPU than there is", []*corev1.Pod{pod("whole", "cpu", "3", ""), pod("whole", "cpu", "1500m", "")}, "node whole is asked for 4500m of cpu and has 4"},
-		{"more pods than it takes", []*corev1.Pod{pod("whole", "cpu", "1", ""), pod("whole", "cpu", "1", ""), pod("whole", "cpu", "1", ""), pod("whole", "cpu", "1", "")}, "node whole has 4 pods and takes 3"},
+		{"more whole devices than there are", []*corev1.Pod{pod("whole", "nvidia.com/gpu", "1", ""), pod("whole", "nvidia.com/gpu", "2", "")}, `the pods on node "whole" request 3 nvidia.com/gpu of 2`},
+		{"more CPU than there is", []*corev1.Pod{pod("whole", "cpu", "3", ""), pod("whole", "cpu", "1500m", "")}, `the pods on node "whole" request 4500m cpu of 4`},
+		{"more pods than it takes", []*corev1.Pod{pod("whole", "cpu", "1", ""), pod("whole", "cpu", "1", ""), pod("whole", "cpu", "1", ""), pod("whole", "cpu", "1", "")}, `the pods on node "whole" request 4 pods of 3`},
 		{"somebody else's node", []*corev1.Pod{pod("kind-worker", "cpu", "1", "")}, `pod p is on node "kind-worker", which is not the benchmark's`},
 	}
 	for _, tt := range tests {
