@@ -20,30 +20,30 @@ func TestComponentKilledAlone(t *testing.T) {
 	waitForPods(t, c, 2, 2)
 
 	replicas := 2
-	for _, victim := range []controlplane.Component{
+	for _, component := range []controlplane.Component{
 		controlplane.APIServer, controlplane.Etcd, controlplane.ControllerManager, controlplane.Kwok,
 	} {
-		t.Run(string(victim), func(t *testing.T) {
+		t.Run(string(component), func(t *testing.T) {
 			before := pids(c)
-			if err := c.KillComponent(victim); err != nil {
+			if err := c.KillComponent(component); err != nil {
 				t.Fatal(err)
 			}
-			if pid := c.PID(victim); pid != 0 {
+			if pid := c.PID(component); pid != 0 {
 				t.Errorf("process id of the killed component: want 0, got %d", pid)
 			}
-			if err := c.KillComponent(victim); err == nil {
+			if err := c.KillComponent(component); err == nil {
 				t.Errorf("killing it again: want an error, got none")
 			}
-			if victim == controlplane.APIServer {
+			if component == controlplane.APIServer {
 				c.KubectlErr(t, "get", "namespaces")
 			}
-			if err := c.RestartComponent(t.Context(), victim); err != nil {
+			if err := c.RestartComponent(t.Context(), component); err != nil {
 				t.Fatal(err)
 			}
 			after := pids(c)
-			for _, component := range controlplane.Components() {
-				if same := before[component] == after[component]; same == (component == victim) {
-					t.Errorf("process id of %s: %d before, %d after", component, before[component], after[component])
+			for _, other := range controlplane.Components() {
+				if same := before[other] == after[other]; same == (other == component) {
+					t.Errorf("process id of %s: %d before, %d after", other, before[other], after[other])
 				}
 			}
 			replicas++

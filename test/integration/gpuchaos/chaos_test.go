@@ -47,10 +47,10 @@ type replicas struct {
 	c          *framework.Cluster
 	kubeconfig string
 	running    []*framework.Scheduler
-	// lost ended by themselves because they had lost the lease, and confused because
+	// lost ended by themselves because they had lost the lease, and corrupted because
 	// a pod was replaced by one of the same name while the API server was away:
 	// kube-scheduler 1.36 takes that for a corrupted cache, and starts over.
-	lost, confused int
+	lost, corrupted int
 	// killed counts the kills, and all are those that ever ran.
 	killed int
 	all    []*framework.Scheduler
@@ -66,7 +66,7 @@ func (r *replicas) fill(t *testing.T) {
 		case strings.Contains(output, "leaderelection lost"):
 			r.lost++
 		case strings.Contains(output, "scheduler cache is corrupted"):
-			r.confused++
+			r.corrupted++
 		default:
 			t.Errorf("a replica ended by itself with code %d", s.ExitCode())
 		}
@@ -184,16 +184,16 @@ func TestChaos(t *testing.T) {
 		s.WaitReady(t)
 		requireView(t, c, s, names.Scheduler)
 	}
-	doubts := 0
+	unknown := 0
 	for _, s := range rs.all {
-		doubts += strings.Count(s.Output(), "It is not known whether the pod was bound")
+		unknown += strings.Count(s.Output(), "It is not known whether the pod was bound")
 	}
 	conflicts := warned(t, c, "GPUDeviceConflict")
 	t.Logf("%v: %d schedulers started and %d killed at %d moments, %d of them restarts of the API server, %d schedulers lost the lease and %d their cache; "+
 		"%d pods created (%d by a name used before), %d deleted, %d of them ended before; %d versions with %d bindings seen; "+
-		"at the end %d bound, %d pending; %d Bindings in doubt, %d pods with conflict events",
-		time.Since(start).Round(time.Second), len(rs.all), rs.killed, len(moments), of.restarts, rs.lost, rs.confused,
-		ch.created, ch.renamed, ch.deleted, ch.ended, versions, bindings, r.Bound, r.Pending, doubts, len(conflicts))
+		"at the end %d bound, %d pending; %d Bindings of unknown outcome, %d pods with conflict events",
+		time.Since(start).Round(time.Second), len(rs.all), rs.killed, len(moments), of.restarts, rs.lost, rs.corrupted,
+		ch.created, ch.renamed, ch.deleted, ch.ended, versions, bindings, r.Bound, r.Pending, unknown, len(conflicts))
 	if len(conflicts) > 0 {
 		t.Errorf("conflicts were reported: %v", conflicts)
 	}

@@ -19,7 +19,7 @@ import (
 
 // TestEndedInMidCycle ends a pending pod between the start of its scheduling cycle
 // and Reserve. The API server would bind it nevertheless, and the scheduler's watch,
-// which leaves ended pods out, would never show it: it must not be promised devices.
+// which leaves ended pods out, would never show it: no devices may be reserved for it.
 func TestEndedInMidCycle(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
 	c.ApplyManifests(t, "manifests/base")

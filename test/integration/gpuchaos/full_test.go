@@ -14,7 +14,7 @@ import (
 
 // TestKillsOnAFullPool places exactly as many halves as the pool has room for, and kills
 // the scheduler five times on the way. Not a single half may be lost to what a
-// scheduler that died had in mind: all pods are bound, and no device is given twice.
+// scheduler that died had in mind: all pods are bound, and no device is allocated more than once.
 func TestKillsOnAFullPool(t *testing.T) {
 	const nodes, devices, kills = 32, 8, 5
 	const pods = 2 * nodes * devices
@@ -54,5 +54,5 @@ func TestKillsOnAFullPool(t *testing.T) {
 	}
 	s.WaitReady(t)
 	requireView(t, c, s, names.Scheduler)
-	t.Logf("%d of %d pods are bound on %d devices, %d pending, none given twice; killed when %v were bound", r.Bound, pods, nodes*devices, r.Pending, at)
+	t.Logf("%d of %d pods are bound on %d devices, %d pending, none allocated more than once; killed when %v were bound", r.Bound, pods, nodes*devices, r.Pending, at)
 }

@@ -192,7 +192,7 @@ func TestHandovers(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	t.Logf("%d hand-overs with Bindings delayed up to %v; %d versions with %d bindings seen, Bindings answered %v; at the end %d bound, %d pending, %d devices given away twice",
+	t.Logf("%d hand-overs with Bindings delayed up to %v; %d versions with %d bindings seen, Bindings answered %v; at the end %d bound, %d pending, %d devices allocated more than once",
 		turns, delay, versions, bindings, answers, r.Bound, r.Pending, len(r.Violations.Of(oracle.Overcommitted)))
 	if conflicts := warned(t, c, "GPUDeviceConflict"); len(conflicts) > 0 {
 		t.Errorf("conflicts were reported: %v", conflicts)

@@ -22,7 +22,7 @@ import (
 // patch is code that goes in front of everything that a function does.
 type patch struct{ receiver, function, code string }
 
-// forgetful lets the ledger forget what it has promised and not seen bound.
+// forgetful lets the ledger forget what it has assumed and not seen bound.
 var forgetful = patch{
 	receiver: "ledger", function: "holderOn",
 	code: "if h := l.get(uid); h != nil && h.phase != bound { return &holder{pod: h.pod, node: node, phase: h.phase, allocation: nothing} }",
@@ -100,7 +100,7 @@ func receiverOf(function *ast.FuncDecl) string {
 }
 
 // TestProtection runs the same pods through the scheduler as it is and through one
-// whose ledger forgets its promises. The oracle must clear the first and convict
+// whose ledger forgets what it assumed. The oracle must pass the first and fail
 // the second, or it proves nothing.
 func TestProtection(t *testing.T) {
 	const nodes, devices, pods = 4, 4, 60
@@ -126,9 +126,9 @@ func TestProtection(t *testing.T) {
 			s.WaitReady(t)
 			r, _ := waitSettled(t, c, -1)
 			over := r.Violations.Of(oracle.Overcommitted)
-			t.Logf("%d bound, %d pending, %d devices given away twice", r.Bound, r.Pending, len(over))
-			if convicted := len(over) > 0; convicted != tt.want {
-				t.Errorf("the oracle found overcommitted devices: %t, want %t\n%s", convicted, tt.want, over)
+			t.Logf("%d bound, %d pending, %d devices allocated more than once", r.Bound, r.Pending, len(over))
+			if failed := len(over) > 0; failed != tt.want {
+				t.Errorf("the oracle found overcommitted devices: %t, want %t\n%s", failed, tt.want, over)
 			}
 			if rest := len(r.Violations) - len(over); rest > 0 {
 				t.Error(r.Violations)

@@ -76,24 +76,24 @@ func (b *barrier) pass(done <-chan struct{}) {
 
 // TestRaceOfTwo lets two schedulers decide on the same devices before either has
 // seen what the other one did: no Binding is let through before all are decided.
-// Every device is then given away twice, and nothing can prevent it; it must be
+// Every device is then allocated more than once, and nothing can prevent it; it must be
 // found out, and told on both pods.
 func TestRaceOfTwo(t *testing.T) {
 	const devices = 12
-	rivals := []string{"berth-one", "berth-two"}
+	competing := []string{"berth-one", "berth-two"}
 	c := framework.Start(t, framework.Options{Nodes: sharedNodes(devices/2, 2)})
 	c.ApplyManifests(t, "manifests/base")
 	wall := newBarrier(2 * devices)
 	var schedulers []*framework.Scheduler
-	for _, rival := range rivals {
+	for _, schedulerName := range competing {
 		for i := range devices {
-			pod := sharePod(fmt.Sprintf("%s-%d", rival, i), "600")
-			pod.Spec.SchedulerName = rival
+			pod := sharePod(fmt.Sprintf("%s-%d", schedulerName, i), "600")
+			pod.Spec.SchedulerName = schedulerName
 			create(t, c, pod)
 		}
 	}
-	for _, rival := range rivals {
-		schedulers = append(schedulers, startBehind(t, c, profileNamed(t, rival), faultproxy.Hooks{
+	for _, schedulerName := range competing {
+		schedulers = append(schedulers, startBehind(t, c, profileNamed(t, schedulerName), faultproxy.Hooks{
 			Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
 				wall.pass(t.Context().Done())
 				return passOn(b)
@@ -103,20 +103,20 @@ func TestRaceOfTwo(t *testing.T) {
 	r, _ := waitSettled(t, c, 2*devices)
 	over := r.Violations.Of(oracle.Overcommitted)
 	if len(over) != devices || len(r.Violations) != devices {
-		t.Fatalf("%d devices are given away twice, want all %d, and no other violation\n%s", len(over), devices, r.Violations)
+		t.Fatalf("%d devices are allocated more than once, want all %d, and no other violation\n%s", len(over), devices, r.Violations)
 	}
 	for _, violation := range over {
 		requireTold(t, c, violation)
 	}
 	for i, s := range schedulers {
 		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", devices)
-		requireView(t, c, s, rivals[i])
+		requireView(t, c, s, competing[i])
 	}
 
 	// An overcommitted device counts as full. When one of its pods is gone, what is
 	// left of it is free again, and no more.
 	late := sharePod("late", "400")
-	late.Spec.SchedulerName = rivals[0]
+	late.Spec.SchedulerName = competing[0]
 	create(t, c, late)
 	c.WaitForPodUnschedulable(t, namespace, late.Name)
 	node, _, _ := strings.Cut(over[0].Object, "/")
@@ -126,7 +126,7 @@ func TestRaceOfTwo(t *testing.T) {
 		t.Errorf("the pod that waited is on %s, and the device that was freed on %s", pod.Spec.NodeName, node)
 	}
 	if r, _ = waitSettled(t, c, 2*devices); len(r.Violations.Of(oracle.Overcommitted)) != devices-1 {
-		t.Errorf("want %d devices given away twice\n%s", devices-1, r.Violations)
+		t.Errorf("want %d devices allocated more than once\n%s", devices-1, r.Violations)
 	}
 }
 
@@ -171,25 +171,25 @@ func TestRaceUnforced(t *testing.T) {
 	}
 }
 
-func raceUnforced(t *testing.T, rivals [2]string) {
+func raceUnforced(t *testing.T, competing [2]string) {
 	const nodes, devices, pods = 10, 4, 150
 	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
 	c.ApplyManifests(t, "manifests/base")
 	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
 	var schedulers []*framework.Scheduler
-	for _, rival := range rivals {
-		schedulers = append(schedulers, c.LaunchScheduler(t, framework.BerthScheduler, profileNamed(t, rival), framework.SchedulerOptions{Kubeconfig: kubeconfig}))
+	for _, schedulerName := range competing {
+		schedulers = append(schedulers, c.LaunchScheduler(t, framework.BerthScheduler, profileNamed(t, schedulerName), framework.SchedulerOptions{Kubeconfig: kubeconfig}))
 	}
 	for _, s := range schedulers {
 		s.WaitReady(t)
 	}
 	for i := range pods {
-		create(t, c, by(rivals[i%2], sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
+		create(t, c, by(competing[i%2], sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
 	}
 	r, _ := waitSettled(t, c, -1)
 	over := r.Violations.Of(oracle.Overcommitted)
 	if len(r.Violations) > len(over) {
-		t.Errorf("there is more wrong than devices given away twice\n%s", r.Violations)
+		t.Errorf("there is more wrong than devices allocated more than once\n%s", r.Violations)
 	}
 	var want []string
 	for _, violation := range over {
@@ -210,7 +210,7 @@ func raceUnforced(t *testing.T, rivals [2]string) {
 	}
 	var reported []float64
 	for i, s := range schedulers {
-		requireView(t, c, s, rivals[i])
+		requireView(t, c, s, competing[i])
 		// One at least for each device, and none without.
 		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", float64(len(over)))
 		reported = append(reported, metric(t, s, "berth_gpudevice_assignment_conflicts_total"))
@@ -218,5 +218,5 @@ func raceUnforced(t *testing.T, rivals [2]string) {
 			t.Errorf("%v conflicts are reported, and there are none", reported[i])
 		}
 	}
-	t.Logf("%d pods bound and %d pending, %d devices given away twice, conflicts reported by the two: %v", r.Bound, r.Pending, len(over), reported)
+	t.Logf("%d pods bound and %d pending, %d devices allocated more than once, conflicts reported by the two: %v", r.Bound, r.Pending, len(over), reported)
 }

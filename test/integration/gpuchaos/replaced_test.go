@@ -20,10 +20,10 @@ import (
 func TestReplacedUnseen(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
 	c.ApplyManifests(t, "manifests/base")
-	var deaf atomic.Bool
+	var watchBroken atomic.Bool
 	s := startBehind(t, c, gpuProfile, faultproxy.Hooks{
 		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
-			if b.Nth == 1 && deaf.CompareAndSwap(false, true) {
+			if b.Nth == 1 && watchBroken.CompareAndSwap(false, true) {
 				// Open watches end with the API server; new ones are refused.
 				if err := c.KillComponent(controlplane.APIServer); err != nil {
 					t.Error(err)
@@ -34,14 +34,14 @@ func TestReplacedUnseen(t *testing.T) {
 			}
 			return passOn(b)
 		},
-		Drop: func(r *http.Request) bool { return deaf.Load() && r.URL.Path == "/api/v1/pods" },
+		Drop: func(r *http.Request) bool { return watchBroken.Load() && r.URL.Path == "/api/v1/pods" },
 	})
 	create(t, c, sharePod("pod", "800"))
 	c.WaitForPodScheduled(t, namespace, "pod")
 	s.WaitForOutput(t, framework.WaitTimeout, "Successfully bound pod to node")
 	forceDelete(t, c, "pod")
 	create(t, c, sharePod("pod", "700"))
-	deaf.Store(false)
+	watchBroken.Store(false)
 	pod := c.WaitForPodScheduled(t, namespace, "pod")
 	if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:700m:28672Mi"; got != want {
 		t.Errorf("the second pod was given %q, want %q", got, want)

@@ -32,7 +32,7 @@ const versionLabel = "example.com/version"
 // TestDeviceUse drives a scheduler through a random history in which nodes are switched to
 // sharing and back under running pods, their UUIDs are listed in another order, or not at
 // all, devices are cordoned, memory labels change, and pods of every kind come and go, some
-// of them while they are being bound. No device is given away twice, by UUID; none that
+// of them while they are being bound. No device is allocated more than once, by UUID; none that
 // something else has given to a pod; none is kept from pods by one that holds nothing; and
 // no pod goes that the test does not delete. 300 steps, and 10,000 with BERTH_LONG=1.
 func TestDeviceUse(t *testing.T) {
@@ -311,7 +311,7 @@ func (h *uses) change(name string) {
 }
 
 // settle waits until every pod has a node or, with a reason, none that must take it, and
-// judges what has become of the pods since the last time.
+// checks what has become of the pods since the last time.
 func (h *uses) settle() {
 	h.t.Helper()
 	var now *usage

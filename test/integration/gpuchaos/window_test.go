@@ -40,7 +40,7 @@ func TestLostAnswers(t *testing.T) {
 	c.ApplyManifests(t, "manifests/base")
 	var mu sync.Mutex
 	var late *faultproxy.Binding
-	var deaf atomic.Bool
+	var getBroken atomic.Bool
 	var unanswered atomic.Int64
 	hooks := faultproxy.Hooks{
 		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
@@ -48,7 +48,7 @@ func TestLostAnswers(t *testing.T) {
 			switch {
 			case kind == "written" && b.Nth == 1, kind == "unheard" && b.Nth == 1:
 				passOn(b)
-				deaf.Store(kind == "unheard")
+				getBroken.Store(kind == "unheard")
 				return nil
 			case kind == "edited" && b.Nth == 1:
 				// Somebody changes the pod in the moment of its Binding.
@@ -62,7 +62,7 @@ func TestLostAnswers(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				late = b
-				deaf.Store(true)
+				getBroken.Store(true)
 				return nil
 			case kind == "late" && b.Nth == 2:
 				// The second one overtakes the first.
@@ -82,9 +82,9 @@ func TestLostAnswers(t *testing.T) {
 			}
 			return passOn(b)
 		},
-		// While it is deaf, the scheduler cannot ask what became of the pod either.
+		// While gets are broken, the scheduler cannot ask what became of the pod either.
 		Drop: func(r *http.Request) bool {
-			asks := deaf.Load() && r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "metadata.name")
+			asks := getBroken.Load() && r.Method == http.MethodGet && strings.Contains(r.URL.RawQuery, "metadata.name")
 			if asks {
 				unanswered.Add(1)
 			}
@@ -96,7 +96,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Run("written", func(t *testing.T) {
 		create(t, c, sharePod("written", "600"))
 		c.WaitForPodScheduled(t, namespace, "written")
-		// Nobody else gets what may have been given away.
+		// Nobody else gets what may be allocated.
 		create(t, c, sharePod("second", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "second")
 		requireMetric(t, s, "berth_gpudevice_bindings_in_doubt_total", 1)
@@ -129,7 +129,7 @@ func TestLostAnswers(t *testing.T) {
 		// what became of the first. The share is that of another pod then.
 		forceDelete(t, c, "unheard")
 		create(t, c, sharePod("unheard", "400"))
-		deaf.Store(false)
+		getBroken.Store(false)
 		for _, name := range []string{"third", "unheard"} {
 			c.WaitForPodScheduled(t, namespace, name)
 		}
@@ -148,7 +148,7 @@ func TestLostAnswers(t *testing.T) {
 		create(t, c, sharePod("fourth", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "fourth")
 		forceDelete(t, c, "fourth")
-		deaf.Store(false)
+		getBroken.Store(false)
 		c.WaitForPodScheduled(t, namespace, "late")
 		requireRight(t, c, s, 1)
 		forceDelete(t, c, "late")
