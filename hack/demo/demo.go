@@ -48,34 +48,16 @@ const (
 // printed then.
 var errViolations = errors.New("a pod is where its scheduler's rules do not allow it")
 
-// scheduler is how one of the three is started and recognised.
-type scheduler struct {
-	// binary is its file in bin/.
-	binary string
-	// credential are flags of "berth-local kubeconfig", and args its own.
-	credential, args []string
-	// leaseNamespace and leaseName are where it is elected.
-	leaseNamespace, leaseName string
-}
-
-// schedulers are the three, in the order of schedulerNames.
-var schedulers = []scheduler{
-	{
-		binary: "kube-scheduler", credential: []string{"--user", "system:kube-scheduler"},
-		// The defaults of every scheduler that does not say otherwise.
-		leaseNamespace: metav1.NamespaceSystem, leaseName: "kube-scheduler",
-	},
-	{
-		binary: "berth-scheduler", credential: []string{"--service-account", names.Namespace + "/" + names.Scheduler},
-		args:           []string{"--config=hack/demo/berth-scheduler.yaml"},
-		leaseNamespace: names.Namespace, leaseName: names.Scheduler,
-	},
-	{
-		binary: "random-scheduler", credential: []string{"--service-account", names.Namespace + "/" + names.RandomScheduler},
-		// The verdict holds every scheduler to the nodes' resources.
-		args:           []string{"--fit=resources"},
-		leaseNamespace: names.Namespace, leaseName: names.RandomScheduler,
-	},
+// schedulers are the three, in the order of schedulerNames: the binary, which is also the
+// name of its lease, the lease's namespace, flags of "berth-local kubeconfig", and its own.
+var schedulers = []struct {
+	binary, leaseNamespace string
+	credential, args       []string
+}{
+	{"kube-scheduler", metav1.NamespaceSystem, []string{"--user=system:kube-scheduler"}, nil},
+	{"berth-scheduler", names.Namespace, []string{"--service-account=" + names.Namespace + "/" + names.Scheduler}, []string{"--config=hack/demo/berth-scheduler.yaml"}},
+	// The verdict holds every scheduler to the nodes' resources.
+	{"random-scheduler", names.Namespace, []string{"--service-account=" + names.Namespace + "/" + names.RandomScheduler}, []string{"--fit=resources"}},
 }
 
 // demo is one run.
@@ -280,7 +262,7 @@ func (d *demo) startSchedulers(ctx context.Context) error {
 			return err
 		}
 		args := append([]string{"--kubeconfig=" + kubeconfig, "--secure-port=" + strconv.Itoa(port)}, s.args...)
-		if s.leaseName != names.RandomScheduler {
+		if s.binary != names.RandomScheduler {
 			args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 		}
 		if _, err := d.start(s.binary, args...); err != nil {
@@ -295,13 +277,13 @@ func (d *demo) startSchedulers(ctx context.Context) error {
 				return false, err
 			}
 			// The cluster is new: whoever holds the lease is of this run.
-			lease, err := d.client.CoordinationV1().Leases(s.leaseNamespace).Get(ctx, s.leaseName, metav1.GetOptions{})
+			lease, err := d.client.CoordinationV1().Leases(s.leaseNamespace).Get(ctx, s.binary, metav1.GetOptions{})
 			return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil //nolint:nilerr // not there yet
 		})
 		if err != nil {
 			return err
 		}
-		d.step("%s is ready and holds lease %s/%s", s.binary, s.leaseNamespace, s.leaseName)
+		d.step("%s is ready and holds lease %s/%[1]s", s.binary, s.leaseNamespace)
 	}
 	return nil
 }

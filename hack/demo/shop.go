@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -141,9 +140,14 @@ func spread(file, scheduler string) (manifests string, err error) {
 // Deployments last so that what their pods refer to is there first. The graph says who
 // calls whom.
 func change(file string, changeOne func(*appsv1.Deployment, *callgraph.Graph) error) (manifests string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+	}()
 	infos, err := resource.NewLocalBuilder().Unstructured().FilenameParam(false, &resource.FilenameOptions{Filenames: []string{file}}).Flatten().Do().Infos()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", file, err)
+		return "", err
 	}
 	var objects []any
 	var deployments []appsv1.Deployment
@@ -151,7 +155,7 @@ func change(file string, changeOne func(*appsv1.Deployment, *callgraph.Graph) er
 	for _, info := range infos {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", file, err)
+			return "", err
 		}
 		kind := info.Object.GetObjectKind().GroupVersionKind()
 		switch kind.GroupKind().String() {
@@ -166,50 +170,24 @@ func change(file string, changeOne func(*appsv1.Deployment, *callgraph.Graph) er
 			objects = append(objects, object)
 		}
 		if err != nil {
-			return "", fmt.Errorf("%s: %s %s: %w", file, kind.Kind, info.Name, err)
+			return "", fmt.Errorf("%s %s: %w", kind.Kind, info.Name, err)
 		}
 	}
 	graph, err := callgraph.Read(deployments, services)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", file, err)
+		return "", err
 	}
 	for i := range deployments {
 		if err := changeOne(&deployments[i], graph); err != nil {
-			return "", fmt.Errorf("%s: %w", file, err)
+			return "", err
 		}
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&deployments[i])
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", file, err)
+			return "", err
 		}
 		delete(object, "status") // the API server fills it in
 		objects = append(objects, object)
 	}
 	content, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	return string(content), err
-}
-
-// callRow is what became of the calls of one namespace's pods.
-type callRow struct {
-	namespace, scheduler string
-	shares               map[callgraph.Routing]callgraph.Share
-	// err is why there are no shares: a pod that does not run, for example.
-	err error
-}
-
-// countCalls counts the calls of the compared pods that stay within a node and a zone.
-func countCalls(cluster *oracle.Cluster, services []corev1.Service) []callRow {
-	var rows []callRow
-	for _, side := range comparison {
-		row := callRow{namespace: side.namespace, scheduler: side.scheduler, shares: map[callgraph.Routing]callgraph.Share{}}
-		own := slices.DeleteFunc(slices.Clone(cluster.Deployments), func(d appsv1.Deployment) bool { return d.Namespace != side.namespace })
-		graph, err := callgraph.Read(own, services)
-		row.err = err
-		for _, routing := range callgraph.Routings() {
-			if row.err == nil {
-				row.shares[routing], row.err = graph.Share(callgraph.Placement{Pods: cluster.Pods, Nodes: cluster.Nodes}, routing)
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

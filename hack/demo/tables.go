@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
@@ -88,30 +89,31 @@ func printDevices(out io.Writer, devices []oracle.Device) {
 	printTable(out, "The devices of the shared nodes, and to whom they are allocated, as the pods' annotations say:", rows...)
 }
 
-// printCalls prints how many of the calls between the compared pods stay near.
+// printCalls prints how many of the calls between the compared pods stay within a node and
+// a zone, or why that cannot be said: a pod does not run, for example.
 func printCalls(out io.Writer, cluster *oracle.Cluster, services []corev1.Service) {
-	header := []string{"NAMESPACE", "SCHEDULER"}
-	for _, level := range []string{"NODE", "ZONE"} {
-		for _, name := range []string{"none", string(callgraph.PreferSameZone), string(callgraph.PreferSameNode)} {
-			header = append(header, level+", "+name)
+	rows := [][]string{{"NAMESPACE", "SCHEDULER"}, {}, {}}
+	for i, side := range comparison {
+		own := slices.DeleteFunc(slices.Clone(cluster.Deployments), func(d appsv1.Deployment) bool { return d.Namespace != side.namespace })
+		graph, err := callgraph.Read(own, services)
+		var nodes, zones []string
+		for _, routing := range []callgraph.Routing{callgraph.Uniform, callgraph.PreferSameZone, callgraph.PreferSameNode} {
+			var share callgraph.Share
+			if err == nil {
+				share, err = graph.Share(callgraph.Placement{Pods: cluster.Pods, Nodes: cluster.Nodes}, routing)
+			}
+			nodes = append(nodes, fmt.Sprintf("%.0f %%", 100*share.WithinNode))
+			zones = append(zones, fmt.Sprintf("%.0f %%", 100*share.WithinZone))
+		}
+		rows[i+1] = slices.Concat([]string{side.namespace, side.scheduler}, nodes, zones)
+		if err != nil {
+			rows[i+1] = []string{side.namespace, side.scheduler, err.Error()}
 		}
 	}
-	rows := [][]string{header}
-	for _, row := range countCalls(cluster, services) {
-		cells := []string{row.namespace, row.scheduler}
-		if row.err != nil {
-			rows = append(rows, append(cells, row.err.Error()))
-			continue
+	for _, level := range []string{"NODE", "ZONE"} {
+		for _, routing := range []string{"none", string(callgraph.PreferSameZone), string(callgraph.PreferSameNode)} {
+			rows[0] = append(rows[0], level+", "+routing)
 		}
-		for _, near := range []func(callgraph.Share) float64{
-			func(s callgraph.Share) float64 { return s.WithinNode },
-			func(s callgraph.Share) float64 { return s.WithinZone },
-		} {
-			for _, routing := range []callgraph.Routing{callgraph.Uniform, callgraph.PreferSameZone, callgraph.PreferSameNode} {
-				cells = append(cells, fmt.Sprintf("%.0f %%", 100*near(row.shares[routing])))
-			}
-		}
-		rows = append(rows, cells)
 	}
 	printTable(out, "The calls between the shop's pods, three of each Deployment, that stay within a node and within a zone,\n"+
 		"by the trafficDistribution of the Services that they go to:", rows...)
