@@ -290,9 +290,6 @@ func (c *Cluster) DataDir() string { return c.folder.root }
 // AdminKubeconfig is the file in the folder with the administrator's kubeconfig.
 func (c *Cluster) AdminKubeconfig() string { return c.folder.kubeconfig("admin") }
 
-// LogFile is the file that a component's output goes to.
-func (c *Cluster) LogFile(component Component) string { return c.folder.log(component) }
-
 // LogTail returns the last lines of a component's log.
 func (c *Cluster) LogTail(component Component, lines int) string {
 	return process.Tail(c.folder.log(component), lines)

@@ -108,8 +108,7 @@ func TestChaos(t *testing.T) {
 	const seed = 20260
 	start := time.Now()
 	rng := rand.New(rand.NewPCG(seed, 99))
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(of.nodes, of.devices)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, of.nodes, of.devices)
 	watch := startWatch(t, c)
 	ch := &churn{c: c, watch: watch, pods: of.pods, alive: of.alive, unseen: of.unseen, seed: seed}
 	rs := &replicas{c: c, kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)}

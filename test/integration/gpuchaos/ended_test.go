@@ -21,8 +21,7 @@ import (
 // and Reserve. The API server would bind it nevertheless, and the scheduler's watch,
 // which leaves ended pods out, would never show it: no devices may be reserved for it.
 func TestEndedInMidCycle(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, 1, 1)
 	var s atomic.Pointer[framework.Scheduler]
 	var held atomic.Bool
 	s.Store(startBehind(t, c, gpuProfile, faultproxy.Hooks{

@@ -18,8 +18,7 @@ import (
 func TestKillsOnAFullPool(t *testing.T) {
 	const nodes, devices, kills = 32, 8, 5
 	const pods = 2 * nodes * devices
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, nodes, devices)
 	watch := startWatch(t, c)
 	for i := range pods {
 		create(t, c, sharePod(fmt.Sprintf("half-%d", i), "500"))

@@ -43,8 +43,7 @@ func waitLeads(t *testing.T, s *framework.Scheduler) {
 // arrive. They must be refused, whether the leader was killed or told to end.
 func TestHandover(t *testing.T) {
 	const nodes, devices = 4, 2
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, nodes, devices)
 	c.Apply(t, `
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -131,8 +130,7 @@ func TestHandovers(t *testing.T) {
 	if long() {
 		delay, turns, of = time.Minute, 12, size{nodes: 20, devices: 4, pods: 3000, alive: 240, unseen: 120}
 	}
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(of.nodes, of.devices)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, of.nodes, of.devices)
 	watch := startWatch(t, c)
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -115,8 +115,7 @@ func TestProtection(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			binary := tt.binary(t)
-			c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
-			c.ApplyManifests(t, "manifests/base")
+			c := startPool(t, nodes, devices)
 			for i := range pods {
 				create(t, c, sharePod(fmt.Sprintf("pod-%d", i), "600"))
 			}

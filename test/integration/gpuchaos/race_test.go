@@ -81,8 +81,7 @@ func (b *barrier) pass(done <-chan struct{}) {
 func TestRaceOfTwo(t *testing.T) {
 	const devices = 12
 	competing := []string{"berth-one", "berth-two"}
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(devices/2, 2)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, devices/2, 2)
 	wall := newBarrier(2 * devices)
 	var schedulers []*framework.Scheduler
 	for _, schedulerName := range competing {
@@ -173,8 +172,7 @@ func TestRaceUnforced(t *testing.T) {
 
 func raceUnforced(t *testing.T, competing [2]string) {
 	const nodes, devices, pods = 10, 4, 150
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, nodes, devices)
 	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
 	var schedulers []*framework.Scheduler
 	for _, schedulerName := range competing {

@@ -18,8 +18,7 @@ import (
 // TestReplacedUnseen replaces a pod by another one of the same name while the
 // scheduler's watch of pods is broken: it never sees the first one bound, nor gone.
 func TestReplacedUnseen(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, 1, 1)
 	var watchBroken atomic.Bool
 	s := startBehind(t, c, gpuProfile, faultproxy.Hooks{
 		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {

@@ -58,6 +58,14 @@ func sharedNodes(n, devices int) []corev1.Node {
 	return nodes
 }
 
+// startPool starts a control plane with such nodes, and installs what the scheduler needs.
+func startPool(t *testing.T, nodes, devices int) *framework.Cluster {
+	t.Helper()
+	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
+	c.ApplyManifests(t, "manifests/base")
+	return c
+}
+
 // container asks for thousandths and memory; "" does not ask.
 func container(name, milli, memory string) corev1.Container {
 	limits := corev1.ResourceList{}

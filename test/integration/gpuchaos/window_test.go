@@ -36,8 +36,7 @@ func passOn(b *faultproxy.Binding) *faultproxy.Answer {
 // TestLostAnswers goes through the dangerous window step by step, on a cluster
 // with one device: a Binding is written, or is not, and the scheduler is not told.
 func TestLostAnswers(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(1, 1)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, 1, 1)
 	var mu sync.Mutex
 	var late *faultproxy.Binding
 	var getBroken atomic.Bool
@@ -167,8 +166,7 @@ func TestLostAnswers(t *testing.T) {
 // come for more devices than there are.
 func TestFaultyNetwork(t *testing.T) {
 	const nodes, devices, pods = 10, 4, 120
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(nodes, devices)})
-	c.ApplyManifests(t, "manifests/base")
+	c := startPool(t, nodes, devices)
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(3, 0))
 	faults := map[string]int{}
