@@ -4,35 +4,11 @@
 package controlplane
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-func TestFolderIsLocked(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	first, err := openFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = openFolder(dir)
-	want := fmt.Sprintf("--data-dir %s: the folder is in use by another berth-local (process %d)", dir, os.Getpid())
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("opening it twice: want an error that contains %q, got %v", want, err)
-	}
-	if err := first.close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := openFolder(dir)
-	if err != nil {
-		t.Fatalf("opening it after the first one closed it: %v", err)
-	}
-	if err := again.close(); err != nil {
-		t.Error(err)
-	}
-}
 
 func TestFolderOfSomebodyElse(t *testing.T) {
 	dir := t.TempDir()
