@@ -26,7 +26,7 @@ type deviceAccount struct {
 type deviceSums struct{ capacity, allocated, held, idle, fragmented float64 }
 
 // devices adds what pods hold of devices and what is left of them, if there are any.
-// It fails if a device is held twice.
+// Whether the pods can have them is the oracle's to say.
 func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.ResourceList) error {
 	keys := device.DefaultNodeKeys()
 	accounts := map[string]*deviceAccount{}
@@ -56,17 +56,14 @@ func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.
 		}
 		a := accounts[pod.Spec.NodeName]
 		if a == nil {
-			errs = append(errs, fmt.Errorf("pod %s asks for devices and is on node %s, which has none", pod.Name, pod.Spec.NodeName))
-			continue
+			continue // the oracle has said so
 		}
 		if err := a.take(pod, request, e.plan.Group(pod.Name), &sums); err != nil {
 			errs = append(errs, fmt.Errorf("pod %s on node %s: %w", pod.Name, pod.Spec.NodeName, err))
 		}
 	}
-	for name, a := range accounts {
-		if err := a.close(e.mix, &sums); err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", name, err))
-		}
+	for _, a := range accounts {
+		a.addIdle(e.mix, &sums)
 	}
 	if err := wrongPlacement(errs); err != nil {
 		return err
@@ -114,22 +111,14 @@ func (a *deviceAccount) asked(group *workload.Group, devices int64) float64 {
 	return float64(int64(group.Devices) * group.Milli)
 }
 
-// close adds what is left. It fails if more was taken than there is.
-func (a *deviceAccount) close(mix *device.Workload, sums *deviceSums) error {
-	if over := a.usage.Overcommitted(); over != 0 {
-		if over.Lowest() >= a.node.Devices {
-			return fmt.Errorf("device %d is given away, and there are %d", over.Lowest(), a.node.Devices)
-		}
-		return fmt.Errorf("device %d is given away more than once", over.Lowest())
-	}
+// addIdle adds what is left, if it is counted.
+func (a *deviceAccount) addIdle(mix *device.Workload, sums *deviceSums) {
 	if !a.counted {
-		return nil
+		return
 	}
 	sums.idle += float64(a.usage.IdleMilli())
-	if mix == nil {
-		return nil
+	if mix != nil {
+		causes := mix.For(a.node).Fragmentation(&a.usage, a.cpuFree)
+		sums.fragmented += causes.Total()
 	}
-	causes := mix.For(a.node).Fragmentation(&a.usage, a.cpuFree)
-	sums.fragmented += causes.Total()
-	return nil
 }
