@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -506,35 +505,4 @@ func TestPreFilterWaitsForTheIndex(t *testing.T) {
 	if !profile.Skips(t.Context(), t, asking()) {
 		t.Error("a pod that asks for nothing is not skipped")
 	}
-}
-
-func TestIndexFollowsTheInformers(t *testing.T) {
-	profile, pl := startProfile(t, newArgs(), schedtest.Options{Nodes: threeZones(), Objects: objects(makeService("shop", "backend"))})
-	seen := func(node string) bool {
-		view, ok := pl.instance.index.Lookup("shop", "shop", "backend")
-		return ok && view.Nodes().Within(node) > 0
-	}
-	until := func(what string, condition func() bool) {
-		t.Helper()
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, schedtest.Patience, true, func(context.Context) (bool, error) { return condition(), nil })
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	pod := makePod("b1", "backend", "c1")
-	if _, err := profile.Client.CoreV1().Pods("shop").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until("a pod is created", func() bool { return seen("c1") })
-	if err := profile.Client.CoreV1().Nodes().Delete(t.Context(), "c1", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until("its node is deleted", func() bool { return !seen("c1") })
-	if err := profile.Client.CoreV1().Pods("shop").Delete(t.Context(), "b1", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	until("it is deleted", func() bool {
-		view, ok := pl.instance.index.Lookup("shop", "shop", "backend")
-		return ok && view.Total() == 0
-	})
 }
