@@ -58,6 +58,15 @@ func (s *preFilterState) Clone() fwk.StateData {
 	return &clone
 }
 
+func newPreFilterState(targets []target) *preFilterState {
+	s := &preFilterState{targets: targets, rejected: &atomic.Bool{}}
+	for i := range targets {
+		s.weight += targets[i].weight
+		s.filters = s.filters || targets[i].required.key != ""
+	}
+	return s
+}
+
 func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
 	data, err := state.Read(preFilterStateKey)
 	if err != nil {
@@ -114,10 +123,8 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 		return nil, fwk.AsStatus(err)
 	}
 	found := lookUp(pl.instance.index, pod, &r)
-	s := &preFilterState{
-		targets: found.targets, rejected: &atomic.Bool{},
-		rejection: &rejection{pl: pl, pod: pod, rules: r.rules, understood: true, required: found.required},
-	}
+	s := newPreFilterState(found.targets)
+	s.rejection = &rejection{pl: pl, pod: pod, rules: r.rules, understood: true, required: found.required}
 	switch {
 	case len(found.emptyRequirements) > 0:
 		return nil, pl.rejectPod(ctx, state, rejectedNoTopologyKey, fmt.Sprintf("no node has the label %s, within which a pod of a Service is required: correct the key, or label the nodes",
@@ -126,10 +133,6 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 		return nil, pl.rejectPod(ctx, state, rejectedWaiting, "waiting for a Service that the pod requires to be near: "+join(found.waits, maxWaits, "; "), s.rejection)
 	}
 	pl.warn(ctx, pod, &found)
-	for i := range s.targets {
-		s.weight += s.targets[i].weight
-		s.filters = s.filters || s.targets[i].required.key != ""
-	}
 	if len(s.targets) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -145,7 +148,7 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 func (pl *Colocation) rejectPod(ctx context.Context, state fwk.CycleState, why outcome, reason string, r *rejection) *fwk.Status {
 	pl.counters[why].Inc()
 	// PostFilter, which hears of the failed attempt, is told that it was this plugin.
-	s := &preFilterState{rejected: &atomic.Bool{}}
+	s := newPreFilterState(nil)
 	s.rejected.Store(true)
 	state.Write(preFilterStateKey, s)
 	pl.instance.recordRejection(klog.FromContext(ctx), r)

@@ -109,10 +109,7 @@ func TestScoreOfLargestWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := lookUp(pl.instance.index, pod, &r)
-	s := &preFilterState{targets: found.targets}
-	for i := range s.targets {
-		s.weight += s.targets[i].weight
-	}
+	s := newPreFilterState(found.targets)
 	for name, want := range map[string]int64{"a1": 100, "a2": 25, "b1": 0} {
 		if got := s.score(makeNode(name, name[:1]).Labels); got != want {
 			t.Errorf("node %s: %d, want %d", name, got, want)

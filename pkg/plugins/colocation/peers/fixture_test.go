@@ -90,7 +90,7 @@ func (w *informed) get(kind, namespace, name string) metav1.Object {
 // put stores the object that old became, as an informer does before it tells its
 // handlers; updated is nil for one that is gone.
 func (w *informed) put(kind string, old, updated metav1.Object) {
-	err := error(nil)
+	var err error
 	if updated != nil {
 		err = w.kinds[kind].Update(updated)
 	} else {
