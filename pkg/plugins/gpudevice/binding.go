@@ -44,7 +44,7 @@ const (
 // An answer that leaves open whether the Binding was written (a time-out, a lost
 // connection, an internal error) is not taken for a failure. The pod keeps its
 // devices while the API is asked, and the same Binding is sent again: whichever
-// of the two is written, the pod gets what it was promised. The other one is
+// of the two is written, the pod gets what was assumed for it. The other one is
 // refused, because the pod has a node then.
 func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	if !asksForShares(pod) {
@@ -70,7 +70,7 @@ func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// binding returns the Binding that gives the pod what it was promised, if the pod is
+// binding returns the Binding that gives the pod what was assumed for it, if the pod is
 // still at that version.
 func (h *podAllocation) binding(version *corev1.Pod) *corev1.Binding {
 	return &corev1.Binding{

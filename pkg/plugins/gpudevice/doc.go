@@ -27,7 +27,7 @@
 // NodeInfo is unchanged (nodeView). So preemption, nominated pods and a restart
 // need no bookkeeping of their own. Filter reads the view without a lock.
 //
-// What on a node uses which device, whoever gave it, is one question, and deviceuse.go
+// What on a node uses which device, whoever gave it, is one question, and usage.go
 // answers it. The invariant, checked over random histories by TestModelOfDeviceUse: at
 // any time, for every node and what the scheduler knows of it,
 //
@@ -43,7 +43,7 @@
 // unreserved, and a quantity of zero counts for nothing.
 //
 // Beside the NodeInfos there is a ledger, one for all profiles of a scheduler
-// instance. It holds what was promised to a pod between Reserve and its arrival
+// instance. It holds the devices assumed for a pod between Reserve and its arrival
 // as a bound pod, and what a pod's record said when it was first seen; its
 // comment has the states.
 //
@@ -54,7 +54,7 @@
 // The first cycle of a process with a share waits until the pod informer has seen
 // all that the API server has (leaderWait): a standby's may be a minute behind. And it
 // fences: a process that led before may have Bindings on their way still, held up for
-// any time, with devices that nobody else knows to be promised. Each Binding is for one
+// any time, with devices that nobody else knows to be assumed. Each Binding is for one
 // resource version of its pod, and the new process changes that of every pending pod
 // with a share, once, by the pod condition berth.dev/gpu-fence. What arrives
 // later is refused as a conflict. A Binding that is refused because somebody edited the

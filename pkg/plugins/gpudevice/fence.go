@@ -27,7 +27,7 @@ const fenceWorkers = 16
 
 // fence makes sure that no Binding of a former process is written any more to a pod
 // that is pending now: it may be on its way still, for any time, with devices that
-// only that process knew to be promised.
+// only that process knew to be assumed.
 //
 // Every Binding carries the resource version of the pod as a precondition. fence
 // changes the resource version of each pending pod with a share, by a condition in its

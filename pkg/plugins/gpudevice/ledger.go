@@ -6,8 +6,10 @@ package gpudevice
 import (
 	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
@@ -26,17 +29,17 @@ import (
 //
 // The bound pods are the truth, and the NodeInfos hold them: what is free on a
 // node is computed from there. Two things they cannot tell, and the ledger does:
-// which devices a pod was promised that is not seen bound yet, and what a pod's
+// which devices are assumed for a pod that is not seen bound yet, and what a pod's
 // record said when it was first seen.
 //
-//	         Reserve           Binding sent, no clear answer
+//	         Reserve          Binding sent, no clear answer
 //	(absent) ───────> assumed ─────────────────────────────> bindingUnknown
-//	    ^   Unreserve  │   ^            clear answer             │  │ Unreserve
-//	    ├──────────────┤   └─────────────────────────────────────┘  v
-//	    │              │ seen bound                              leaked
-//	    │              v                                            │
-//	    │      bound, unrecorded <──────────────────────────────────┤
-//	    └───────── deleted, terminated ─────────────────────────────┘
+//	    ^   Unreserve │   ^            clear answer             │  │ Unreserve
+//	    ├─────────────┤   └─────────────────────────────────────┘  v
+//	    │             │ seen bound                               leaked
+//	    │             v                                            │
+//	    │      bound, unrecorded <─────────────────────────────────┤
+//	    └───────── deleted, terminated ────────────────────────────┘
 //
 // NodeInfos and ledger learn of the same events at different times, and a cycle
 // works on a snapshot while others end: Unreserve takes a pod out of the ledger
@@ -45,10 +48,10 @@ import (
 // none of them (and some are seen bound meanwhile). The invariants that hold at any
 // of these moments:
 //
-//   - A pod with a allocation on the node counts with it where the NodeInfo shows the
-//     pod. An leak counts whether or not a NodeInfo shows it. Reserve moreover
+//   - A pod with an allocation on the node counts with it where the NodeInfo shows the
+//     pod. A leaked one counts whether or not a NodeInfo shows it. Reserve moreover
 //     counts every allocation on the node that the NodeInfo does not show (notShown).
-//   - A pod without a allocation that the NodeInfo shows on its node counts with its own
+//   - A pod without an allocation that the NodeInfo shows on its node counts with its own
 //     record if the informer's store has it bound there, and as one of unknown devices
 //     if that cannot be believed. If the store has not, it holds nothing: the cycle
 //     that assumed it was given up, or it is gone.
@@ -164,11 +167,11 @@ func (l *ledger) recordOf(pod *corev1.Pod, node string) *device.Allocation {
 	return allocation
 }
 
-// assume promises devices to a pod, and reports whether it has: nothing would
-// ever end the promise to a pod of whose end the informer has told already. Its
+// assume assumes devices for a pod, and reports whether it has: nothing would
+// ever take them back from a pod of whose end the informer has told already. Its
 // Binding may well be written: the API server binds a pod that has terminated
 // without a node, and the informer, which leaves terminated pods out, never shows it.
-// Nor is an leak promised anything else: its Binding may still be written.
+// Nor is anything else assumed for a leaked one: its Binding may still be written.
 func (l *ledger) assume(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) bool {
 	h := &podAllocation{
 		pod: pod, node: node, phase: assumed, allocation: allocation,
@@ -184,7 +187,7 @@ func (l *ledger) assume(pod *corev1.Pod, node string, allocation *device.Allocat
 	}
 	l.putLocked(h)
 	// The informer's store changes before its handlers are told. So either the end
-	// of the pod shows here, or the handler will find the promise and drop it.
+	// of the pod shows here, or the handler will find the allocation and drop it.
 	if !l.isPending(pod) {
 		l.removeLocked(h)
 		return false
@@ -230,8 +233,8 @@ func (l *ledger) notShown(nodeInfo fwk.NodeInfo, without types.UID) podAllocatio
 	return found
 }
 
-// forget takes a promise back. It may be called any number of times. What may
-// have been written to the API stays taken, and what is bound is not a promise.
+// forget takes back what was assumed. It may be called any number of times. What may
+// have been written to the API stays taken, and what is bound is not assumed.
 func (l *ledger) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -374,11 +377,8 @@ func (l *ledger) drop(uid types.UID) {
 // nodeGone forgets a node. What pods there still hold is kept until they go too: the node
 // may be back under the same name.
 func (l *ledger) nodeGone(node string) {
-	l.mu.Lock()
-	members := l.members
-	l.mu.Unlock()
-	// First the cells: none is left that has invalidation which the ledger does not know.
-	for _, member := range members {
+	// First the cells: none is left that has an invalidation which the ledger does not know.
+	for _, member := range l.profiles() {
 		member.nodes.remove(node)
 		member.deviceNodes.remove(node)
 	}
@@ -390,10 +390,10 @@ func (l *ledger) nodeGone(node string) {
 	l.releaseLocked(node)
 }
 
-// putLocked adds a allocation, or puts it in the place of the pod's former one. Views are
+// putLocked adds an allocation, or puts it in the place of the pod's former one. Views are
 // computed meanwhile, without the lock: none of them misses the pod. Those that count
 // it otherwise than from now on are told, which they need not be where a pod was bound
-// as it was promised.
+// as it was assumed.
 func (l *ledger) putLocked(h *podAllocation) {
 	uid, invalidation := h.pod.UID, l.invalidationLocked(h.node)
 	old := l.get(uid)
@@ -419,13 +419,13 @@ func sameAllocation(a, b *device.Allocation) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
 }
 
-// removeLocked forgets a allocation.
+// removeLocked forgets an allocation.
 func (l *ledger) removeLocked(h *podAllocation) {
 	l.byPod.Delete(h.pod.UID)
 	l.detachLocked(h)
 }
 
-// detachLocked takes a allocation out of the lists of its node.
+// detachLocked takes an allocation out of the lists of its node.
 func (l *ledger) detachLocked(h *podAllocation) {
 	invalidation := l.invalidationLocked(h.node)
 	if h.phase == leaked {
@@ -439,4 +439,100 @@ func (l *ledger) detachLocked(h *podAllocation) {
 	}
 	invalidation.revision.Add(1)
 	l.releaseLocked(h.node)
+}
+
+const (
+	milliResource  = corev1.ResourceName(names.GPUMilliResource)
+	memoryResource = corev1.ResourceName(names.GPUMemoryResource)
+)
+
+// phase is where an allocation is on its way; see ledger.
+type phase uint8
+
+const (
+	// assumed is from Reserve until the bound pod is seen.
+	assumed phase = iota
+	// bindingUnknown is assumed, and a Binding was sent that may have been written.
+	bindingUnknown
+	// leaked is bindingUnknown, and the scheduler has given the pod up: the NodeInfo
+	// does not show it.
+	leaked
+	// bound is a pod whose record has been seen.
+	bound
+	// unrecorded is a bound pod that uses devices, and which is not known: it has
+	// no record or one that cannot be believed.
+	unrecorded
+)
+
+// podAllocation is what one pod holds. It does not change; the ledger replaces it.
+type podAllocation struct {
+	pod   *corev1.Pod
+	node  string
+	phase phase
+	// allocation is what the pod was given; nil if it is unrecorded.
+	allocation *device.Allocation
+	// annotations are what the Binding is to write; nil once the pod is bound.
+	annotations map[string]string
+	// fence is what the pod's fence was when the devices were assumed; see ledger.fence.
+	fence string
+	// since is when the devices were assumed.
+	since time.Time
+}
+
+// in returns the allocation in another phase.
+func (h *podAllocation) in(p phase) *podAllocation {
+	next := *h
+	next.phase = p
+	return &next
+}
+
+// podAllocations are a list that does not change.
+type podAllocations []*podAllocation
+
+// nodeInvalidation are what the ledger tells the views of one node.
+type nodeInvalidation struct {
+	// revision is raised when a view may not hold any more although the NodeInfo
+	// is unchanged.
+	revision atomic.Uint64
+	// held is the number of pods that hold something here, without leaked ones.
+	held   atomic.Int64
+	leaked leakedList
+	// gone is whether the node is: then the invalidation go with the last allocation. The ledger's
+	// lock guards it.
+	gone bool
+}
+
+// leakedList are the leaked allocations of one node; nearly always none.
+type leakedList struct {
+	list atomic.Pointer[podAllocations]
+}
+
+// Load returns the list as it is now.
+func (o *leakedList) Load() *podAllocations { return o.list.Load() }
+
+// has reports whether the pod is among them.
+func (h *podAllocations) has(uid types.UID) bool {
+	return h != nil && slices.ContainsFunc(*h, func(o *podAllocation) bool { return o.pod.UID == uid })
+}
+
+// all returns them.
+func (h *podAllocations) all() podAllocations {
+	if h == nil {
+		return nil
+	}
+	return *h
+}
+
+// add and remove are called with the ledger's lock held.
+func (o *leakedList) add(h *podAllocation) {
+	list := append(slices.Clone(o.Load().all()), h)
+	o.list.Store(&list)
+}
+
+func (o *leakedList) remove(uid types.UID) {
+	if !o.Load().has(uid) {
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(o.Load().all()), func(h *podAllocation) bool { return h.pod.UID == uid })
+	o.list.Store(&list)
 }

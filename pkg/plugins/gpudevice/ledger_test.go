@@ -363,15 +363,11 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 		}
 	}
 	cells := 0
-	for i := range pl.nodes.parts {
-		if part := pl.nodes.parts[i].cells.Load(); part != nil {
-			cells += len(*part)
-		}
-	}
+	pl.nodes.cells.Range(func(any, any) bool { cells++; return true })
 	allocations := 0
 	pl.ledger.byPod.Range(func(any, any) bool { allocations++; return true })
 	for what, left := range map[string]int{
-		"cells": cells, "marks": len(pl.ledger.invalidations), "nodes with holders": len(pl.ledger.byNode), "holders": allocations, "nodes with devices": len(pl.deviceNodes.byName),
+		"cells": cells, "invalidations": len(pl.ledger.invalidations), "nodes with allocations": len(pl.ledger.byNode), "allocations": allocations, "nodes with devices": len(pl.deviceNodes.byName),
 	} {
 		if left != 0 {
 			t.Errorf("%d %s are left", left, what)

@@ -4,8 +4,11 @@
 package gpudevice
 
 import (
+	"context"
+	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -101,4 +104,260 @@ func newCounters(profile string) counters {
 		c.rejections[r] = nodeRejections.WithLabelValues(profile, r.String())
 	}
 	return c
+}
+
+const (
+	// maxModels is how many models have a value of the label model of their own,
+	// the first by name. The rest share otherModels: models are node labels, which
+	// anybody with a node can make up.
+	maxModels   = 32
+	otherModels = "other"
+	// unknownModel is the value for nodes without a model label.
+	unknownModel = "unknown"
+)
+
+var (
+	capacityDesc = metrics.NewDesc("berth_gpudevice_capacity_milli",
+		"Thousandths of devices on shared nodes, without cordoned devices, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	allocatedDesc = metrics.NewDesc("berth_gpudevice_allocated_milli",
+		"Thousandths of devices on shared nodes, without cordoned devices, that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	cordonedCapacityDesc = metrics.NewDesc("berth_gpudevice_cordoned_capacity_milli",
+		"Thousandths of cordoned devices on shared nodes, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	cordonedAllocatedDesc = metrics.NewDesc("berth_gpudevice_cordoned_allocated_milli",
+		"Thousandths of cordoned devices on shared nodes that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+	fragmentationDesc = metrics.NewDesc("berth_gpudevice_fragmentation_milli",
+		"Idle thousandths of devices on shared nodes by what they are to the expected workload; only Q3Satisfied is of use to it. Absent while nothing is expected.",
+		[]string{"profile", "cause"}, nil, metrics.ALPHA, "")
+	refusedDesc = metrics.NewDesc("berth_gpudevice_refused_nodes",
+		"Nodes that take nothing because their labels contradict each other, by reason.", []string{"profile", "reason"}, nil, metrics.ALPHA, "")
+	blockedDesc = metrics.NewDesc("berth_gpudevice_blocked_nodes",
+		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it.", []string{"profile"}, nil, metrics.ALPHA, "")
+	unlistedDesc = metrics.NewDesc("berth_gpudevice_unlisted_devices",
+		"Devices that pods were given by UUID and that their node does not list any more.", []string{"profile"}, nil, metrics.ALPHA, "")
+	reservationsDesc = metrics.NewDesc("berth_gpudevice_reservations",
+		"Pods that are promised devices and were not seen bound yet.", []string{"profile"}, nil, metrics.ALPHA, "")
+	reservationAgeDesc = metrics.NewDesc("berth_gpudevice_oldest_reservation_seconds",
+		"Age of the oldest promise of devices to a pod that was not seen bound yet; 0 if there is none.", []string{"profile"}, nil, metrics.ALPHA, "")
+)
+
+// theCollector computes the state of the devices when it is asked for. It is one
+// for the process, as the registry that it is in is.
+var theCollector = &collector{plugins: map[string]*GPUDevice{}}
+
+// collector serves the plugins of the profiles that run, by profile.
+type collector struct {
+	metrics.BaseStableCollector
+
+	mu      sync.Mutex
+	plugins map[string]*GPUDevice
+}
+
+// collect adds a plugin to the collector until ctx ends. Where a process runs
+// profiles of the same name one after another (a simulator), the last one is
+// served.
+func collect(ctx context.Context, pl *GPUDevice) {
+	profile := pl.handle.ProfileName()
+	theCollector.mu.Lock()
+	defer theCollector.mu.Unlock()
+	theCollector.plugins[profile] = pl
+	context.AfterFunc(ctx, func() {
+		theCollector.mu.Lock()
+		defer theCollector.mu.Unlock()
+		if theCollector.plugins[profile] == pl {
+			delete(theCollector.plugins, profile)
+		}
+	})
+}
+
+// DescribeWithStability implements metrics.StableCollector.
+func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
+	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, cordonedCapacityDesc, cordonedAllocatedDesc, fragmentationDesc, refusedDesc, blockedDesc, unlistedDesc, reservationsDesc, reservationAgeDesc} {
+		ch <- desc
+	}
+}
+
+// CollectWithStability implements metrics.StableCollector.
+func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
+	c.mu.Lock()
+	plugins := make([]*GPUDevice, 0, len(c.plugins))
+	for _, pl := range c.plugins {
+		plugins = append(plugins, pl)
+	}
+	c.mu.Unlock()
+	for _, pl := range plugins {
+		profile := pl.handle.ProfileName()
+		gauge := func(desc *metrics.Desc, value float64, labels ...string) {
+			ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, append([]string{profile}, labels...)...)
+		}
+		u := pl.usage()
+		for model, amounts := range u.byModel() {
+			gauge(capacityDesc, float64(amounts.capacity), model)
+			gauge(allocatedDesc, float64(amounts.allocated), model)
+			if amounts.cordonedCapacity > 0 {
+				gauge(cordonedCapacityDesc, float64(amounts.cordonedCapacity), model)
+				gauge(cordonedAllocatedDesc, float64(amounts.cordonedAllocated), model)
+			}
+		}
+		if u.expected {
+			for cause, milli := range u.fragmentation {
+				gauge(fragmentationDesc, milli, device.Cause(cause).String()) //nolint:gosec // an index below device.Causes
+			}
+		}
+		for reason, nodes := range u.refused {
+			gauge(refusedDesc, float64(nodes), string(reason))
+		}
+		gauge(blockedDesc, float64(u.blocked.Len()))
+		gauge(unlistedDesc, float64(u.unlisted))
+		gauge(reservationsDesc, float64(u.reservations))
+		gauge(reservationAgeDesc, u.oldest)
+	}
+}
+
+// usage is the state of all devices at one time.
+type usage struct {
+	models        map[string]*modelUsage
+	expected      bool
+	fragmentation device.Fragmentation
+	refused       map[device.InvalidReason]int
+	blocked       sets.Set[string]
+	unlisted      int
+	reservations  int
+	oldest        float64
+}
+
+// modelUsage is of devices that are not cordoned, and of those that are.
+type modelUsage struct {
+	capacity, allocated, cordonedCapacity, cordonedAllocated int64
+}
+
+// usage computes the state from the informer's nodes and the ledger, as a
+// scheduling cycle would from a NodeInfo. Free CPU, and whether a device plugin or DRA
+// driver gave devices to a pod there, is as the last cycle that looked at the node saw it.
+func (pl *GPUDevice) usage() *usage {
+	u := &usage{models: map[string]*modelUsage{}, refused: map[device.InvalidReason]int{}, blocked: sets.New[string]()}
+	held := pl.ledger.allocationsByNode(u)
+	expected := pl.workload.current.Load()
+	u.expected = expected != nil
+	for _, known := range pl.deviceNodes.all() {
+		object, node := known.object, known.node
+		if pl.offers.on(object.Name) {
+			node = node.OfferedByDRA()
+		}
+		switch node.Kind {
+		case device.NodeInvalid:
+			u.refused[node.Invalid.Reason]++
+			continue
+		case device.NodeShared:
+		default:
+			continue
+		}
+		used, _ := node.Usage()
+		amounts := u.of(node.Model)
+		amounts.capacity += used.IdleMilli()
+		amounts.cordonedCapacity += int64(node.Cordoned.Len()) * device.MilliPerDevice
+		var seen *nodeView
+		if cell := pl.nodes.get(object.Name); cell != nil {
+			seen = cell.view.Load()
+		}
+		if seen != nil && seen.otherUse {
+			u.blocked.Insert(object.Name)
+		}
+		for _, h := range held[object.Name] {
+			if h.allocation == nil {
+				continue
+			}
+			holding, err := h.allocation.On(node)
+			if err != nil {
+				u.blocked.Insert(object.Name)
+			}
+			u.unlisted += len(h.allocation.Missing(node))
+			used.Add(holding)
+		}
+		amounts.count(&used)
+		if u.expected {
+			cpuFree := object.Status.Allocatable.Cpu().MilliValue()
+			if seen != nil {
+				cpuFree = seen.cpuFree
+			}
+			fragmentation := expected.expectedBy(node).Fragmentation(&used, cpuFree)
+			for cause := range fragmentation {
+				u.fragmentation[cause] += fragmentation[cause]
+			}
+		}
+	}
+	return u
+}
+
+// count adds what is used of the devices.
+func (m *modelUsage) count(used *device.Usage) {
+	for d := range used.Devices() {
+		milli := device.MilliPerDevice - used.Free(d).Milli
+		if used.Cordoned().Has(d) {
+			m.cordonedAllocated += milli
+		} else {
+			m.allocated += milli
+		}
+	}
+}
+
+func (u *usage) of(model string) *modelUsage {
+	if model == "" {
+		model = unknownModel
+	}
+	if u.models[model] == nil {
+		u.models[model] = &modelUsage{}
+	}
+	return u.models[model]
+}
+
+// byModel returns the amounts by the value of the label.
+func (u *usage) byModel() map[string]modelUsage {
+	models := make([]string, 0, len(u.models))
+	for model := range u.models {
+		models = append(models, model)
+	}
+	slices.Sort(models)
+	amounts := map[string]modelUsage{}
+	for i, model := range models {
+		value := model
+		if i >= maxModels {
+			value = otherModels
+		}
+		sum := amounts[value]
+		sum.capacity += u.models[model].capacity
+		sum.allocated += u.models[model].allocated
+		sum.cordonedCapacity += u.models[model].cordonedCapacity
+		sum.cordonedAllocated += u.models[model].cordonedAllocated
+		amounts[value] = sum
+	}
+	return amounts
+}
+
+// allocationsByNode returns what is held on each node, and adds to u what it comes by.
+func (l *ledger) allocationsByNode(u *usage) map[string]podAllocations {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	held := make(map[string]podAllocations, len(l.byNode))
+	for node, pods := range l.byNode {
+		for _, h := range pods {
+			held[node] = append(held[node], h)
+			switch h.phase {
+			case assumed, bindingUnknown:
+				u.reservations++
+				u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
+			case unrecorded:
+				u.blocked.Insert(node)
+			case leaked, bound:
+			}
+		}
+	}
+	for node, invalidation := range l.invalidations {
+		for _, h := range invalidation.leaked.Load().all() {
+			held[node] = append(held[node], h)
+			u.reservations++
+			u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
+		}
+	}
+	return held
 }

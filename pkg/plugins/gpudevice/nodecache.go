@@ -4,29 +4,24 @@
 package gpudevice
 
 import (
-	"hash/maphash"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
-)
 
-// shards is how many parts a nodeCache has. A new node copies one part, so that
-// thousands of nodes at the start do not copy the whole map each.
-const shards = 256
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
 
 // nodeCache finds the cell of a node by its name, without a lock: Filter does it
 // for every node of every pod. A cell is made when its node is first looked at,
 // and removed with the node. A cycle may look at a node that is gone: it gets a cell
 // that is not kept.
 type nodeCache struct {
-	seed  maphash.Seed
-	parts [shards]nodeCachePart
-}
-
-type nodeCachePart struct {
-	// mu serialises writers, which replace the map; readers take what is there.
+	// mu serialises writers.
 	mu    sync.Mutex
-	cells atomic.Pointer[map[string]*nodeCell]
+	cells sync.Map // *nodeCell by name
 }
 
 // nodeCell is what is remembered of one node: the view computed last, and the
@@ -36,59 +31,88 @@ type nodeCell struct {
 	invalidation *nodeInvalidation
 }
 
-func newNodeCache() *nodeCache {
-	return &nodeCache{seed: maphash.MakeSeed()}
-}
-
-func (c *nodeCache) part(name string) *nodeCachePart {
-	return &c.parts[maphash.String(c.seed, name)%shards]
-}
-
 // get returns the cell of a node, or nil. It allocates nothing.
 func (c *nodeCache) get(name string) *nodeCell {
-	cells := c.part(name).cells.Load()
-	if cells == nil {
-		return nil
-	}
-	return (*cells)[name]
+	value, _ := c.cells.Load(name)
+	cell, _ := value.(*nodeCell)
+	return cell
 }
 
 // getOrCreate is get; a cell that is missing gets the invalidation that invalidationOf returns, and is
-// kept if that says that the node is there. It is asked with the part locked, and remove
+// kept if that says that the node is there. It is asked with the cache locked, and remove
 // takes that lock after the node has left what invalidationOf asks: no cell outlives its node.
 func (c *nodeCache) getOrCreate(name string, invalidationOf func(name string) (invalidation *nodeInvalidation, there bool)) *nodeCell {
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
-	part := c.part(name)
-	part.mu.Lock()
-	defer part.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
 	invalidation, there := invalidationOf(name)
 	cell := &nodeCell{invalidation: invalidation}
-	if !there {
-		return cell
+	if there {
+		c.cells.Store(name, cell)
 	}
-	cells := map[string]*nodeCell{}
-	if old := part.cells.Load(); old != nil {
-		cells = maps.Clone(*old)
-	}
-	cells[name] = cell
-	part.cells.Store(&cells)
 	return cell
 }
 
 // remove forgets a node.
 func (c *nodeCache) remove(name string) {
-	part := c.part(name)
-	part.mu.Lock()
-	defer part.mu.Unlock()
-	if c.get(name) == nil {
-		return
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cells.Delete(name)
+}
+
+// deviceNodes are the nodes that have devices, or contradict themselves about it,
+// as the node informer tells of them. In a cluster without any, pods that ask for no
+// device are none of the plugin's business, and that is known without looking at
+// the nodes.
+type deviceNodes struct {
+	count atomic.Int64
+
+	mu     sync.Mutex
+	byName map[string]deviceNode
+}
+
+// deviceNode is a node's object and what it says.
+type deviceNode struct {
+	object *corev1.Node
+	node   *device.Node
+}
+
+// none reports whether there are none. It is a hint: the snapshot of a cycle may be
+// a moment older or newer.
+func (d *deviceNodes) none() bool { return d.count.Load() == 0 }
+
+// all returns them in no particular order.
+func (d *deviceNodes) all() []deviceNode {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.byName))
+}
+
+// observe takes note of a version of a node.
+func (d *deviceNodes) observe(object *corev1.Node, keys *device.NodeKeys) {
+	node := device.ParseNode(object, keys)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if node.Kind == device.NodeWithoutDevices {
+		delete(d.byName, object.Name)
+	} else {
+		if d.byName == nil {
+			d.byName = map[string]deviceNode{}
+		}
+		d.byName[object.Name] = deviceNode{object: object, node: node}
 	}
-	cells := maps.Clone(*part.cells.Load())
-	delete(cells, name)
-	part.cells.Store(&cells)
+	d.count.Store(int64(len(d.byName)))
+}
+
+// remove forgets a node that is gone.
+func (d *deviceNodes) remove(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byName, name)
+	d.count.Store(int64(len(d.byName)))
 }

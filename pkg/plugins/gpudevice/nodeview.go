@@ -43,7 +43,7 @@ type nodeView struct {
 	// meaningless, and scorable false.
 	usage    device.Usage
 	scorable bool
-	// shown is the number of allocations of the ledger, without leaked, among the pods
+	// shown is the number of allocations of the ledger, without leaked ones, among the pods
 	// of the NodeInfo.
 	shown int64
 	// offered is whether a DRA driver offers devices of the node.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
@@ -45,7 +46,7 @@ type GPUDevice struct {
 	ledger *ledger
 	// nodes remembers what was found out about each node, and deviceNodes which of
 	// them have devices.
-	nodes       *nodeCache
+	nodes       nodeCache
 	deviceNodes deviceNodes
 	// offers are the nodes whose devices a DRA driver offers.
 	offers offers
@@ -115,7 +116,6 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 		draDrivers: draDrivers,
 		nonGPUPods: args.NonGPUPods,
 		strategy:   strategy,
-		nodes:      newNodeCache(),
 		counters:   newCounters(handle.ProfileName()),
 	}
 	pl.offers.drivers = pl.draDrivers
@@ -158,4 +158,36 @@ func NodeKeys(args *config.GPUDeviceArgs) *device.NodeKeys {
 		MIGPrefix:       args.NodeLabels.MIGPrefix,
 		PluginResources: resourceNames(args.DeviceResources),
 	}
+}
+
+// signature is all that the plugin reads of a pod, apart from its CPU, which
+// NodeResourcesFit signs. Two pods with equal signatures get the same verdict for
+// every node, and the same score as long as the expected workload is the same.
+type signature struct {
+	// Request is what the pod asks for.
+	Request string `json:"request,omitempty"`
+	// Models and MinMemoryMiB constrain the devices.
+	Models       string `json:"models,omitempty"`
+	MinMemoryMiB int64  `json:"minMemoryMiB,omitempty"`
+	// Daemon is set only where it makes a difference.
+	Daemon bool `json:"daemon,omitempty"`
+}
+
+// SignPod signs every pod but those that PreFilter refuses: no result depends on
+// the labels or the names of other pods.
+func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	request, err := device.ParsePod(pod, pl.nodeKeys)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod's request for devices cannot be served")
+	}
+	if len(pod.Spec.ResourceClaims) > 0 || pl.asksForOthersResources(pod) && pl.mayClaimDevices(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod's ResourceClaims are for may change")
+	}
+	var value signature
+	if request.Kind == device.RequestNone {
+		value.Daemon = pl.nonGPUPods == config.NonGPUPodsForbid && isDaemonPod(pod)
+	} else {
+		value = signature{Request: requestKey(request), Models: request.Models.String(), MinMemoryMiB: request.MinMemoryMiB}
+	}
+	return []fwk.SignFragment{{Key: names.GPUDeviceFragment, Value: value}}, nil
 }

@@ -18,7 +18,7 @@ import (
 // by another scheduler.
 const reasonNotPending = "the pod is not pending any more"
 
-// Reserve chooses the devices by the strategy, and promises them to the pod until
+// Reserve chooses the devices by the strategy, and assumes them for the pod until
 // it is seen bound.
 func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s, err := readPreFilterState(state)
@@ -70,7 +70,7 @@ func overtaken(state fwk.CycleState, node, reason string) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("node %q was chosen and has no room any more, the pod is tried again: %s", node, reason))
 }
 
-// Unreserve takes the promise back. Called again, or for a pod that was promised
+// Unreserve takes that back. Called again, or for a pod for which none were assumed
 // nothing, it does nothing.
 func (pl *GPUDevice) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	pl.ledger.forget(pod.UID)

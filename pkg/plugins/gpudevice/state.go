@@ -44,13 +44,18 @@ func (s *preFilterState) Clone() fwk.StateData {
 }
 
 func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
-	data, err := state.Read(preFilterStateKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading %q from cycleState: %w", preFilterStateKey, err)
-	}
-	s, ok := data.(*preFilterState)
-	if !ok {
-		return nil, fmt.Errorf("reading %q from cycleState: want %T, got %T", preFilterStateKey, s, data)
+	return readState[*preFilterState](state, preFilterStateKey)
+}
+
+// readState returns what was written under the key.
+func readState[T any](state fwk.CycleState, key fwk.StateKey) (T, error) {
+	data, err := state.Read(key)
+	s, ok := data.(T)
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("reading %q from cycleState: %w", key, err)
+	case !ok:
+		return s, fmt.Errorf("reading %q from cycleState: want %T, got %T", key, s, data)
 	}
 	return s, nil
 }
@@ -75,15 +80,7 @@ func (s *preScoreState) Clone() fwk.StateData {
 }
 
 func readPreScoreState(state fwk.CycleState) (*preScoreState, error) {
-	data, err := state.Read(preScoreStateKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading %q from cycleState: %w", preScoreStateKey, err)
-	}
-	s, ok := data.(*preScoreState)
-	if !ok {
-		return nil, fmt.Errorf("reading %q from cycleState: want %T, got %T", preScoreStateKey, s, data)
-	}
-	return s, nil
+	return readState[*preScoreState](state, preScoreStateKey)
 }
 
 // cpuMilli returns the CPU that the pod requests, in milli-CPU.

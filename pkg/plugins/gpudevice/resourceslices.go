@@ -53,31 +53,12 @@ func (o *offers) watch(handle fwk.Handle, logger klog.Logger) error {
 		return nil
 	}
 	informer := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer()
-	registration, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if slice, ok := obj.(*resourcev1.ResourceSlice); ok {
-				o.observe(slice, true)
-			}
-		},
-		UpdateFunc: func(oldObj, obj any) {
-			old, okOld := oldObj.(*resourcev1.ResourceSlice)
-			slice, okNew := obj.(*resourcev1.ResourceSlice)
-			if okOld && okNew {
-				if old.UID != slice.UID {
-					o.remove(old.UID)
-				}
-				o.observe(slice, true)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if slice, ok := obj.(*resourcev1.ResourceSlice); ok {
-				o.remove(slice.UID)
-			}
-		},
-	}, cache.HandlerOptions{Logger: &logger})
+	registration, err := informer.AddEventHandlerWithOptions(typedHandler(func(old, slice *resourcev1.ResourceSlice) {
+		if old != nil && old.UID != slice.UID {
+			o.remove(old.UID)
+		}
+		o.observe(slice, true)
+	}, func(slice *resourcev1.ResourceSlice) { o.remove(slice.UID) }), cache.HandlerOptions{Logger: &logger})
 	if err != nil {
 		return fmt.Errorf("watching ResourceSlices: %w", err)
 	}

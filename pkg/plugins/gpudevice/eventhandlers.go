@@ -69,12 +69,15 @@ func (l *ledger) join(pl *GPUDevice) error {
 	return nil
 }
 
+// profiles returns the plugins that share the ledger.
+func (l *ledger) profiles() []*GPUDevice {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.members
+}
+
 // observeNode lets the members take note of a version of a node.
-func (l *ledger) observeNode(obj any) {
-	node, ok := obj.(*corev1.Node)
-	if !ok {
-		return
-	}
+func (l *ledger) observeNode(node *corev1.Node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if invalidation := l.invalidations[node.Name]; invalidation != nil {
@@ -85,74 +88,62 @@ func (l *ledger) observeNode(obj any) {
 	}
 }
 
-func (l *ledger) podHandler(logger klog.Logger) cache.ResourceEventHandler {
+// typedHandler is an event handler for objects of one type. changed is given the version
+// before, nil for the first; gone also what the informer missed the deletion of.
+func typedHandler[T any](changed func(old, obj *T), gone func(obj *T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
-			if pod, ok := obj.(*corev1.Pod); ok {
-				l.report(logger, pod, l.observe(pod))
+			if typed, ok := obj.(*T); ok {
+				changed(nil, typed)
 			}
 		},
-		UpdateFunc: func(oldObj, newObj any) {
-			old, okOld := oldObj.(*corev1.Pod)
-			pod, okNew := newObj.(*corev1.Pod)
-			if !okOld || !okNew {
-				return
-			}
-			if old.UID != pod.UID {
-				// The informer missed that the first was deleted.
-				l.drop(old.UID)
-			}
-			s := l.observe(pod)
-			l.report(logger, pod, s)
-			if s.held != nil && !s.first && old.UID == pod.UID && recordChanged(old, pod) {
-				l.reportEdit(logger, pod)
+		UpdateFunc: func(oldObj, obj any) {
+			old, okOld := oldObj.(*T)
+			typed, okNew := obj.(*T)
+			if okOld && okNew {
+				changed(old, typed)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
 			}
-			if pod, ok := obj.(*corev1.Pod); ok {
-				l.drop(pod.UID)
-				l.forgetLearnt(pod.UID)
+			if typed, ok := obj.(*T); ok {
+				gone(typed)
 			}
 		},
 	}
+}
+
+func (l *ledger) podHandler(logger klog.Logger) cache.ResourceEventHandler {
+	return typedHandler(func(old, pod *corev1.Pod) {
+		if old != nil && old.UID != pod.UID {
+			// The informer missed that the first was deleted.
+			l.drop(old.UID)
+		}
+		s := l.observe(pod)
+		l.report(logger, pod, s)
+		if old != nil && old.UID == pod.UID && s.held != nil && !s.first && recordChanged(old, pod) {
+			l.reportEdit(logger, pod)
+		}
+	}, func(pod *corev1.Pod) {
+		l.drop(pod.UID)
+		l.forgetLearnt(pod.UID)
+	})
+}
+
+func (l *ledger) nodeHandler(logger klog.Logger) cache.ResourceEventHandler {
+	return typedHandler(func(old, node *corev1.Node) {
+		l.observeNode(node)
+		if old == nil || saysOtherwise(old, node) {
+			l.reportNode(logger, old, node)
+		}
+	}, func(node *corev1.Node) { l.nodeGone(node.Name) })
 }
 
 // forgetLearnt lets the members' learners go of a pod that is gone.
 func (l *ledger) forgetLearnt(uid types.UID) {
-	l.mu.Lock()
-	members := l.members
-	l.mu.Unlock()
-	for _, member := range members {
+	for _, member := range l.profiles() {
 		member.workload.learner.forget(uid)
-	}
-}
-
-func (l *ledger) nodeHandler(logger klog.Logger) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			l.observeNode(obj)
-			if node, ok := obj.(*corev1.Node); ok {
-				l.reportNode(logger, nil, node)
-			}
-		},
-		UpdateFunc: func(oldObj, obj any) {
-			l.observeNode(obj)
-			old, okOld := oldObj.(*corev1.Node)
-			node, okNew := obj.(*corev1.Node)
-			if okOld && okNew && saysOtherwise(old, node) {
-				l.reportNode(logger, old, node)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if node, ok := obj.(*corev1.Node); ok {
-				l.nodeGone(node.Name)
-			}
-		},
 	}
 }
