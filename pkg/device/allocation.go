@@ -30,14 +30,14 @@ type Allocation struct {
 	uuids [][]string
 
 	// last is the answer of On for the node that was asked about last.
-	last atomic.Pointer[heldOn]
+	last atomic.Pointer[usageOn]
 }
 
-// heldOn is what is held on nodes of one description.
-type heldOn struct {
+// usageOn is what is held on nodes of one description.
+type usageOn struct {
 	memoryMiB int64
 	uuids     []string
-	holding   PodUsage
+	used      PodUsage
 	asked     PodUsage
 	missing   []string
 	err       error
@@ -110,7 +110,7 @@ func (a *Allocation) Equal(b *Allocation) bool {
 // On allocates nothing when it is asked about the same description again.
 func (a *Allocation) On(n *Node) (*PodUsage, error) {
 	h := a.on(n)
-	return &h.holding, h.err
+	return &h.used, h.err
 }
 
 // AskedOn is On without what was derived: a side that a container did not ask for
@@ -125,11 +125,11 @@ func (a *Allocation) Missing(n *Node) []string {
 	return a.on(n).missing
 }
 
-func (a *Allocation) on(n *Node) *heldOn {
+func (a *Allocation) on(n *Node) *usageOn {
 	if h := a.last.Load(); h != nil && h.memoryMiB == n.MemoryMiB && (a.uuids == nil || slices.Equal(h.uuids, n.UUIDs)) {
 		return h
 	}
-	h := &heldOn{memoryMiB: n.MemoryMiB, uuids: n.UUIDs}
+	h := &usageOn{memoryMiB: n.MemoryMiB, uuids: n.UUIDs}
 	now := a.recorded
 	for i := range a.containers {
 		now.Shares[i] = a.share(i, n.MemoryMiB)
@@ -149,7 +149,7 @@ func (a *Allocation) on(n *Node) *heldOn {
 			}
 		}
 	}
-	h.holding = now.PodUsage(a.containers)
+	h.used = now.PodUsage(a.containers)
 	for i := range a.containers {
 		now.Shares[i] = Share{Milli: a.containers[i].Milli, MemoryMiB: a.containers[i].MemoryMiB}
 	}

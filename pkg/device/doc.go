@@ -9,13 +9,13 @@
 // # From a pod and a node to a placement
 //
 //	pod  -- ParsePod  --> Request --+
-//	                                +--> Node.Check          fits, or a Reason
+//	                                +--> Node.Admits         fits, or a Reason
 //	node -- ParseNode --> Node -----+--> Strategy.Score      how good
 //	           |                    +--> Assign         --> Assignment
 //	       Node.Usage                                         |        |
-//	           |                                     .Annotations   .Holding
+//	           |                                     .Annotations   .PodUsage
 //	           v                                              |        |
-//	         Usage  <--- TakeAll, ReleaseAll -----------------|--------+
+//	         Usage  <--- Add, Remove -------------------------|--------+
 //	           ^                                              v
 //	           +---- PodUsage <-- Allocation.On <-- ParseAllocation (bound pods)
 //
@@ -25,8 +25,8 @@
 // (Allocation.On).
 //
 // A Request is parsed once per pod and a Node once per change of its object. The
-// Usage of a node is what is free: it starts as Node.Usage, and takes what every
-// bound or reserved pod holds.
+// Usage of a node starts as Node.Usage, and is added what every bound or assumed pod
+// uses. It says whether there is room for another (Usage.Fits), or what is lacking.
 //
 // # Devices and shares
 //
@@ -39,10 +39,10 @@
 //
 // # The life of a pod
 //
-// Every container is given devices of its own. A pod holds of each device the most
+// Every container is given devices of its own. A pod uses of each device the most
 // that its containers use at one time, the rule by which the scheduler counts CPU:
 // sidecars and main containers at the end, or one ordinary init container beside
-// the sidecars before it (Assignment.Holding). So that this is little, init
+// the sidecars before it (Assignment.PodUsage). So that this is little, init
 // containers go where the main containers will be. How the search works, and why
 // Fits and Assign always agree, is said at placer.
 //
@@ -52,7 +52,7 @@
 // (scorer_*.go); what they are compared with, the policy of the fragmentation paper
 // (FGD, ATC'23) for example, is in package yardsticks of the simulator.
 // FragmentationGradient needs a Workload, the pods that are expected, as it looks to
-// nodes of one kind (Workload.On): given, or learnt by a Histogram. What fragmentation
+// nodes of one kind (Workload.For): given, or learnt by a Histogram. What fragmentation
 // is, case by case, is said at Expected.Fragmentation.
 //
 // # FragmentationGradient
@@ -102,15 +102,14 @@
 //
 // # Errors
 //
-// What a pod asks for and nobody can serve is a *InvalidError; what makes a node
-// unfit for shares is its InvalidError; why a pod does not fit a node is a Reason.
-// Each has a cause from a closed list, and the first two name the field and the
-// way out. Nothing here panics on any object, and nothing that an annotation says
+// What a pod asks for and nobody can serve, and what makes a node unfit for shares, is
+// an InvalidError; why a pod does not fit a node is a Reason. Each has a cause from a
+// closed list, and the first names the field and the way out. Nothing here panics on any object, and nothing that an annotation says
 // is believed unless it agrees with the pod (ParseAssignment).
 //
 // # Cost
 //
-// Check, Score and Assign allocate nothing. Scores of a workload cost time in
+// Admits, Fits, Score and Assign allocate nothing. Scores of a workload cost time in
 // proportion to the classes that differ on one kind of node, and to the devices.
 // The benchmarks in this package say what they take.
 package device

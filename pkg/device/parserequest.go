@@ -24,7 +24,7 @@ const (
 //
 // A limit of zero asks for nothing, as it does for the scheduler and the kubelet. A
 // pod that asks for nothing gives a Request of RequestNone. A pod that can never be
-// served, whatever the cluster looks like, gives a *InvalidError. ParsePod accepts
+// served, whatever the cluster looks like, gives an *InvalidError. ParsePod accepts
 // any pod object, also one that no API server would have let through.
 func ParsePod(pod *corev1.Pod, keys *NodeKeys) (*Request, error) {
 	if keys == nil {

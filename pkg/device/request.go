@@ -105,13 +105,16 @@ func (r *Request) Constrained() bool {
 }
 
 // AtPeak returns the sum over all devices of what the pod needs at the busiest
-// point of its life, on a node whose devices have memoryMiB each. An ask that is
-// larger than a device counts as nothing: no such node is ever scored.
+// point of its life, on a node whose devices have memoryMiB each. A container that asks
+// for more than a device has counts as one that asks for whole devices.
 func (r *Request) AtPeak(memoryMiB int64) Share {
 	var running, peak Share
 	for i := range r.Containers {
 		a := &r.Containers[i]
-		share, _ := a.On(memoryMiB)
+		share, ok := a.On(memoryMiB)
+		if !ok {
+			share = Share{Milli: MilliPerDevice, MemoryMiB: memoryMiB}
+		}
 		share.Milli *= int64(a.Devices)
 		share.MemoryMiB *= int64(a.Devices)
 		if a.Kind == Init {

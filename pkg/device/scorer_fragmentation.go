@@ -68,8 +68,8 @@ func placementLoss(input NodeInput, demand PodRequest) (int64, bool) {
 		if !ok {
 			return 0, false
 		}
-		holding := assignment.PodUsage(containers)
-		after.Add(&holding)
+		used := assignment.PodUsage(containers)
+		after.Add(&used)
 	}
 	return e.loss(s, &after, input.CPUMilli, cpuAfter), true
 }

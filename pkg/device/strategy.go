@@ -80,8 +80,8 @@ type PodRequest struct {
 }
 
 // Assign chooses the devices of the pod on the node by the strategy. It is false if
-// there is no room, exactly when Usage.Fits is. Nothing is taken: that is Usage.TakeAll
-// with Assignment.Holding.
+// there is no room, exactly when Usage.Fits is. Nothing is taken: that is Usage.Add
+// with Assignment.PodUsage.
 func Assign(strategy Strategy, input NodeInput, demand PodRequest) (Assignment, bool) {
 	state, containers := input.Usage, demand.Request.Containers
 	if len(containers) == 0 {

@@ -115,6 +115,11 @@ func TestShapeOf(t *testing.T) {
 			want:    Shape{CPUMilli: 4000, Devices: 5, Milli: 1000},
 		},
 		{
+			name:    "whole devices with the memory that is needed of them",
+			request: Request{Containers: []ContainerRequest{{Devices: 2, Milli: 1000, MemoryMiB: 10240}}},
+			want:    Shape{CPUMilli: 4000, Devices: 2, Milli: 1000, MemoryMiB: 10240},
+		},
+		{
 			name:    "the largest of several shares",
 			request: Request{Containers: []ContainerRequest{{Devices: 1, Milli: 300}, {Devices: 1, Milli: 700}, {Devices: 1, Milli: 500}}},
 			want:    Shape{CPUMilli: 4000, Devices: 1, Milli: 700},

@@ -266,12 +266,12 @@ func (pl *GPUDevice) usage() *usage {
 			if h.allocation == nil {
 				continue
 			}
-			holding, err := h.allocation.On(node)
+			podUsage, err := h.allocation.On(node)
 			if err != nil {
 				u.blocked.Insert(object.Name)
 			}
 			u.unlisted += len(h.allocation.Missing(node))
-			used.Add(holding)
+			used.Add(podUsage)
 		}
 		amounts.count(&used)
 		if u.expected {

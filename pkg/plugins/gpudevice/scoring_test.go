@@ -206,54 +206,6 @@ func TestScoresAreNotRememberedForOthers(t *testing.T) {
 	}
 }
 
-// A remembered score must not outlive what it depends on.
-func TestScoresAreNotRememberedTooLong(t *testing.T) {
-	for _, strategy := range []config.GPUDeviceStrategy{config.GPUDeviceBestFit, config.GPUDeviceFragmentationGradient} {
-		t.Run(string(strategy), func(t *testing.T) {
-			testScoresAreNotRememberedTooLong(t, gpuArgs(withStrategy(strategy)))
-		})
-	}
-}
-
-func testScoresAreNotRememberedTooLong(t *testing.T, args *config.GPUDeviceArgs) {
-	t.Helper()
-	profile, pl := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 4)}})
-	info := nodeInfo(t, profile, "n")
-	score := func(pod *corev1.Pod) int64 {
-		t.Helper()
-		state := preFilter(t, profile, pod)
-		if status := pl.PreScore(t.Context(), state, pod, snapshotNodes(t, profile)); !status.IsSuccess() {
-			t.Fatal(status)
-		}
-		got, status := pl.Score(t.Context(), state, pod, info)
-		if !status.IsSuccess() {
-			t.Fatal(status)
-		}
-		v := pl.view(info, false)
-		input := device.NodeInput{
-			Usage: &v.usage, CPUMilli: v.cpuFree, Scale: device.Scale{CPUMilli: 64000, GPUMilli: 4000},
-			Expected: pl.workload.current.Load().expectedBy(v.node),
-		}
-		if want := pl.strategy.Score(input, podRequestOf(t, pl, pod)); got != want {
-			t.Errorf("%s: want %d, got %d", pod.Name, want, got)
-		}
-		return got
-	}
-	seen := map[int64]bool{}
-	for round := range 2 {
-		for i := range 8 {
-			pod := sharePod(fmt.Sprintf("p-%d-%d", round, i), 100*(i+1))
-			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
-				corev1.ResourceCPU: *resource.NewQuantity(int64(6*i), resource.DecimalSI),
-			}
-			seen[score(pod)] = true
-		}
-	}
-	if len(seen) < 4 {
-		t.Errorf("only %d different scores: this test shows little", len(seen))
-	}
-}
-
 // TestWhatIsNotScoredChangesNothing: where pods without devices are let alone, the
 // nodes that they fit, often some of all, say nothing of what devices there are. To
 // look at those would make every remembered score worthless, twice for each such pod.

@@ -79,9 +79,9 @@ func (v *nodeView) take(allocation *device.Allocation) {
 		v.unrecorded = true
 		return
 	}
-	holding, err := allocation.On(v.node)
+	used, err := allocation.On(v.node)
 	v.unrecorded = v.unrecorded || err != nil
-	v.usage.Add(holding)
+	v.usage.Add(used)
 }
 
 // takeNominated takes what nominated pods will hold. They have no devices yet, and
@@ -99,8 +99,8 @@ func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
 			v.nominatedUnfit = true
 			continue
 		}
-		holding := assignment.PodUsage(request.Containers)
-		v.usage.Add(&holding)
+		used := assignment.PodUsage(request.Containers)
+		v.usage.Add(&used)
 	}
 }
 

@@ -45,21 +45,7 @@ func (d *demand) taken(memoryMiB int64) int64 { return milliOf(d.given(), memory
 func (d *demand) given() *device.Request { return cmp.Or(d.takes, d.request) }
 
 func milliOf(request *device.Request, memoryMiB int64) int64 {
-	var running, peak int64
-	for i := range request.Containers {
-		ask := &request.Containers[i]
-		share, ok := ask.On(max(1, memoryMiB))
-		if !ok {
-			share.Milli = device.MilliPerDevice // more than a device has
-		}
-		milli := share.Milli * int64(ask.Devices)
-		if ask.Kind == device.Init {
-			peak = max(peak, running+milli)
-			continue
-		}
-		running += milli
-	}
-	return max(peak, running)
+	return request.AtPeak(max(1, memoryMiB)).Milli
 }
 
 // shape is a kind of pod by which failures are told apart.

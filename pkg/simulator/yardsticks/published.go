@@ -50,8 +50,8 @@ func (p Published) fragmentationPoints(input device.NodeInput, demand device.Pod
 		return 0
 	}
 	after := *input.Usage
-	holding := assignment.PodUsage(demand.Request.Containers)
-	after.Add(&holding)
+	used := assignment.PodUsage(demand.Request.Containers)
+	after.Add(&used)
 	return points(e, e.FragmentedWeighted(input.Usage, input.CPUMilli)-e.FragmentedWeighted(&after, input.CPUMilli-demand.CPUMilli))
 }
 
