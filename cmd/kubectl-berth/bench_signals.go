@@ -15,6 +15,10 @@ import (
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
 )
 
+// errInterruptedAgain is why something is left in a cluster. It is a failure, and
+// errInterrupted is none.
+var errInterruptedAgain = errors.New("interrupted again")
+
 // benchSignals turns the first signal into the end of a context, and the second into
 // that of another.
 type benchSignals struct {
@@ -40,7 +44,7 @@ func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 			cancel(errInterrupted)
 		}
 		if _, ok := <-received; ok {
-			giveUp(errInterrupted)
+			giveUp(errInterruptedAgain)
 		}
 	}()
 	return &benchSignals{ctx: ctx, cleanup: cleanup, stop: func() {
