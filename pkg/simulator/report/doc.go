@@ -5,12 +5,12 @@
 // allocated, how much of the rest is of no use and why, which pods failed, and how
 // profiles compare. It writes tables, JSON, CSV and diagrams.
 //
-//	Event --Recorder.Record--> books, series --Recorder.Run--> Run
+//	Event --Recorder.Record--> usage, series --Recorder.Run--> Run
 //	Run, one per seed --Profile.SetRuns--> Profile
 //	Profile, one per file --> Report --WriteTable, WriteJSON, Write…CSV, WritePlot-->
 //
 // A Recorder sees the API objects that the engine bound and nothing else of it. It
-// keeps books of its own, so a device that is given away twice is an error and no
+// counts devices itself, so a device that is given away twice is an error and no
 // number.
 //
 // # What is measured

@@ -48,7 +48,7 @@ func Metrics() []Metric {
 		{device.NoAccess, "idlePercentNoAccess", "idle at the end, of a model that a class excludes, %"},
 	} {
 		metrics = append(metrics, Metric{Key: cause.key, Title: cause.title, value: fragmentation(func(r *Recorder) float64 {
-			return percent(max(0, r.books.causes[cause.Cause]), float64(r.books.capacity.milli))
+			return percent(max(0, r.usage.causes[cause.Cause]), float64(r.usage.capacity.milli))
 		})})
 	}
 	return append(metrics, []Metric{
@@ -61,14 +61,14 @@ func Metrics() []Metric {
 		{Key: "podsFailedConstrained", Title: "  of these bound to a model or memory", value: count(func(r *Recorder) int { return r.failedConstrained })},
 		{Key: "devicesFailed", Title: "GPUs that failed pods asked for", value: func(r *Recorder) (float64, bool) { return float64(r.failedMilli) / device.MilliPerDevice, true }},
 		{Key: "podsEvicted", rare: true, Title: "pods evicted", value: count(func(r *Recorder) int { return r.evicted })},
-		{Key: "podsWithoutDevices", rare: true, Title: "pods bound without their devices", value: count(func(r *Recorder) int { return r.books.unassigned })},
-		{Key: "nodesUsed", Title: "nodes that pods came to", value: count(func(r *Recorder) int { return r.books.nodesTouched() })},
-		{Key: "devicesUsed", Title: "GPUs in use at the end", value: count(func(r *Recorder) int { return r.books.devicesInUse() })},
+		{Key: "podsWithoutDevices", rare: true, Title: "pods bound without their devices", value: count(func(r *Recorder) int { return r.usage.unrecorded })},
+		{Key: "nodesUsed", Title: "nodes that pods came to", value: count(func(r *Recorder) int { return r.usage.nodesTouched() })},
+		{Key: "devicesUsed", Title: "GPUs in use at the end", value: count(func(r *Recorder) int { return r.usage.devicesInUse() })},
 		{Key: "cpuPercent", Title: "CPU requested at the end, %", value: func(r *Recorder) (float64, bool) {
-			return percent(float64(r.books.used.cpuMilli), float64(r.books.capacity.cpuMilli)), true
+			return percent(float64(r.usage.used.cpuMilli), float64(r.usage.capacity.cpuMilli)), true
 		}},
 		{Key: "memoryPercent", Title: "memory requested at the end, %", value: func(r *Recorder) (float64, bool) {
-			return percent(float64(r.books.used.memory), float64(r.books.capacity.memory)), true
+			return percent(float64(r.usage.used.memory), float64(r.usage.capacity.memory)), true
 		}},
 	}...)
 }
@@ -79,13 +79,13 @@ func count(value func(*Recorder) int) func(*Recorder) (float64, bool) {
 
 // ofDevices has a value where there are devices.
 func ofDevices(value func(*Recorder) float64) func(*Recorder) (float64, bool) {
-	return func(r *Recorder) (float64, bool) { return value(r), r.books.capacity.milli > 0 }
+	return func(r *Recorder) (float64, bool) { return value(r), r.usage.capacity.milli > 0 }
 }
 
 // fragmentation has a value where it was measured.
 func fragmentation(value func(*Recorder) float64) func(*Recorder) (float64, bool) {
 	return func(r *Recorder) (float64, bool) {
-		return value(r), r.books.capacity.milli > 0 && r.books.workload != nil
+		return value(r), r.usage.capacity.milli > 0 && r.usage.workload != nil
 	}
 }
 
@@ -93,7 +93,7 @@ func fragmentation(value func(*Recorder) float64) func(*Recorder) (float64, bool
 func atFullLoad(value func(Point) float64) func(*Recorder) (float64, bool) {
 	return func(r *Recorder) (float64, bool) {
 		points := r.series.points()
-		if len(points) <= fullLoad || r.books.capacity.milli == 0 {
+		if len(points) <= fullLoad || r.usage.capacity.milli == 0 {
 			return 0, false
 		}
 		return value(points[fullLoad]), true
@@ -104,7 +104,7 @@ func fragmentedAtFullLoad(value func(Point) float64) func(*Recorder) (float64, b
 	at := atFullLoad(value)
 	return func(r *Recorder) (float64, bool) {
 		v, ok := at(r)
-		return v, ok && r.books.workload != nil
+		return v, ok && r.usage.workload != nil
 	}
 }
 
@@ -129,7 +129,7 @@ func (r *Recorder) Run(seed int64) Run {
 			run.Metrics[metric.Key] = round(value)
 		}
 	}
-	if r.books.capacity.milli > 0 {
+	if r.usage.capacity.milli > 0 {
 		for _, p := range r.series.points() {
 			run.Points = append(run.Points, Point{Allocated: round(p.Allocated), Fragmented: round(p.Fragmented), Ratio: round(p.Ratio)})
 		}

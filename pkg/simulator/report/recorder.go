@@ -15,7 +15,7 @@ import (
 // Recorder turns the events of one simulation into a [Run]. It is not safe for
 // concurrent use.
 type Recorder struct {
-	books  *books
+	usage  *clusterUsage
 	series series
 
 	arrivedMilli      int64
@@ -33,12 +33,12 @@ type Recorder struct {
 // device is given away twice among the bound pods is not checked: a cluster can be
 // like that.
 func NewRecorder(nodes []*corev1.Node, bound []*corev1.Pod, keys *device.NodeKeys, workload *device.Workload) *Recorder {
-	r := &Recorder{books: newBooks(nodes, keys, workload)}
+	r := &Recorder{usage: newClusterUsage(nodes, keys, workload)}
 	for _, pod := range bound {
-		d := demandOf(pod, keys)
-		r.books.take(pod, &d)
+		d := podRequestOf(pod, keys)
+		r.usage.add(pod, &d)
 	}
-	r.books.unassigned = 0 // counts those that arrive
+	r.usage.unrecorded = 0 // counts those that arrive
 	r.series.start = r.state()
 	return r
 }
@@ -47,17 +47,17 @@ func NewRecorder(nodes []*corev1.Node, bound []*corev1.Pod, keys *device.NodeKey
 // the event and those before it, and a fault of the engine.
 func (r *Recorder) Record(event Event) error {
 	for _, victim := range event.Victims {
-		r.books.release(victim.UID)
+		r.usage.remove(victim.UID)
 		r.evicted++
 	}
 	pod := event.Pod
-	d := demandOf(pod, r.books.keys)
+	d := podRequestOf(pod, r.usage.keys)
 	if event.Asked != nil {
 		takes := d.request
-		d = demandOf(event.Asked, r.books.keys)
+		d = podRequestOf(event.Asked, r.usage.keys)
 		d.takes = takes
 	}
-	asked := d.milli(r.books.largestDevice)
+	asked := d.milli(r.usage.largestDevice)
 	r.arrived++
 	if event.Node == "" {
 		r.fail(&d, asked)
@@ -81,24 +81,24 @@ func (r *Recorder) Record(event Event) error {
 	return nil
 }
 
-func (r *Recorder) place(pod *corev1.Pod, d *demand) (int64, error) {
-	a, ok := r.books.byName[pod.Spec.NodeName]
+func (r *Recorder) place(pod *corev1.Pod, d *podRequest) (int64, error) {
+	a, ok := r.usage.byName[pod.Spec.NodeName]
 	if !ok {
 		return 0, fmt.Errorf("pod %s/%s was bound to node %q, which does not exist", pod.Namespace, pod.Name, pod.Spec.NodeName)
 	}
-	if _, ok := r.books.held[pod.UID]; ok {
+	if _, ok := r.usage.held[pod.UID]; ok {
 		return 0, fmt.Errorf("pod %s/%s was bound twice", pod.Namespace, pod.Name)
 	}
 	a.touched = true
 	r.placed++
-	given, wrong := r.books.take(pod, d)
-	if wrong {
+	given, overcommitted := r.usage.add(pod, d)
+	if overcommitted {
 		return 0, fmt.Errorf("pod %s/%s was given a device of node %s that is in use or does not exist", pod.Namespace, pod.Name, pod.Spec.NodeName)
 	}
 	return given, nil
 }
 
-func (r *Recorder) fail(d *demand, asked int64) {
+func (r *Recorder) fail(d *podRequest, asked int64) {
 	r.failed[d.shape()]++
 	if d.constrained() {
 		r.failedConstrained++
@@ -108,16 +108,16 @@ func (r *Recorder) fail(d *demand, asked int64) {
 
 // load is what has arrived, in percent of all devices.
 func (r *Recorder) load() float64 {
-	return percent(float64(r.arrivedMilli), float64(r.books.capacity.milli))
+	return percent(float64(r.arrivedMilli), float64(r.usage.capacity.milli))
 }
 
 // state is the cluster as it is now.
 func (r *Recorder) state() Point {
-	capacity, fragmented := float64(r.books.capacity.milli), r.books.fragmented()
+	capacity, fragmented := float64(r.usage.capacity.milli), r.usage.fragmented()
 	return Point{
-		Allocated:  percent(float64(r.books.used.milli), capacity),
+		Allocated:  percent(float64(r.usage.used.milli), capacity),
 		Fragmented: percent(fragmented, capacity),
-		Ratio:      percent(fragmented, float64(r.books.idle)),
+		Ratio:      percent(fragmented, float64(r.usage.idle)),
 	}
 }
 

@@ -351,7 +351,7 @@ func TestDemand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: tt.init, Containers: tt.main}}
 			pod.Annotations = tt.annotations
-			d := demandOf(pod, &keys)
+			d := podRequestOf(pod, &keys)
 			if got := d.milli(10 << 10); got != tt.wantMilli {
 				t.Errorf("%d milli, want %d", got, tt.wantMilli)
 			}

@@ -59,7 +59,7 @@ type Cluster struct {
 
 // ClusterOf sums up the nodes and the pods that are bound to them.
 func ClusterOf(nodes []*corev1.Node, bound []*corev1.Pod, keys *device.NodeKeys) Cluster {
-	b := NewRecorder(nodes, bound, keys, nil).books
+	b := NewRecorder(nodes, bound, keys, nil).usage
 	return Cluster{
 		Nodes: len(nodes), BoundPods: len(bound),
 		CPUMilli: b.capacity.cpuMilli, MemoryMiB: b.capacity.memory >> 20,

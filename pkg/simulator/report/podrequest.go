@@ -12,8 +12,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// demand is what a pod asks for.
-type demand struct {
+// podRequest is what a pod asks for.
+type podRequest struct {
 	// request is what it asks of devices; of FormNone if it asks for none, and if
 	// what it asks for can never be served.
 	request *device.Request
@@ -24,25 +24,25 @@ type demand struct {
 	cpuMilli, memory int64
 }
 
-func demandOf(pod *corev1.Pod, keys *device.NodeKeys) demand {
+func podRequestOf(pod *corev1.Pod, keys *device.NodeKeys) podRequest {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	request, err := device.ParsePod(pod, keys)
 	if err != nil {
 		request = &device.Request{}
 	}
-	return demand{request: request, cpuMilli: requests.Cpu().MilliValue(), memory: requests.Memory().Value()}
+	return podRequest{request: request, cpuMilli: requests.Cpu().MilliValue(), memory: requests.Memory().Value()}
 }
 
 // milli returns the compute that the pod asks for at the busiest point of its
 // life, in thousandths of a device, where devices have memoryMiB each.
-func (d *demand) milli(memoryMiB int64) int64 { return milliOf(d.request, memoryMiB) }
+func (d *podRequest) milli(memoryMiB int64) int64 { return milliOf(d.request, memoryMiB) }
 
 // taken returns the compute that the pod is given, which may be more than it asks
 // for.
-func (d *demand) taken(memoryMiB int64) int64 { return milliOf(d.given(), memoryMiB) }
+func (d *podRequest) taken(memoryMiB int64) int64 { return milliOf(d.given(), memoryMiB) }
 
 // given returns the request by which the pod is given devices.
-func (d *demand) given() *device.Request { return cmp.Or(d.takes, d.request) }
+func (d *podRequest) given() *device.Request { return cmp.Or(d.takes, d.request) }
 
 func milliOf(request *device.Request, memoryMiB int64) int64 {
 	return request.AtPeak(max(1, memoryMiB)).Milli
@@ -61,7 +61,7 @@ const (
 	shapes = int(iota)
 )
 
-func (d *demand) shape() shape {
+func (d *podRequest) shape() shape {
 	if d.request.Kind == device.RequestNone {
 		return cpuOnly
 	}
@@ -74,6 +74,6 @@ func (d *demand) shape() shape {
 }
 
 // constrained reports whether the pod accepts only some devices.
-func (d *demand) constrained() bool {
+func (d *podRequest) constrained() bool {
 	return d.request.Constrained()
 }

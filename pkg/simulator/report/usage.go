@@ -10,15 +10,15 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// books account for what pods hold of nodes. They are kept from the API objects
+// clusterUsage is what pods hold of nodes. It is kept from the API objects
 // alone, apart from the engine: a device that was given away twice shows here.
-type books struct {
+type clusterUsage struct {
 	keys     *device.NodeKeys
 	workload *device.Workload // nil if no pod asks for devices
 
-	nodes  []*account
-	byName map[string]*account
-	held   map[types.UID]holding
+	nodes  []*nodeUsage
+	byName map[string]*nodeUsage
+	held   map[types.UID]podUsage
 
 	capacity, used totals
 	// idle is what devices have left, in thousandths, and causes the same by what
@@ -27,8 +27,8 @@ type books struct {
 	causes device.Fragmentation
 	// largestDevice is the most memory that a device of the cluster has, in MiB.
 	largestDevice int64
-	// unassigned counts pods that were bound without the devices that they ask for.
-	unassigned int
+	// unrecorded counts pods that were bound without the devices that they ask for.
+	unrecorded int
 }
 
 // totals are amounts over all nodes: milli-CPU, bytes, and thousandths of devices.
@@ -36,8 +36,8 @@ type totals struct {
 	cpuMilli, memory, milli int64
 }
 
-// account is one node's.
-type account struct {
+// nodeUsage is one node's.
+type nodeUsage struct {
 	device *device.Node
 	// usage is of the devices, if they are counted.
 	usage   device.Usage
@@ -53,9 +53,9 @@ type account struct {
 	causes device.Fragmentation
 }
 
-// holding is what a pod holds.
-type holding struct {
-	account          *account
+// podUsage is what a pod holds.
+type podUsage struct {
+	node             *nodeUsage
 	cpuMilli, memory int64
 	devices          device.PodUsage
 	handedOut        int64
@@ -63,14 +63,14 @@ type holding struct {
 	milli            int64
 }
 
-// newBooks opens an account for each node.
-func newBooks(nodes []*corev1.Node, keys *device.NodeKeys, workload *device.Workload) *books {
-	b := &books{
+// newClusterUsage starts with nodes on which nothing is used.
+func newClusterUsage(nodes []*corev1.Node, keys *device.NodeKeys, workload *device.Workload) *clusterUsage {
+	b := &clusterUsage{
 		keys: keys, workload: workload,
-		byName: make(map[string]*account, len(nodes)), held: map[types.UID]holding{},
+		byName: make(map[string]*nodeUsage, len(nodes)), held: map[types.UID]podUsage{},
 	}
 	for _, node := range nodes {
-		a := &account{device: device.ParseNode(node, keys), cpuFree: node.Status.Allocatable.Cpu().MilliValue()}
+		a := &nodeUsage{device: device.ParseNode(node, keys), cpuFree: node.Status.Allocatable.Cpu().MilliValue()}
 		a.usage, a.counted = a.device.Usage()
 		b.nodes = append(b.nodes, a)
 		b.byName[node.Name] = a
@@ -84,7 +84,7 @@ func newBooks(nodes []*corev1.Node, keys *device.NodeKeys, workload *device.Work
 }
 
 // measure brings the sums up to date with a node that has changed.
-func (b *books) measure(a *account) {
+func (b *clusterUsage) measure(a *nodeUsage) {
 	if !a.counted {
 		return
 	}
@@ -102,28 +102,28 @@ func (b *books) measure(a *account) {
 	a.causes = causes
 }
 
-// take books a bound pod, and returns the compute that it was given, in
+// add counts a bound pod, and returns the compute that it was given, in
 // thousandths of a device, and whether some of it is another pod's or does not
 // exist. A pod on a node that is not there holds nothing.
-func (b *books) take(pod *corev1.Pod, d *demand) (milli int64, wrong bool) {
+func (b *clusterUsage) add(pod *corev1.Pod, d *podRequest) (milli int64, overcommitted bool) {
 	a, ok := b.byName[pod.Spec.NodeName]
 	if !ok {
 		return 0, false
 	}
-	h := holding{account: a, cpuMilli: d.cpuMilli, memory: d.memory}
+	h := podUsage{node: a, cpuMilli: d.cpuMilli, memory: d.memory}
 	switch d.given().Kind {
 	case device.RequestShares:
 		assignment, err := device.ParseAssignment(pod.Annotations, d.request)
 		if err != nil {
 			// Bound by a profile without GPUDevice, or the annotation is broken.
-			b.unassigned++
+			b.unrecorded++
 			break
 		}
 		h.devices = assignment.PodUsage(d.request.Containers)
 		h.milli = h.devices.Milli()
 		before := a.usage.Overcommitted()
 		a.usage.Add(&h.devices)
-		wrong = a.usage.Overcommitted() != before
+		overcommitted = a.usage.Overcommitted() != before
 	case device.RequestDevicePlugin:
 		taken := d.taken(a.device.MemoryMiB)
 		h.milli = d.milli(a.device.MemoryMiB)
@@ -138,31 +138,31 @@ func (b *books) take(pod *corev1.Pod, d *demand) (milli int64, wrong bool) {
 	b.used.milli += h.milli
 	b.held[pod.UID] = h
 	b.measure(a)
-	return h.milli, wrong
+	return h.milli, overcommitted
 }
 
-// release books a pod that is gone.
-func (b *books) release(uid types.UID) {
+// remove takes off a pod that is gone.
+func (b *clusterUsage) remove(uid types.UID) {
 	h, ok := b.held[uid]
 	if !ok {
 		return
 	}
 	delete(b.held, uid)
 	if h.handedOut > 0 {
-		h.account.usage.HandOut(-h.handedOut)
-		h.account.blocked -= h.blocked
+		h.node.usage.HandOut(-h.handedOut)
+		h.node.blocked -= h.blocked
 	} else {
-		h.account.usage.Remove(&h.devices)
+		h.node.usage.Remove(&h.devices)
 	}
-	h.account.cpuFree += h.cpuMilli
+	h.node.cpuFree += h.cpuMilli
 	b.used.cpuMilli -= h.cpuMilli
 	b.used.memory -= h.memory
 	b.used.milli -= h.milli
-	b.measure(h.account)
+	b.measure(h.node)
 }
 
 // devicesInUse returns how many devices of all nodes somebody holds a part of.
-func (b *books) devicesInUse() int {
+func (b *clusterUsage) devicesInUse() int {
 	n := 0
 	for _, a := range b.nodes {
 		n += a.usage.InUse()
@@ -171,7 +171,7 @@ func (b *books) devicesInUse() int {
 }
 
 // nodesTouched returns on how many nodes a pod came to run.
-func (b *books) nodesTouched() int {
+func (b *clusterUsage) nodesTouched() int {
 	n := 0
 	for _, a := range b.nodes {
 		if a.touched {
@@ -182,6 +182,6 @@ func (b *books) nodesTouched() int {
 }
 
 // fragmented returns the part of idle that is of no use to the workload.
-func (b *books) fragmented() float64 {
+func (b *clusterUsage) fragmented() float64 {
 	return max(0, b.causes.Total())
 }
