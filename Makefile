@@ -21,9 +21,6 @@ RELEASE := v0.1.0
 VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null),$\
 $(RELEASE)-dev$(addprefix -g,$(shell git describe --always --exclude '*' --dirty 2>/dev/null)))
 
-# Real data, such as Online Boutique's manifests; what needs it is skipped without it.
-export BERTH_DATA ?= $(wildcard $(CURDIR)/../shared/data)
-
 # The Kubernetes version stands in go.mod alone. It is linked into every binary:
 # clients cannot parse what an API server without a version reports.
 K8S_VERSION = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)

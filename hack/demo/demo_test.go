@@ -25,6 +25,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
@@ -46,7 +47,7 @@ func TestParseOptions(t *testing.T) {
 	write(t, filepath.Join(root, sampleShop), "")
 	own := write(t, filepath.Join(root, "own.yaml"), "")
 	data := filepath.Join(t.TempDir(), "data")
-	shared := write(t, filepath.Join(data, boutique), "")
+	shared := write(t, filepath.Join(data, publicdata.OnlineBoutique), "")
 	t.Chdir(root)
 	kept := filepath.Join(root, "out", "demo")
 	tests := []struct {
@@ -74,7 +75,10 @@ func TestParseOptions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("KEEP", tt.keep)
 			t.Setenv("DEMO_BREAK", tt.broken)
-			t.Setenv("BERTH_DATA", tt.env)
+			if tt.env == "" {
+				tt.env = root // without the data
+			}
+			t.Setenv(publicdata.Variable, tt.env)
 			got, err := parseOptions(tt.args, io.Discard)
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {

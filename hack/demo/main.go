@@ -23,6 +23,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 )
 
 // Exit codes.
@@ -74,8 +76,6 @@ func run(args []string) int {
 const (
 	// sampleShop is the demo's own shop.
 	sampleShop = "hack/demo/sample/shop.yaml"
-	// boutique is Online Boutique, below the folder that BERTH_DATA names.
-	boutique = "online-boutique/kubernetes-manifests.yaml"
 	// keptDir is the default of --dir.
 	keptDir = "out/demo"
 )
@@ -102,7 +102,7 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	flags.BoolVar(&opts.breakRules, "break", false, "inject violations, which the verdict must find (environment: DEMO_BREAK=1)")
 	flags.BoolVar(&opts.stop, "stop", false, "stop what an earlier run with --keep left running")
 	flags.StringVar(&opts.dir, "dir", keptDir, "folder of a demo that is left running")
-	flags.StringVar(&opts.shop, "shop", "", fmt.Sprintf("file of Deployments and Services to place (default: $BERTH_DATA/%s if it exists, else %s)", boutique, sampleShop))
+	flags.StringVar(&opts.shop, "shop", "", fmt.Sprintf("file of Deployments and Services to place (default: $BERTH_DATA/%s if it exists, else %s)", publicdata.OnlineBoutique, sampleShop))
 	for name, variable := range map[string]string{"keep": "KEEP", "break": "DEMO_BREAK"} {
 		if value := os.Getenv(variable); value != "" {
 			if err := flags.Set(name, value); err != nil {
@@ -129,7 +129,7 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	}
 	if opts.shop == "" {
 		opts.shop = sampleShop
-		if data := filepath.Join(os.Getenv("BERTH_DATA"), boutique); os.Getenv("BERTH_DATA") != "" && isFile(data) {
+		if data := publicdata.Path(publicdata.OnlineBoutique); isFile(data) {
 			opts.shop = data
 		}
 	}

@@ -15,10 +15,11 @@ import (
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 )
 
-// The openb trace of Alibaba (2023) lies beside the repository, not in it.
-const openbFolder = "../../../shared/data/openb"
+// openbFolder is where the openb trace of Alibaba (2023) is, if it is at hand.
+var openbFolder = publicdata.Path("openb")
 
 // openbDeviceMemory is given to every device, since the trace knows none. Shares
 // derive their memory from their compute, so it must not matter; the number is no

@@ -9,12 +9,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
-
-// The openb trace of Alibaba (2023) lies beside the repository, not in it.
-const openbFolder = root + "/../shared/data/openb"
 
 // readOpenb reads the cluster and a list of pods, and skips the test where the
 // trace is not at hand.
@@ -22,7 +20,7 @@ func readOpenb(tb testing.TB, list string) *trace.Trace {
 	tb.Helper()
 	tr := &trace.Trace{}
 	for _, name := range []string{"openb_node_list_gpu_node.csv", "openb_pod_list_" + list + ".csv"} {
-		content, err := os.ReadFile(filepath.Join(openbFolder, name))
+		content, err := os.ReadFile(filepath.Join(publicdata.Path("openb"), name))
 		if err != nil {
 			tb.Skipf("the openb trace is not at hand: %v", err)
 		}

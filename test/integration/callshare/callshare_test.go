@@ -4,7 +4,6 @@
 package callshare
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,11 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
-
-// boutiqueManifest is where Online Boutique's release manifests are, if they are.
-var boutiqueManifest = filepath.Join(framework.Root(), "..", "shared", "data", "online-boutique", "kubernetes-manifests.yaml")
 
 // sampleManifest is the shop that the demo brings along.
 var sampleManifest = filepath.Join(framework.Root(), "hack", "demo", "sample", "shop.yaml")
@@ -40,10 +37,7 @@ func TestCallShare(t *testing.T) {
 	}
 
 	t.Run("Online Boutique", func(t *testing.T) {
-		if _, err := os.Stat(boutiqueManifest); err != nil {
-			t.Skipf("Online Boutique's manifests are not at hand: %v", err)
-		}
-		boutique := readApplication(t, "boutique", boutiqueManifest, 3)
+		boutique := readApplication(t, "boutique", framework.Data(t, publicdata.OnlineBoutique), 3)
 		requireScarce(t, boutique, large)
 		measured, best := compete(t, c, boutique, large, nodes.Items, slices.Concat(contenders, weighted), 5)
 		check(t, measured, best)

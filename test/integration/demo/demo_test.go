@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -345,7 +346,7 @@ func checkGood(t *testing.T, output string, wantShopPods map[string]int) {
 
 // As "make demo" runs it, with Online Boutique where it is at hand.
 func TestDemo(t *testing.T) {
-	demo, temporary := start(t, "--shop="+framework.Data(t, "online-boutique/kubernetes-manifests.yaml"))
+	demo, temporary := start(t, "--shop="+framework.Data(t, publicdata.OnlineBoutique))
 	if code := demo.Wait(t, demoTimeout); code != 0 {
 		t.Fatalf("got exit code %d, want 0", code)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 )
 
 // binEnv names the environment variable with a folder of ready-made binaries.
@@ -33,16 +35,13 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
-// dataEnv names the environment variable with a folder of real data.
-const dataEnv = "BERTH_DATA"
-
-// Data returns the path of a file of real data, in the folder that BERTH_DATA names. It
-// skips the test where that is not at hand.
+// Data returns the path of a file of the public data sets. It skips the test where that
+// is not at hand.
 func Data(tb testing.TB, name string) string {
 	tb.Helper()
-	path := filepath.Join(os.Getenv(dataEnv), name)
+	path := publicdata.Path(name)
 	if _, err := os.Stat(path); err != nil {
-		tb.Skipf("%s is not at hand: %v: name the folder with %s", name, err, dataEnv)
+		tb.Skipf("%s is not at hand: %v: name the folder with %s", name, err, publicdata.Variable)
 	}
 	return path
 }

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/berth-scheduler/berth/pkg/publicdata"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
-	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 // TestOpenb is the control of the whole harness: Best-fit on the paper's default
@@ -24,7 +24,7 @@ func TestOpenb(t *testing.T) {
 	if testing.Short() {
 		t.Skip("places 11,000 pods on 1,200 nodes")
 	}
-	folder := filepath.Join(framework.Root(), "..", "shared", "data", "openb")
+	folder := publicdata.Path("openb")
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the openb trace is not at hand: %v", err)
 	}
