@@ -237,7 +237,7 @@ func checkCluster(ctx context.Context, file string, s *scheduler, opts *options.
 	if err := checkRights(ctx, config.Client, opts, append(rights, customRights(custom)...)); err != nil {
 		return err
 	}
-	if err := checkLeaseNamespace(ctx, config.Client, config.ComponentConfig.LeaderElection); err != nil {
+	if err := preflight.CheckLeaseNamespace(ctx, config.Client, config.ComponentConfig.LeaderElection); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if err := checkSole(ctx, s, own); err != nil {

@@ -92,10 +92,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 	if le := config.LeaderElection; le.LeaderElect {
 		const why = "leader election keeps all but one replica waiting"
 		need("leader election reports through the old events API", "", "events", "create", "patch")
-		lease := preflight.Right{Group: "coordination.k8s.io", Resource: "leases", Namespace: le.ResourceNamespace, Why: why}
-		rights = append(rights, preflight.Expand(lease, "create")...)
-		lease.Name = le.ResourceName
-		rights = append(rights, preflight.Expand(lease, "get", "update")...)
+		rights = append(rights, preflight.LeaseRights(le, why)...)
 		if enabled(features.CoordinatedLeaderElection) {
 			rights = append(rights, preflight.Expand(preflight.Right{
 				Group: "coordination.k8s.io", Resource: "leasecandidates", Namespace: metav1.NamespaceSystem,

@@ -8,13 +8,9 @@ import (
 	"errors"
 	"fmt"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
@@ -79,19 +75,4 @@ func delegate(kubeconfig string) kubernetes.Interface {
 		return nil
 	}
 	return client
-}
-
-// checkLeaseNamespace fails if the namespace of the lease does not exist: leader
-// election would ask for it for ever. Creating the lease as a trial needs no right
-// that leader election does not need too.
-func checkLeaseNamespace(ctx context.Context, client kubernetes.Interface, le componentbaseconfig.LeaderElectionConfiguration) error {
-	if !le.LeaderElect {
-		return nil
-	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: le.ResourceNamespace, Name: le.ResourceName}}
-	_, err := client.CoordinationV1().Leases(le.ResourceNamespace).Create(ctx, lease, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("leaderElection.resourceNamespace: namespace %q does not exist, and the lease must be in one: create it (kubectl create namespace %s), or name another", le.ResourceNamespace, le.ResourceNamespace)
-	}
-	return nil
 }

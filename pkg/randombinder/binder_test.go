@@ -5,17 +5,21 @@ package randombinder
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -79,22 +83,13 @@ func TestBinderBindsWhileTheClusterChanges(t *testing.T) {
 			_, ctx := ktesting.NewTestContext(t)
 			ctx, stop := context.WithCancel(ctx)
 			client := newFakeCluster(t, readyNode("cordoned", withCordon, withAllocatable("cpu", "100", "pods", "1000")))
-			options := DefaultOptions()
-			options.Fit = fit
+			options := testOptions(fit)
 			options.InitialBackoff, options.MaxBackoff = time.Hour, time.Hour // only events may wake a pod
 			recorder := events.NewFakeRecorder(10 * pods)
-			b := New(client, recorder, options, NewRand(testSeed))
-			ended := make(chan error, 1)
-			go func() { ended <- b.Run(ctx) }()
-			t.Cleanup(func() {
-				stop()
-				if err := <-ended; err != nil {
-					t.Errorf("Run returned %v", err)
-				}
-				if b.synced.Load() {
-					t.Error("still synced after Run returned")
-				}
-			})
+			b := newBinder(client, recorder, options, newRand(testSeed))
+			ended := make(chan struct{})
+			go func() { b.run(ctx); close(ended) }()
+			t.Cleanup(func() { stop(); <-ended })
 			create := func(from, to int) {
 				for i := from; i < to; i++ {
 					pod := pendingPodObject(fmt.Sprint("pod-", i), withRequests("cpu", "100m"))
@@ -104,9 +99,9 @@ func TestBinderBindsWhileTheClusterChanges(t *testing.T) {
 				}
 			}
 			create(0, pods/2)
-			eventually(t, "half of the pods to be parked", func() bool {
-				waiting, parked := b.cluster.counts()
-				return waiting == pods/2 && parked == pods/2
+			eventually(t, "half of the pods to be unschedulable", func() bool {
+				waiting, unschedulable := b.cluster.counts()
+				return waiting == pods/2 && unschedulable == pods/2
 			})
 			var wg sync.WaitGroup
 			wg.Go(func() { create(pods/2, pods) })
@@ -124,8 +119,8 @@ func TestBinderBindsWhileTheClusterChanges(t *testing.T) {
 				return len(client.bound) == pods
 			})
 			eventually(t, "the binder to see that", func() bool {
-				waiting, parked := b.cluster.counts()
-				return waiting == 0 && parked == 0
+				waiting, unschedulable := b.cluster.counts()
+				return waiting == 0 && unschedulable == 0
 			})
 			client.mu.Lock()
 			defer client.mu.Unlock()
@@ -135,7 +130,7 @@ func TestBinderBindsWhileTheClusterChanges(t *testing.T) {
 				}
 			}
 			eventually(t, "the metrics", func() bool {
-				got, err := testutil.GetCounterMetricValue(b.metrics.attempts.WithLabelValues(resultScheduled))
+				got, err := testutil.GetCounterMetricValue(b.attempts.WithLabelValues(resultScheduled))
 				return err == nil && got == pods
 			})
 		})
@@ -156,95 +151,96 @@ func TestRefusedBindingIsReportedAndTriedAgain(t *testing.T) {
 		}
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods/binding"), "p", errors.New("a policy says no, 100% sure"))
 	})
-	options := DefaultOptions()
+	options := testOptions(FitConstraints)
 	options.InitialBackoff = time.Millisecond
 	recorder := events.NewFakeRecorder(10)
-	b := New(client, recorder, options, NewRand(testSeed))
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
+	b := newBinder(client, recorder, options, newRand(testSeed))
+	ended := make(chan struct{})
+	go func() { b.run(ctx); close(ended) }()
 	for _, want := range []string{"100% sure", "100% sure", "Successfully assigned default/p to node"} {
 		if got := <-recorder.Events; !strings.Contains(got, want) {
 			t.Errorf("event is %q, want it to contain %q", got, want)
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("Run returned %v", err)
-	}
+	<-ended
 }
 
-// TestCordonWhileInDoubt loses the answer to a Binding, cordons its node, and
-// has the binder find out what became of it.
-func TestCordonWhileInDoubt(t *testing.T) {
+func TestOnlyTheServersWordIsARefusal(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
 	tests := []struct {
 		name string
-		// done says that the lost answer was a yes.
-		done bool
-		// sent is how many Bindings it takes.
-		sent int
+		err  error
+		want bool
 	}{
-		{name: "it was done", done: true, sent: 1},
-		{name: "it was not done", sent: 2},
+		{"forbidden", apierrors.NewForbidden(pods, "p", errors.New("no")), true},
+		{"bad request", apierrors.NewBadRequest("no"), true},
+		{"too many requests", apierrors.NewTooManyRequests("later", 1), true},
+		{"forbidden, wrapped", fmt.Errorf("binding: %w", apierrors.NewForbidden(pods, "p", errors.New("no"))), true},
+		{"internal error", apierrors.NewInternalError(errors.New("etcd")), false},
+		{"time-out in the server", apierrors.NewTimeoutError("slow", 1), false},
+		{"server time-out", apierrors.NewServerTimeout(pods, "create", 1), false},
+		{"unavailable", apierrors.NewServiceUnavailable("starting"), false},
+		{"connection lost", io.ErrUnexpectedEOF, false},
+		{"own time-out", context.DeadlineExceeded, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, ctx := ktesting.NewTestContext(t)
-			pod := pendingPodObject("p")
-			client := newFakeCluster(t, pod)
-			var sentTo []string
-			client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				create, ok := action.(clienttesting.CreateAction)
-				if !ok || action.GetSubresource() != "binding" {
-					return false, nil, nil
-				}
-				binding := create.GetObject().(*corev1.Binding)
-				sentTo = append(sentTo, binding.Target.Name)
-				if len(sentTo) > 1 {
-					return false, nil, nil
-				}
-				if tt.done {
-					bound := pod.DeepCopy()
-					bound.Spec.NodeName = binding.Target.Name
-					if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), bound, bound.Namespace); err != nil {
-						t.Error(err)
-					}
-				}
-				return true, nil, errors.New("connection lost")
-			})
-			options := DefaultOptions()
-			options.InitialBackoff, options.MaxBackoff = time.Hour, time.Hour // the test says when
-			recorder := events.NewFakeRecorder(10)
-			b := New(client, recorder, options, NewRand(testSeed))
-			t.Cleanup(b.queue.ShutDown)
-			for _, node := range numberedNodes(2) {
-				b.cluster.applyNode(node)
+			if got := isRefusal(tt.err); got != tt.want {
+				t.Errorf("isRefusal(%v) = %v, want %v", tt.err, got, tt.want)
 			}
-			b.cluster.applyPod(pod)
+		})
+	}
+}
 
-			b.attempt(ctx, keyOf(pod))
-			b.cluster.applyNode(readyNode(sentTo[0], withCordon))
-			b.attempt(ctx, keyOf(pod)) // asks
-			if len(sentTo) != 1 {
-				t.Fatalf("Bindings were sent to %v before the API server was asked", sentTo)
+func TestConditionPatch(t *testing.T) {
+	since := metav1.Unix(1000, 0)
+	pod := func(conditions ...corev1.PodCondition) *corev1.Pod {
+		p := pendingPodObject("p")
+		p.ResourceVersion, p.Generation = "7", 3
+		p.Status.Conditions = conditions
+		return p
+	}
+	unschedulable := corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "old", LastTransitionTime: since,
+	}
+	tests := []struct {
+		name string
+		pod  *corev1.Pod
+		// keepsTime says that the condition was False before.
+		keepsTime bool
+		want      bool
+	}{
+		{name: "no condition yet", pod: pod(), want: true},
+		{name: "another message", pod: pod(unschedulable), keepsTime: true, want: true},
+		{name: "the gate's reason", pod: pod(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated, Message: "new", LastTransitionTime: since}), keepsTime: true, want: true},
+		{name: "the same already", pod: pod(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "new"})},
+		{name: "other conditions do not matter", pod: pod(corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: since}), want: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			content, needed := conditionPatch(tt.pod, "new")
+			if needed != tt.want {
+				t.Fatalf("needed = %v, want %v", needed, tt.want)
 			}
-			if again := b.queue.Len() == 1; again == tt.done {
-				t.Errorf("the pod is in the queue at once: %v, want %v", again, !tt.done)
+			if !needed {
+				return
 			}
-			b.attempt(ctx, keyOf(pod))
-
-			got, err := client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-			if err != nil {
+			var patch corev1.Pod
+			if err := json.Unmarshal(content, &patch); err != nil {
 				t.Fatal(err)
 			}
-			if onFirst := got.Spec.NodeName == sentTo[0]; onFirst != tt.done || got.Spec.NodeName == "" {
-				t.Errorf("the pod is on %q, and the first Binding was to %s and done: %v", got.Spec.NodeName, sentTo[0], tt.done)
+			if patch.ResourceVersion != "7" {
+				t.Errorf("resourceVersion is %q: the patch could mark a pod that was bound meanwhile", patch.ResourceVersion)
 			}
-			if len(sentTo) != tt.sent {
-				t.Errorf("Bindings were sent to %v, want %d of them", sentTo, tt.sent)
+			got := patch.Status.Conditions[0]
+			if got.LastTransitionTime.Equal(&since) != tt.keepsTime {
+				t.Errorf("lastTransitionTime is %v, want the old one kept: %v", got.LastTransitionTime, tt.keepsTime)
 			}
-			<-recorder.Events // of the lost answer
-			if event := <-recorder.Events; !strings.Contains(event, "Successfully assigned default/p to "+got.Spec.NodeName) {
-				t.Errorf("event is %q", event)
+			got.LastTransitionTime = metav1.Time{}
+			want := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "new", ObservedGeneration: 3}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("condition (-want,+got):\n%s", diff)
 			}
 		})
 	}

@@ -4,6 +4,8 @@
 package randombinder
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,25 +13,29 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/client-go/tools/cache"
+	resourcehelpers "k8s.io/component-helpers/resource"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
-// podKey identifies a pod in the queue. Which pod of that name is meant, the
-// cluster knows by UID.
-type podKey = types.NamespacedName
+// podKey names a pod. Which pod of that name is meant, the cluster knows by UID.
+type podKey = cache.ObjectName
 
-// cluster is all that the binder knows: the nodes, the pods that wait for one,
-// and what the nodes hold. It is fed by watch events through apply and remove
-// methods that may be called with the same object again. Every method is safe
-// for concurrent use; those that may make a parked pod schedulable return the
-// pods to try again.
+// cluster is all that the binder knows: the nodes, the pods of its watch, and what
+// these take of the nodes. It is fed by watch events through apply and remove
+// methods that may be called with the same object again, and queues the pods that
+// an event may make schedulable. Every method is safe for concurrent use.
 type cluster struct {
-	fit Fit
-	// wanted reports whether a pod is one that this binder is to bind, apart
-	// from its having a node already.
-	wanted func(*corev1.Pod) bool
+	options *Options
+	// enqueue has a pod tried without waiting for its back-off.
+	enqueue func(podKey)
 
 	mu sync.Mutex
 	// The fields below are guarded by mu.
@@ -37,238 +43,177 @@ type cluster struct {
 	rng *rand.Rand
 	// nodes is sorted by name, so that a seed and an order of pods determine
 	// the choice.
-	nodes   []*corev1.Node
-	pending map[podKey]*pendingPod
-	parked  map[podKey]struct{}
-	// held is what nodes hold.
-	held *holdings
-	// eligible is scratch space of choose.
-	eligible []*corev1.Node
+	nodes []*corev1.Node
+	pods  map[podKey]*podInfo
+	// unschedulable are the pods that wait for a change in the cluster.
+	unschedulable sets.Set[podKey]
+	// requested is by node the sum of the requests of the pods assumed there.
+	requested map[string]corev1.ResourceList
 }
 
-// pendingPod is a wanted pod that the watch has not shown with a node yet.
-type pendingPod struct {
-	pod *corev1.Pod
-	ask ask
-	// node is what was chosen; empty if nothing was, or the choice was refused.
-	node string
-	// inDoubt says that a Binding to node was sent and its outcome is unknown.
-	inDoubt bool
-	// doubted says that an earlier Binding, to a node that was given up since,
-	// was in doubt once: a node that the pod turns out to have may be its work.
-	doubted bool
-	// settled says that nothing is left to do but wait for the watch.
-	settled bool
+// podInfo is a watched pod.
+type podInfo struct {
+	pod      *corev1.Pod
+	affinity nodeaffinity.RequiredNodeAffinity
+	// requests is nil unless the fit is FitResources.
+	requests corev1.ResourceList
+	// assumed are the nodes on which the requests are counted: the one that the
+	// pod has, and until the watch shows that, each to which a Binding was sent and
+	// not refused. The API server carries out one of those at most.
+	assumed sets.Set[string]
 }
 
-// choice is the result of choose. Without a pod there is nothing to do, without
-// a node no node may take the pod, and the pod is parked.
+// choice is the result of choose. Without a pod there is nothing to do; without
+// a node none is feasible, and message says why.
 type choice struct {
-	pod  *corev1.Pod
-	node string
-	// again says that an earlier Binding of this pod, to node or to one that was
-	// given up, had no clear outcome.
+	pod             *corev1.Pod
+	node            string
+	feasible, nodes int
+	message         string
+	// again says that the pod was assumed on the node already.
 	again bool
-	// ask says that the Binding to node is in doubt and node no longer admits
-	// the pod: the API server is to be asked whether the pod has a node, and no
-	// Binding to be sent.
-	ask bool
-	// eligible of nodes could have been chosen.
-	eligible, nodes int
-	// message says why there is no node.
-	message string
 }
 
-func newCluster(fit Fit, rng *rand.Rand, wanted func(*corev1.Pod) bool) *cluster {
+func newCluster(options *Options, rng *rand.Rand, enqueue func(podKey)) *cluster {
 	return &cluster{
-		fit:     fit,
-		wanted:  wanted,
-		rng:     rng,
-		pending: map[podKey]*pendingPod{},
-		parked:  map[podKey]struct{}{},
-		held:    newHoldings(fit),
+		options: options, rng: rng, enqueue: enqueue,
+		pods: map[podKey]*podInfo{}, unschedulable: sets.New[podKey](), requested: map[string]corev1.ResourceList{},
 	}
 }
 
-// choose draws a node for the pod of that key, each eligible one with the same
-// probability, and counts the pod as being there from now on. While a Binding is
-// in doubt, it returns the node of that Binding and no other.
+// isPending reports whether the pod is one that this binder is to bind.
+func (c *cluster) isPending(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.Spec.SchedulerName == c.options.SchedulerName &&
+		(len(c.options.Namespaces) == 0 || slices.Contains(c.options.Namespaces, pod.Namespace)) &&
+		len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil
+}
+
+// choose draws a node for the pod of that key, each feasible one with the same
+// probability, and assumes the pod there from now on.
 func (c *cluster) choose(logger klog.Logger, key podKey) choice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-
-	p, ok := c.pending[key]
-	if !ok || p.settled || (p.node != "" && !p.inDoubt) {
+	p, ok := c.pods[key]
+	if !ok || !c.isPending(p.pod) {
 		return choice{}
 	}
-	delete(c.parked, key)
-	if p.inDoubt {
-		return choice{pod: p.pod, node: p.node, again: true, ask: !c.stillAdmits(logger, p), eligible: 1, nodes: len(c.nodes)}
-	}
-
-	c.eligible = c.eligible[:0]
+	c.unschedulable.Delete(key)
+	feasible := make([]string, 0, len(c.nodes))
 	for _, node := range c.nodes {
-		if p.ask.check(logger, c.fit, node, c.held.used(node.Name)) == admitted {
-			c.eligible = append(c.eligible, node)
+		if _, ok := c.filter(logger, p, node, false); ok {
+			feasible = append(feasible, node.Name)
 		}
 	}
-	if len(c.eligible) == 0 {
-		c.parked[key] = struct{}{}
-		message := p.ask.explain(logger, c.fit, c.nodes, c.held.used)
-		return choice{pod: p.pod, nodes: len(c.nodes), message: message}
+	if len(feasible) == 0 {
+		c.unschedulable.Insert(key)
+		return choice{pod: p.pod, message: c.explain(logger, p)}
 	}
-	p.node = c.eligible[c.rng.IntN(len(c.eligible))].Name
-	c.held.hold(p.pod.UID, p.node, p.ask.requests)
-	return choice{pod: p.pod, node: p.node, again: p.doubted, eligible: len(c.eligible), nodes: len(c.nodes)}
+	node := feasible[c.rng.IntN(len(feasible))]
+	again := p.assumed.Has(node)
+	c.assume(p, node)
+	return choice{pod: p.pod, node: node, feasible: len(feasible), nodes: len(c.nodes), again: again}
 }
 
-// stillAdmits reports whether the node of a Binding in doubt would be eligible
-// again. The pod's own holding there does not count against it.
-func (c *cluster) stillAdmits(logger klog.Logger, p *pendingPod) bool {
-	i, found := c.nodeIndex(p.node)
-	if !found {
-		return false
-	}
-	fit := c.fit
-	if fit == FitResources {
-		fit = FitConstraints
-	}
-	return p.ask.check(logger, fit, c.nodes[i], nil) == admitted
-}
-
-// doubt records that the outcome of the last Binding is unknown. The node stays
-// chosen, and what the pod asks for stays taken.
-func (c *cluster) doubt(key podKey, uid types.UID) {
+// refused takes back a choice that the API server has certainly not carried out,
+// unless an earlier Binding to the same node may still be.
+func (c *cluster) refused(key podKey, made choice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, ok := c.pending[key]; ok && p.pod.UID == uid {
-		p.inDoubt = true
+	p, ok := c.pods[key]
+	if ok && !made.again && p.pod.UID == made.pod.UID && p.pod.Spec.NodeName == "" {
+		c.wake(c.forget(p, made.node))
 	}
 }
 
-// refuse records that the API server did not bind the pod: it refused, or it
-// shows the pod without a node after a Binding in doubt. It returns the pods to
-// try again, now that the node holds less.
-func (c *cluster) refuse(key podKey, uid types.UID) []podKey {
+// assume counts the pod's requests on the node, if they are to be counted and are
+// not yet.
+func (c *cluster) assume(p *podInfo, node string) {
+	if p.requests != nil && !p.assumed.Has(node) {
+		p.assumed.Insert(node)
+		c.requested[node] = quota.Add(c.requested[node], p.requests)
+	}
+}
+
+// forget takes back what assume has counted, and reports whether that was anything.
+func (c *cluster) forget(p *podInfo, nodes ...string) bool {
+	before := p.assumed.Len()
+	for _, node := range nodes {
+		if !p.assumed.Has(node) {
+			continue
+		}
+		p.assumed.Delete(node)
+		c.requested[node] = quota.Subtract(c.requested[node], p.requests)
+		if quota.IsZero(c.requested[node]) {
+			// Nodes come and go; their names must not stay for ever.
+			delete(c.requested, node)
+		}
+	}
+	return p.assumed.Len() < before
+}
+
+// applyPod takes in a pod that was added or changed. It queues the pod if it is
+// new or its spec changed, and others if it takes less than it did.
+func (c *cluster) applyPod(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, ok := c.pending[key]
-	if !ok || p.pod.UID != uid {
-		return nil
+	key := cache.MetaObjectToName(pod)
+	p := &podInfo{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod), requests: c.podRequests(pod), assumed: sets.New[string]()}
+	nodes := sets.New[string]()
+	if pod.Spec.NodeName != "" {
+		nodes.Insert(pod.Spec.NodeName)
 	}
-	p.doubted = p.doubted || p.inDoubt
-	c.unassign(p)
-	return c.wakeIfFreed(true)
+	changed, freed := true, false
+	if old, found := c.pods[key]; found {
+		same := old.pod.UID == pod.UID
+		if same && pod.Spec.NodeName == "" {
+			nodes = old.assumed.Clone()
+		}
+		changed = !same || !equality.Semantic.DeepEqual(old.pod.Spec, pod.Spec)
+		freed = !nodes.IsSuperset(old.assumed) || !equality.Semantic.DeepEqual(old.requests, p.requests)
+		c.forget(old, old.assumed.UnsortedList()...)
+	}
+	c.pods[key] = p
+	for node := range nodes {
+		c.assume(p, node)
+	}
+	c.wake(freed)
+	pending := c.isPending(pod)
+	if changed || !pending {
+		c.unschedulable.Delete(key)
+	}
+	if changed && pending {
+		c.enqueue(key)
+	}
 }
 
-// settle records what a read of the pod has shown: that it has a node, or, with
-// an empty node, that nobody will bind it any more. The watch tells the same
-// later. It returns the pods to try again.
-func (c *cluster) settle(key podKey, uid types.UID, node string) []podKey {
+// removePod takes in that a pod is gone, or no longer one that is watched.
+func (c *cluster) removePod(key podKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, ok := c.pending[key]
-	if !ok || p.pod.UID != uid {
-		return nil
+	if p, ok := c.pods[key]; ok {
+		delete(c.pods, key)
+		c.unschedulable.Delete(key)
+		c.wake(c.forget(p, p.assumed.UnsortedList()...))
 	}
-	moved := p.node != node
-	c.unassign(p)
-	p.settled = true
-	if node != "" {
-		p.node = node
-		c.held.hold(uid, node, p.ask.requests)
-	}
-	return c.wakeIfFreed(moved)
 }
 
-// unassign takes back a choice.
-func (c *cluster) unassign(p *pendingPod) {
-	if p.node != "" {
-		c.held.release(p.pod.UID)
-	}
-	p.node, p.inDoubt = "", false
-}
-
-// applyPod takes in a pod that was added or changed. It returns the pods to try:
-// this one if it is new or its spec changed, others if it holds less than it
-// did.
-func (c *cluster) applyPod(pod *corev1.Pod) []podKey {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := podKey{Namespace: pod.Namespace, Name: pod.Name}
-	p := c.pending[key]
-	if p != nil && p.pod.UID != pod.UID {
-		// The name was used again, and the watch skipped the removal.
-		c.removeLocked(key, p.pod.UID)
-		p = nil
-	}
-	switch {
-	case isTerminal(pod):
-		return c.wakeIfFreed(c.removeLocked(key, pod.UID))
-	case pod.Spec.NodeName != "":
-		c.forget(key)
-		return c.wakeIfFreed(c.held.hold(pod.UID, pod.Spec.NodeName, c.held.requests(pod)))
-	case !c.wanted(pod):
-		// Gated, being deleted, or another scheduler's. What it may hold, in
-		// doubt, it holds until it is gone.
-		c.forget(key)
-		return nil
-	case p != nil && equality.Semantic.DeepEqual(p.pod.Spec, pod.Spec):
-		p.pod = pod
-		return nil
-	}
-	if p == nil {
-		p = &pendingPod{}
-		c.pending[key] = p
-	}
-	p.pod = pod
-	p.ask = ask{
-		tolerations: pod.Spec.Tolerations,
-		affinity:    nodeaffinity.GetRequiredNodeAffinity(pod),
-		requests:    c.held.requests(pod),
-	}
-	delete(c.parked, key)
-	return []podKey{key}
-}
-
-// removePod takes in that a pod is gone, or no longer one that is watched. It
-// returns the pods to try again.
-func (c *cluster) removePod(pod *corev1.Pod) []podKey {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.wakeIfFreed(c.removeLocked(podKey{Namespace: pod.Namespace, Name: pod.Name}, pod.UID))
-}
-
-// removeLocked forgets the pod and reports whether that left a node with less.
-func (c *cluster) removeLocked(key podKey, uid types.UID) bool {
-	if p, ok := c.pending[key]; ok && p.pod.UID == uid {
-		c.forget(key)
-	}
-	return c.held.release(uid)
-}
-
-// forget drops the pod from those that wait; what it holds stays held.
-func (c *cluster) forget(key podKey) {
-	delete(c.pending, key)
-	delete(c.parked, key)
-}
-
-// applyNode takes in a node that was added or changed. It returns the pods to
-// try again: all that are parked, if the change can matter to a pod.
-func (c *cluster) applyNode(node *corev1.Node) []podKey {
+// applyNode takes in a node that was added or changed.
+func (c *cluster) applyNode(node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i, found := c.nodeIndex(node.Name)
 	if !found {
 		c.nodes = slices.Insert(c.nodes, i, node)
-		return c.wake()
+		c.wake(true)
+		return
 	}
 	old := c.nodes[i]
 	c.nodes[i] = node
-	if c.sameForPods(old, node) {
-		return nil
-	}
-	return c.wake()
+	// A heartbeat must not wake every unschedulable pod.
+	c.wake(isReady(old) != isReady(node) || old.Spec.Unschedulable != node.Spec.Unschedulable ||
+		!equality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) ||
+		!equality.Semantic.DeepEqual(old.Labels, node.Labels) ||
+		!equality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable))
 }
 
 // removeNode takes in that a node is gone. That helps no pod.
@@ -287,51 +232,112 @@ func (c *cluster) nodeIndex(name string) (int, bool) {
 	})
 }
 
-// sameForPods reports whether two versions of a node admit the same pods: a
-// heartbeat must not wake every parked pod.
-func (c *cluster) sameForPods(a, b *corev1.Node) bool {
-	return isReady(a) == isReady(b) &&
-		a.Spec.Unschedulable == b.Spec.Unschedulable &&
-		equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) &&
-		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
-		(c.fit != FitResources || equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable))
+// wake queues the unschedulable pods if a change may help them.
+func (c *cluster) wake(helps bool) {
+	if helps {
+		for key := range c.unschedulable {
+			c.enqueue(key)
+		}
+		clear(c.unschedulable)
+	}
 }
 
-// wake empties the parking lot and returns who was there.
-func (c *cluster) wake() []podKey {
-	if len(c.parked) == 0 {
-		return nil
-	}
-	keys := make([]podKey, 0, len(c.parked))
-	for key := range c.parked {
-		keys = append(keys, key)
-	}
-	clear(c.parked)
-	return keys
-}
-
-// wakeIfFreed is wake for an event about a pod: only with FitResources does
-// what one pod leaves help another.
-func (c *cluster) wakeIfFreed(freed bool) []podKey {
-	if c.fit != FitResources || !freed {
-		return nil
-	}
-	return c.wake()
-}
-
-// counts returns how many pods wait in all, and how many of them are parked.
-func (c *cluster) counts() (waiting, parked int) {
+// counts returns how many pods wait in all, and how many of them for a change in
+// the cluster.
+func (c *cluster) counts() (pending, unschedulable int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.pending {
-		if p.node == "" || p.inDoubt {
-			waiting++
+	for _, p := range c.pods {
+		if c.isPending(p.pod) {
+			pending++
 		}
 	}
-	return waiting, len(c.parked)
+	return pending, c.unschedulable.Len()
 }
 
-// isTerminal reports whether the pod has finished, and holds nothing any more.
-func isTerminal(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+// filter reports whether the node is feasible for the pod. With explain it also
+// returns the first reason why not, which costs more.
+func (c *cluster) filter(logger klog.Logger, p *podInfo, node *corev1.Node, explain bool) (reason string, feasible bool) {
+	if !isReady(node) {
+		return "not ready (kubectl describe node says why)", false
+	}
+	if c.options.Fit == FitNone {
+		return "", true
+	}
+	// A cordon holds for every pod. kube-scheduler lets a pod that tolerates the
+	// unschedulable taint pass; who drains a node wants no random pod on it.
+	if node.Spec.Unschedulable {
+		return "cordoned (kubectl uncordon)", false
+	}
+	// The comparison operators of tolerations are alpha, and off.
+	taint, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, p.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	}, false)
+	if untolerated {
+		if explain {
+			reason = fmt.Sprintf("with taint %s that the pod does not tolerate (add to spec.tolerations, or remove the taint)", taint.ToString())
+		}
+		return reason, false
+	}
+	if matches, err := p.affinity.Match(node); err != nil || !matches {
+		return "not matching the pod's nodeSelector or required node affinity (label a node, or recreate the pod)", false
+	}
+	// What is counted on the node already has been found to fit.
+	if name := insufficient(p.requests, node.Status.Allocatable, c.requested[node.Name]); name != "" && !p.assumed.Has(node.Name) {
+		return "with too little " + string(name) + " left (free or add some, or recreate the pod with smaller requests)", false
+	}
+	return "", true
+}
+
+// isReady reports whether the node's Ready condition is True.
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// insufficient returns the first resource by name of which less is left than is
+// requested, or "". A resource of which nothing is requested is never insufficient,
+// even on a node that is overcommitted already.
+func insufficient(requests, allocatable, requested corev1.ResourceList) corev1.ResourceName {
+	var first corev1.ResourceName
+	for name, request := range requests {
+		sum := requested[name].DeepCopy()
+		sum.Add(request)
+		if sum.Cmp(allocatable[name]) > 0 && !request.IsZero() && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
+}
+
+// podRequests returns what the pod takes of a node's allocatable resources, itself
+// as one of "pods" included: init containers, overhead, pod-level requests and
+// a resize under way count as for the kubelet. Nil unless requests count.
+func (c *cluster) podRequests(pod *corev1.Pod) corev1.ResourceList {
+	if c.options.Fit != FitResources {
+		return nil
+	}
+	requests := resourcehelpers.PodRequests(pod, resourcehelpers.PodResourcesOptions{UseStatusResources: true})
+	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	return requests
+}
+
+// explain says why no node is feasible for the pod: each reason with the number of
+// nodes, and the way out. It looks at the nodes a second time, because only a pod
+// that found none needs the details.
+func (c *cluster) explain(logger klog.Logger, p *podInfo) string {
+	if len(c.nodes) == 0 {
+		return "0/0 nodes are available: the cluster has no nodes (add one)"
+	}
+	counts := map[string]int{}
+	for _, node := range c.nodes {
+		reason, _ := c.filter(logger, p, node, true)
+		counts[reason]++
+	}
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		reasons = append(reasons, fmt.Sprintf("%d node(s) %s", counts[reason], reason))
+	}
+	return eventnote.Cut(fmt.Sprintf("0/%d nodes are available (--fit=%s): %s", len(c.nodes), c.options.Fit, strings.Join(reasons, "; ")))
 }

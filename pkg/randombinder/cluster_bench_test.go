@@ -7,25 +7,27 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
 // BenchmarkPick measures one choice: what the binder itself adds to the price
 // of a Binding.
 func BenchmarkPick(b *testing.B) {
-	for _, fit := range Fits() {
+	for _, fit := range fits {
 		for _, nodes := range []int{10, 1000, 5000} {
 			b.Run(fmt.Sprintf("fit=%s/nodes=%d", fit, nodes), func(b *testing.B) {
-				c := testCluster(fit, numberedNodes(nodes, withAllocatable("cpu", "1M", "pods", "1M"))...)
+				c := newTestCluster(fit, numberedNodes(nodes, withAllocatable("cpu", "1M", "pods", "1M"))...)
 				pod := pendingPodObject("p", withRequests("cpu", "100m"))
 				c.applyPod(pod)
-				key, logger := keyOf(pod), klog.Background()
+				key, logger := cache.MetaObjectToName(pod), klog.Background()
 				b.ReportAllocs()
 				for b.Loop() {
-					if got := c.choose(logger, key); got.eligible != nodes {
-						b.Fatalf("%d nodes were eligible, want %d", got.eligible, nodes)
+					made := c.choose(logger, key)
+					if made.feasible != nodes {
+						b.Fatalf("%d nodes were feasible, want %d", made.feasible, nodes)
 					}
-					c.refuse(key, pod.UID)
+					c.refused(key, made)
 				}
 			})
 		}

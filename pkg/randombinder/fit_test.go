@@ -4,7 +4,6 @@
 package randombinder
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -78,7 +77,7 @@ func TestWhichNodesAdmitAPod(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for i, fit := range []Fit{FitConstraints, FitResources, FitNone} {
-				c := applyAndChoose(t, testCluster(fit, tt.node), tt.pod)
+				c := newTestCluster(fit, tt.node).applyAndChoose(t, tt.pod)
 				if got := c.node != ""; got != tt.want[i] {
 					t.Errorf("--fit=%s: admitted = %v, want %v (message %q)", fit, got, tt.want[i], c.message)
 				}
@@ -99,7 +98,7 @@ func TestUnschedulableMessage(t *testing.T) {
 			name: "there are no nodes",
 			fit:  FitConstraints,
 			pod:  pendingPodObject("p"),
-			want: "0/0 nodes are eligible for --fit=constraints: the cluster has no nodes (add one)",
+			want: "0/0 nodes are available: the cluster has no nodes (add one)",
 		},
 		{
 			name: "every cause is counted, and has a way out",
@@ -114,37 +113,24 @@ func TestUnschedulableMessage(t *testing.T) {
 				readyNode("without-label"),
 			},
 			pod: pendingPodObject("p", withNodeSelector("disk", "ssd"), withRequests("cpu", "2")),
-			want: "0/7 nodes are eligible for --fit=resources: " +
-				"1 node(s) not ready (kubectl describe node says why); " +
+			want: "0/7 nodes are available (--fit=resources): " +
 				"2 node(s) cordoned (kubectl uncordon); " +
-				"2 node(s) with taint team=db:NoSchedule that the pod does not tolerate (add to spec.tolerations, or remove the taint); " +
 				"1 node(s) not matching the pod's nodeSelector or required node affinity (label a node, or recreate the pod); " +
-				"1 node(s) with too little cpu, pods left (free or add some, or recreate the pod with smaller requests)",
-		},
-		{
-			name: "many taints are cut short",
-			fit:  FitConstraints,
-			nodes: []*corev1.Node{
-				readyNode("a", withTaint("a", "", corev1.TaintEffectNoSchedule)),
-				readyNode("b", withTaint("b", "", corev1.TaintEffectNoExecute)),
-				readyNode("c", withTaint("c", "1", corev1.TaintEffectNoSchedule)),
-				readyNode("d", withTaint("d", "", corev1.TaintEffectNoSchedule)),
-			},
-			pod: pendingPodObject("p"),
-			want: "0/4 nodes are eligible for --fit=constraints: 4 node(s) with taint a:NoSchedule, b:NoExecute, c=1:NoSchedule and 1 more " +
-				"that the pod does not tolerate (add to spec.tolerations, or remove the taint)",
+				"1 node(s) not ready (kubectl describe node says why); " +
+				"2 node(s) with taint team=db:NoSchedule that the pod does not tolerate (add to spec.tolerations, or remove the taint); " +
+				"1 node(s) with too little cpu left (free or add some, or recreate the pod with smaller requests)",
 		},
 		{
 			name:  "only readiness counts for none",
 			fit:   FitNone,
 			nodes: []*corev1.Node{readyNode("a", withReady(corev1.ConditionFalse), withCordon)},
 			pod:   pendingPodObject("p"),
-			want:  "0/1 nodes are eligible for --fit=none: 1 node(s) not ready (kubectl describe node says why)",
+			want:  "0/1 nodes are available (--fit=none): 1 node(s) not ready (kubectl describe node says why)",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := applyAndChoose(t, testCluster(tt.fit, tt.nodes...), tt.pod)
+			c := newTestCluster(tt.fit, tt.nodes...).applyAndChoose(t, tt.pod)
 			if diff := cmp.Diff(tt.want, c.message); diff != "" {
 				t.Errorf("message (-want,+got):\n%s", diff)
 			}
@@ -165,16 +151,13 @@ func TestNotesNeverExceedAnEvent(t *testing.T) {
 		nodes = append(nodes, readyNode(prefix, withTaint(prefix+strings.Repeat("y", 252)+"/"+long, long, corev1.TaintEffectNoSchedule)))
 	}
 	pod := pendingPodObject("p")
-	c := applyAndChoose(t, testCluster(FitConstraints, nodes...), pod)
-	if len(c.message) <= eventnote.Limit {
-		t.Fatalf("the message has only %d bytes", len(c.message))
-	}
+	c := newTestCluster(FitConstraints, nodes...).applyAndChoose(t, pod)
 	_, ctx := ktesting.NewTestContext(t)
 	recorder := events.NewFakeRecorder(2)
-	b := New(newFakeCluster(t, pod), recorder, DefaultOptions(), NewRand(testSeed))
+	b := newBinder(newFakeCluster(t, pod), recorder, testOptions(FitConstraints), newRand(testSeed))
 	t.Cleanup(b.queue.ShutDown)
 	b.reportUnschedulable(ctx, pod, c.message)
-	b.reportError(choice{pod: pod, node: "n"}, errors.New(strings.Repeat("é", eventnote.Limit)))
+	b.event(pod, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", strings.Repeat("é", eventnote.Limit))
 	for range 2 {
 		// The recorder puts type and reason before the note.
 		text, found := strings.CutPrefix(<-recorder.Events, "Warning FailedScheduling ")

@@ -5,14 +5,16 @@ package randombinder
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2/ktesting"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // testSeed makes every random choice of these tests the same each time.
@@ -103,12 +105,24 @@ func withNode(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = name }
 }
 
-// testCluster returns a cluster of the given nodes for pods of the default
-// options.
-func testCluster(fit Fit, nodes ...*corev1.Node) *cluster {
-	options := DefaultOptions()
+// testOptions returns the default options, with the fit.
+func testOptions(fit Fit) *Options {
+	options := NewOptions(pflag.NewFlagSet("", pflag.ContinueOnError))
 	options.Fit = fit
-	c := newCluster(fit, rand.New(rand.NewPCG(testSeed, 0)), options.wants)
+	return options
+}
+
+// testCluster is a cluster that collects what it queues.
+type testCluster struct {
+	*cluster
+	queued sets.Set[podKey]
+}
+
+// newTestCluster returns a cluster of the given nodes for pods of the default
+// options.
+func newTestCluster(fit Fit, nodes ...*corev1.Node) *testCluster {
+	queued := sets.New[podKey]()
+	c := &testCluster{newCluster(testOptions(fit), newRand(testSeed), func(key podKey) { queued.Insert(key) }), queued}
 	for _, node := range nodes {
 		c.applyNode(node)
 	}
@@ -124,12 +138,9 @@ func numberedNodes(n int, changes ...func(*corev1.Node)) []*corev1.Node {
 	return nodes
 }
 
-func keyOf(pod *corev1.Pod) podKey { return podKey{Namespace: pod.Namespace, Name: pod.Name} }
-
-// choose applies the pod and chooses for it.
-func applyAndChoose(t *testing.T, c *cluster, pod *corev1.Pod) choice {
+// applyAndChoose applies the pod and chooses for it.
+func (c *testCluster) applyAndChoose(t *testing.T, pod *corev1.Pod) choice {
 	t.Helper()
-	logger, _ := ktesting.NewTestContext(t)
 	c.applyPod(pod)
-	return c.choose(logger, keyOf(pod))
+	return c.choose(klog.FromContext(t.Context()), cache.MetaObjectToName(pod))
 }

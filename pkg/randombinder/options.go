@@ -7,20 +7,23 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/sets"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	componentbaseconfig "k8s.io/component-base/config"
+	componentbaseoptions "k8s.io/component-base/config/options"
+	componentbasevalidation "k8s.io/component-base/config/validation"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
-// Fit says which nodes may take a pod.
+// Fit says which nodes are feasible for a pod.
 type Fit string
 
 const (
@@ -32,155 +35,91 @@ const (
 	// the node's pods leave of its allocatable resources, "pods" included. It
 	// watches the pods of the whole cluster.
 	FitResources Fit = "resources"
-	// FitNone takes any ready node, cordoned, tainted or full as it may be: the
-	// scheduler of the textbooks.
+	// FitNone takes any ready node, cordoned, tainted or full as it may be.
 	FitNone Fit = "none"
 )
 
-// Fits returns the valid values of Fit.
-func Fits() []Fit { return []Fit{FitConstraints, FitResources, FitNone} }
+// fits are the valid values of Fit.
+var fits = []Fit{FitConstraints, FitResources, FitNone}
 
-// Options configures the random binder. Defaults come from DefaultOptions.
+// Options configures the random binder. NewOptions has the defaults, and the flags
+// say what each field means.
 type Options struct {
-	// SchedulerName is the spec.schedulerName of the pods to bind: a DNS
-	// subdomain. Default random-scheduler.
-	SchedulerName string
-	// Namespaces limits the binder to the pods of these namespaces. Empty, the
-	// default, means all.
-	Namespaces []string
-	// Fit says which nodes may take a pod. Default FitConstraints.
-	Fit Fit
-	// Workers is the number of Bindings in flight at a time, at least 1.
-	// Default 10.
-	Workers int
-	// Seed of the random choice. 0, the default, draws one from crypto/rand; it
-	// is logged either way.
-	Seed uint64
-	// InitialBackoff and MaxBackoff bound the wait before a pod that found no
-	// node, or whose Binding failed, is tried again without anything having
-	// changed. It doubles with each failure. Defaults 1s and 1m.
+	SchedulerName              string
+	Namespaces                 []string
+	Fit                        Fit
+	Workers                    int
+	Seed                       uint64
 	InitialBackoff, MaxBackoff time.Duration
-	// SecureServing says where /metrics, /healthz and /readyz are served over
-	// HTTPS, and with which certificate; a BindPort of 0 is nowhere. Default
-	// 127.0.0.1:10261 with a certificate made up at start.
+	// SecureServing says where /metrics, /healthz and /readyz are served; a
+	// BindPort of 0 is nowhere.
 	SecureServing *apiserveroptions.SecureServingOptions
-	// Kubeconfig is the file with the credential that asks the API server who reads
-	// /metrics and whether they may. Empty, the default, means the ServiceAccount of
-	// the pod; outside of a pod nobody may then.
-	Kubeconfig string
-	// LeaderElection lets several replicas run, one of which binds. Default on,
-	// with the lease random-scheduler in berth-system.
+	// LeaderElection lets several replicas run, one of which binds.
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
+	// Kubeconfig has the credential that asks the API server who may read /metrics.
+	// Without it, it is the ServiceAccount of the pod; outside of a pod nobody may.
+	Kubeconfig string
 }
 
-// DefaultOptions returns what the random-scheduler command does without flags.
-func DefaultOptions() *Options {
-	o := &Options{
-		SchedulerName:  names.RandomScheduler,
-		Fit:            FitConstraints,
-		Workers:        10,
-		InitialBackoff: time.Second,
-		MaxBackoff:     time.Minute,
-		SecureServing:  apiserveroptions.NewSecureServingOptions(),
-	}
-	o.SecureServing.BindAddress, o.SecureServing.BindPort = net.IPv4(127, 0, 0, 1), 10261
-	// Without a folder, a certificate that is made up stays in memory.
-	o.SecureServing.ServerCert.CertDirectory, o.SecureServing.ServerCert.PairName = "", names.RandomScheduler
+// NewOptions returns what the random-scheduler command does without flags, and adds
+// the flags that change it.
+func NewOptions(flags *pflag.FlagSet) *Options {
+	o := &Options{SecureServing: apiserveroptions.NewSecureServingOptions()}
+	flags.StringVar(&o.SchedulerName, "scheduler-name", names.RandomScheduler, "bind the pods with this spec.schedulerName")
+	flags.StringSliceVar(&o.Namespaces, "namespaces", nil, "bind only the pods of these namespaces (default all)")
+	flags.StringVar((*string)(&o.Fit), "fit", string(FitConstraints), `which nodes are feasible for a pod: "constraints", ready, not cordoned, taints tolerated, nodeSelector and required node affinity matched; "resources", also with room for its requests; "none", any that is ready`)
+	flags.IntVar(&o.Workers, "workers", 10, "number of Bindings in flight at a time")
+	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the random choice; 0 draws one and logs it")
+	flags.DurationVar(&o.InitialBackoff, "pod-initial-backoff", time.Second, "wait before a pod that got no node is tried again without a change in the cluster; doubles each time")
+	flags.DurationVar(&o.MaxBackoff, "pod-max-backoff", time.Minute, "longest such wait")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the ServiceAccount of the pod that this runs in)")
+	flags.IPVar(&o.SecureServing.BindAddress, "bind-address", net.IPv4(127, 0, 0, 1), "address to serve at over HTTPS: /healthz and /readyz to anybody, /metrics to those whom the API server lets")
+	flags.IntVar(&o.SecureServing.BindPort, "secure-port", 10261, "port to serve at; 0 to serve nothing")
+	certificate := &o.SecureServing.ServerCert
+	flags.StringVar(&certificate.CertKey.CertFile, "tls-cert-file", "", "file with the certificate to serve with (default: one made at start)")
+	flags.StringVar(&certificate.CertKey.KeyFile, "tls-private-key-file", "", "file with its private key")
+	// Without a folder, a certificate that is made at start stays in memory.
+	certificate.CertDirectory, certificate.PairName = "", names.RandomScheduler
 	o.LeaderElection = componentbaseconfig.LeaderElectionConfiguration{
 		LeaderElect:       true,
+		LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
+		RenewDeadline:     metav1.Duration{Duration: 10 * time.Second},
+		RetryPeriod:       metav1.Duration{Duration: 2 * time.Second},
 		ResourceLock:      "leases",
 		ResourceName:      names.RandomScheduler,
 		ResourceNamespace: names.Namespace,
 	}
-	o.LeaderElection.LeaseDuration.Duration = 15 * time.Second
-	o.LeaderElection.RenewDeadline.Duration = 10 * time.Second
-	o.LeaderElection.RetryPeriod.Duration = 2 * time.Second
+	componentbaseoptions.BindLeaderElectionFlags(&o.LeaderElection, flags)
 	return o
 }
 
-// Validate returns every mistake in o at once. Each path is the name of the
-// flag of random-scheduler that sets the field.
+// Validate returns every mistake in o at once, by the name of the flag.
 func (o *Options) Validate() error {
 	var errs field.ErrorList
-	flag := func(name string) *field.Path { return field.NewPath("--" + name) }
-
-	if o.SchedulerName == "" {
-		errs = append(errs, field.Required(flag("scheduler-name"), "the spec.schedulerName of the pods to bind"))
-	} else {
-		for _, msg := range validation.IsDNS1123Subdomain(o.SchedulerName) {
-			errs = append(errs, field.Invalid(flag("scheduler-name"), o.SchedulerName, msg))
+	check := func(flag string, value any, mistakes ...string) {
+		for _, mistake := range mistakes {
+			errs = append(errs, field.Invalid(field.NewPath("--"+flag), value, mistake))
 		}
 	}
-	seen := sets.New[string]()
-	for i, ns := range o.Namespaces {
-		path := flag("namespaces").Index(i)
-		for _, msg := range apivalidation.ValidateNamespaceName(ns, false) {
-			errs = append(errs, field.Invalid(path, ns, msg))
-		}
-		if seen.Has(ns) {
-			errs = append(errs, field.Duplicate(path, ns))
-		}
-		seen.Insert(ns)
+	check("scheduler-name", o.SchedulerName, validation.IsDNS1123Subdomain(o.SchedulerName)...)
+	for _, namespace := range o.Namespaces {
+		check("namespaces", namespace, apivalidation.ValidateNamespaceName(namespace, false)...)
 	}
-	if !slices.Contains(Fits(), o.Fit) {
-		errs = append(errs, field.NotSupported(flag("fit"), o.Fit, Fits()))
+	if !slices.Contains(fits, o.Fit) {
+		errs = append(errs, field.NotSupported(field.NewPath("--fit"), o.Fit, fits))
 	}
 	if o.Workers < 1 {
-		errs = append(errs, field.Invalid(flag("workers"), o.Workers, "must be at least 1"))
+		check("workers", o.Workers, "must be at least 1")
 	}
 	if o.InitialBackoff <= 0 {
-		errs = append(errs, field.Invalid(flag("pod-initial-backoff"), o.InitialBackoff.String(), "must be more than 0"))
+		check("pod-initial-backoff", o.InitialBackoff.String(), "must be greater than 0")
 	}
 	if o.MaxBackoff < o.InitialBackoff {
-		errs = append(errs, field.Invalid(flag("pod-max-backoff"), o.MaxBackoff.String(), "must not be less than --pod-initial-backoff"))
+		check("pod-max-backoff", o.MaxBackoff.String(), "must not be less than --pod-initial-backoff")
 	}
-	errs = append(errs, o.validateLeaderElection(flag)...)
-
-	serving := o.SecureServing.Validate()
-	if len(errs)+len(serving) == 0 {
-		return nil
+	errs = append(errs, componentbasevalidation.ValidateLeaderElectionConfiguration(&o.LeaderElection, field.NewPath("leaderElection"))...)
+	if err := utilerrors.NewAggregate(append(o.SecureServing.Validate(), errs.ToAggregate())); err != nil {
+		return fmt.Errorf("invalid flags: %w", err)
 	}
-	messages := make([]string, 0, len(errs)+len(serving))
-	for _, err := range errs {
-		messages = append(messages, err.Error())
-	}
-	for _, err := range serving {
-		messages = append(messages, err.Error())
-	}
-	return fmt.Errorf("invalid flags: %s", strings.Join(messages, "; "))
-}
-
-// validateLeaderElection makes of client-go's rules, which panic or name no
-// flag, errors that do.
-func (o *Options) validateLeaderElection(flag func(string) *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	le := &o.LeaderElection
-	if !le.LeaderElect {
-		return nil
-	}
-	if le.ResourceLock != "leases" {
-		errs = append(errs, field.NotSupported(flag("leader-elect-resource-lock"), le.ResourceLock, []string{"leases"}))
-	}
-	for _, msg := range validation.IsDNS1123Subdomain(le.ResourceName) {
-		errs = append(errs, field.Invalid(flag("leader-elect-resource-name"), le.ResourceName, msg))
-	}
-	for _, msg := range apivalidation.ValidateNamespaceName(le.ResourceNamespace, false) {
-		errs = append(errs, field.Invalid(flag("leader-elect-resource-namespace"), le.ResourceNamespace, msg))
-	}
-	lease, renew, retry := le.LeaseDuration.Duration, le.RenewDeadline.Duration, le.RetryPeriod.Duration
-	if retry <= 0 {
-		errs = append(errs, field.Invalid(flag("leader-elect-retry-period"), retry.String(), "must be more than 0"))
-	}
-	// client-go waits up to 1.2 retry periods between two attempts to renew.
-	if renew <= retry*6/5 {
-		errs = append(errs, field.Invalid(flag("leader-elect-renew-deadline"), renew.String(), "must be more than 1.2 times --leader-elect-retry-period"))
-	}
-	if lease <= renew {
-		errs = append(errs, field.Invalid(flag("leader-elect-lease-duration"), lease.String(), "must be more than --leader-elect-renew-deadline"))
-	}
-	if lease < time.Second {
-		// A Lease counts in whole seconds.
-		errs = append(errs, field.Invalid(flag("leader-elect-lease-duration"), lease.String(), "must be at least 1s"))
-	}
-	return errs
+	return nil
 }

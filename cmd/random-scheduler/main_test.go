@@ -26,17 +26,14 @@ func TestMistakesOnTheCommandLineNameTheFlag(t *testing.T) {
 		{"an unknown fit", []string{"--fit=best"}, []string{"--fit", `"best"`, "constraints"}},
 		{"no workers", []string{"--workers=0"}, []string{"--workers", "at least 1"}},
 		{"workers that are no number", []string{"--workers=many"}, []string{"--workers", `"many"`}},
-		{"a bad namespace", []string{"--namespaces=good,Bad"}, []string{"--namespaces[1]", `"Bad"`}},
+		{"a bad namespace", []string{"--namespaces=good,Bad"}, []string{"--namespaces", `"Bad"`}},
 		{"an empty list of namespaces", []string{"--namespaces="}, []string{"--namespaces", "Required"}},
-		{"no scheduler name", []string{"--scheduler-name="}, []string{"--scheduler-name", "Required"}},
-		{"a negative rate", []string{"--kube-api-qps=-1"}, []string{"--kube-api-qps", "-1"}},
-		{"a rate that is no number", []string{"--kube-api-qps=NaN"}, []string{"--kube-api-qps", "NaN"}},
-		{"no burst", []string{"--kube-api-burst=0"}, []string{"--kube-api-burst", "at least 1"}},
+		{"no scheduler name", []string{"--scheduler-name="}, []string{"--scheduler-name", "Invalid"}},
 		{"a negative seed", []string{"--seed=-1"}, []string{"--seed", "-1"}},
 		{"a back-off without a unit", []string{"--pod-max-backoff=10"}, []string{"--pod-max-backoff", `"10"`}},
 		{"an unknown flag", []string{"--nodes=3"}, []string{"unknown flag: --nodes"}},
 		{"an argument", []string{"default"}, []string{`"default"`}},
-		{"no cluster", nil, []string{"--kubeconfig", "Required"}},
+		{"no cluster", nil, []string{"--kubeconfig", "in-cluster"}},
 		{"a kubeconfig that is not there", []string{"--kubeconfig=/does/not/exist"}, []string{"--kubeconfig=/does/not/exist", "no such file"}},
 		{"a kubeconfig that is broken", []string{"--kubeconfig=" + broken}, []string{"--kubeconfig=" + broken}},
 	}
@@ -81,7 +78,7 @@ func TestNoLimitIsNotClientGosDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for qps, want := range map[float32]float32{0: -1, 7.5: 7.5} {
-		config, err := (&clientOptions{kubeconfig: file, qps: qps, burst: 1}).restConfig()
+		config, err := restConfig(file, qps, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
