@@ -14,15 +14,15 @@
 //     the namespace's name. Nothing that the author of a pod can write lifts it.
 //   - Where a namespace's labels decide and the namespace is not known, the pod
 //     waits: nothing is let through on a guess.
-//   - A pod that was refused is tried again as soon as the scheduler learns of a
+//   - A pod that was rejected is tried again as soon as the scheduler learns of a
 //     change that can help it, and of no other.
 //
-// # What must hold for a node to be somebody's
+// # When a node belongs to a tenant
 //
-// With args.tenancy, a node is somebody's if it has the label nodeLabelKey or a
-// taint nodeTaintKey of any effect. It is tenant T's if the label says T and no
-// such taint has a value other than T or none. A node that is somebody's and
-// nobody's by that is of an unknown tenant: one that registered with the taint
+// With args.tenancy, a node belongs to a tenant if it has the label nodeLabelKey or a
+// taint nodeTaintKey of any effect. The tenant is T if the label says T and no
+// such taint has a value other than T or none. A node that belongs to
+// a tenant, and not to a T by that, is of an unknown tenant: one that registered with the taint
 // and was not labelled yet, or one that is being given to another tenant. So
 // whoever dedicates a node sets the taint first and the label last.
 //
@@ -37,7 +37,7 @@
 //
 // That holds for what the scheduler has been told at the moment of the decision,
 // and model_test.go checks it over random histories. It holds in a cluster only if
-// nobody else places pods, which no scheduler can see to: pkg/registry refuses a
+// nothing else places pods, which no scheduler can see to: pkg/registry refuses a
 // scheduler of which one profile keeps another tenancy or none, and
 // manifests/components/tenancy has the admission policies for what does not pass
 // through a profile with tenancy: other schedulers, spec.nodeName, Bindings, and

@@ -19,7 +19,7 @@ import (
 const namespaceResource fwk.EventResource = "namespaces.v1."
 
 // EventsToRegister returns the events that can make a pod schedulable that the
-// plugin refused.
+// plugin rejected.
 func (pl *LabelPresence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{
 		// A new node may pass, and so may one whose labels or taints changed: the
@@ -56,7 +56,7 @@ func (pl *LabelPresence) EventsToRegister(context.Context) ([]fwk.ClusterEventWi
 
 // isSchedulableAfterNodeChange queues the pod if the node passes now and did not
 // pass before, or was not there. That it did not pass is certain only of what
-// this plugin looks at, but then another plugin refused the node, and the pod is
+// this plugin looks at, but then another plugin rejected the node, and the pod is
 // woken by that plugin's hint.
 func (pl *LabelPresence) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	oldNode, newNode, err := util.As[*corev1.Node](oldObj, newObj)
@@ -73,11 +73,11 @@ func (pl *LabelPresence) isSchedulableAfterNodeChange(logger klog.Logger, pod *c
 		}
 	}
 	c := pl.policy.constrain(selected, facts)
-	if refused := c.refuse(newNode); refused != nil {
-		logger.V(5).Info("Node was created or updated, but it is refused", "pod", klog.KObj(pod), "node", klog.KObj(newNode), "reason", refused.reason)
+	if rejected := c.reject(newNode); rejected != nil {
+		logger.V(5).Info("Node was created or updated, but it is rejected", "pod", klog.KObj(pod), "node", klog.KObj(newNode), "reason", rejected.reason)
 		return fwk.QueueSkip, nil
 	}
-	if oldNode != nil && c.refuse(oldNode) == nil {
+	if oldNode != nil && c.reject(oldNode) == nil {
 		logger.V(5).Info("Node was updated, but it passed before too", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 		return fwk.QueueSkip, nil
 	}

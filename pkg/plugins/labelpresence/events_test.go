@@ -104,7 +104,7 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		wantErr        bool
 	}{
 		{name: "a new node passes", args: rules, pod: pod, newObj: node("a"), want: fwk.Queue},
-		{name: "a new node is refused", args: rules, pod: pod, newObj: node("b"), want: fwk.QueueSkip},
+		{name: "a new node is rejected", args: rules, pod: pod, newObj: node("b"), want: fwk.QueueSkip},
 		{name: "a new node passes for other pods", args: rules, pod: webPod, newObj: node("a"), want: fwk.QueueSkip},
 		{name: "the missing label was added", args: rules, pod: pod, oldObj: node("b"), newObj: node("b", "a"), want: fwk.Queue},
 		{name: "one of two missing labels was added", args: rules, pod: webPod, oldObj: node(), newObj: node("a"), want: fwk.QueueSkip},

@@ -64,9 +64,9 @@ func (pl *LabelPresence) PreFilterExtensions() fwk.PreFilterExtensions {
 	return nil
 }
 
-// Filter refuses a node that breaks tenancy or a rule.
+// Filter rejects a node that breaks tenancy or a rule.
 //
-// The refusal is unresolvable: evicting pods changes no label and no taint. The Status is a
+// The rejection is unresolvable: evicting pods changes no label and no taint. The Status is a
 // fresh one, because the framework writes to it, for several nodes at once.
 // Every call counts in the metric, those of preemption's simulations too.
 func (pl *LabelPresence) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
@@ -74,12 +74,12 @@ func (pl *LabelPresence) Filter(_ context.Context, state fwk.CycleState, _ *core
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	refused := s.refuse(nodeInfo.Node())
-	if refused == nil {
+	rejected := s.reject(nodeInfo.Node())
+	if rejected == nil {
 		return nil
 	}
-	refused.counter.Inc()
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refused.reason)
+	rejected.counter.Inc()
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, rejected.reason)
 }
 
 func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {

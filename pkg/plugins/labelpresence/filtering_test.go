@@ -275,7 +275,7 @@ func TestFilterRefusesWithoutHopeOfPreemption(t *testing.T) {
 	}
 	// The framework writes to a status, in many goroutines at once.
 	if again := filterOne(t, profile, pod); again == status {
-		t.Error("two refusals share one Status")
+		t.Error("two rejections share one Status")
 	}
 }
 

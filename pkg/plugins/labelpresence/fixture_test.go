@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
@@ -109,4 +111,18 @@ func pinnedTo(nodes ...string) *corev1.NodeAffinity {
 			}},
 		}},
 	}}
+}
+
+func newCycleState() fwk.CycleState {
+	return framework.NewCycleState()
+}
+
+// newCycle starts a scheduling cycle: it runs PreFilter and returns the state.
+func newCycle(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
+	tb.Helper()
+	state := newCycleState()
+	if _, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod); !status.IsSuccess() {
+		tb.Fatalf("PreFilter: %v", status)
+	}
+	return state
 }

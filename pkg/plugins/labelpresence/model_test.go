@@ -52,10 +52,10 @@ type history struct {
 	told        map[string]*corev1.Namespace
 	toldVersion map[string]int
 
-	pods    map[types.UID]*corev1.Pod
-	asleep  map[types.UID]bool // refused, and not woken since
-	placed  int
-	refused int
+	pods     map[types.UID]*corev1.Pod
+	asleep   map[types.UID]bool // rejected, and not woken since
+	placed   int
+	rejected int
 }
 
 // modelEvent is a change from old to updated; nil for none.
@@ -431,9 +431,9 @@ func (h *history) schedule() {
 		}
 	}
 	if len(fits) == 0 {
-		h.log("scheduler: pod %s is refused", pod.Name)
+		h.log("scheduler: pod %s is rejected", pod.Name)
 		h.asleep[pod.UID] = true
-		h.refused++
+		h.rejected++
 		return
 	}
 	bound := pod.DeepCopy()
@@ -490,7 +490,7 @@ func TestTenancyHistories(t *testing.T) {
 	if os.Getenv("BERTH_LONG") != "" {
 		seeds, steps = 400, 5000
 	}
-	placed, refused := 0, 0
+	placed, rejected := 0, 0
 	for _, tenants := range []config.TenantPolicy{config.TenantsConfined, config.TenantsFree} {
 		t.Run(string(tenants), func(t *testing.T) {
 			for seed := range seeds {
@@ -509,13 +509,13 @@ func TestTenancyHistories(t *testing.T) {
 					}
 				}
 				placed += h.placed
-				refused += h.refused
+				rejected += h.rejected
 			}
 		})
 	}
 	// A history in which nothing happens shows nothing.
-	if placed < 10*seeds || refused < 10*seeds {
-		t.Errorf("the histories placed %d pods and refused %d", placed, refused)
+	if placed < 10*seeds || rejected < 10*seeds {
+		t.Errorf("the histories placed %d pods and rejected %d", placed, rejected)
 	}
-	t.Logf("%d pods placed, %d refused", placed, refused)
+	t.Logf("%d pods placed, %d rejected", placed, rejected)
 }

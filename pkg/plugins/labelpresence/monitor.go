@@ -5,6 +5,7 @@ package labelpresence
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/eventnote"
 )
 
 // tenancyMonitor finds the pods that are on a node where tenancy does not allow
@@ -21,12 +24,12 @@ import (
 // pods run. Each such pod is reported once, and counted until it is gone or
 // allowed:
 //
-//	         pod gets a node          verdict: refused (report)
+//	         pod gets a node          not allowed (report)
 //	unwatched ──────────────> watched <────────────────────────> violating
-//	    ^                        │        verdict: allowed          │
+//	    ^                        │        allowed                   │
 //	    └────────────────────────┴──── gone, terminated ────────────┘
 //
-// A verdict depends on the label and the taint of one node and on the label of
+// What tenancy says of a pod depends on the label and the taint of one node and on the label of
 // one namespace, so it is
 // computed when a pod gets its node, and again for the pods of a node or a
 // namespace whose tenant changes: never for all pods. They are read at
@@ -57,14 +60,14 @@ type tenancyMonitor struct {
 type watchedPod struct {
 	pod *corev1.Pod
 	// violation is what tenancy says against the pod, nil if nothing.
-	violation *refusal
+	violation *rejection
 }
 
 // violation is a pod that is where it must not be.
 type violation struct {
 	pod    *corev1.Pod
 	node   *corev1.Node
-	reason *refusal
+	reason *rejection
 }
 
 // podGroups are pods by the name of something that they share.
@@ -184,7 +187,7 @@ func (m *tenancyMonitor) podChanged(pod *corev1.Pod) {
 		m.podGone(pod)
 		return
 	}
-	m.look(func() podSet {
+	m.recheck(func() podSet {
 		if w, watched := m.pods[pod.UID]; watched {
 			// A pod's node and namespace never change.
 			w.pod = pod
@@ -200,7 +203,7 @@ func (m *tenancyMonitor) podChanged(pod *corev1.Pod) {
 
 // podGone forgets a pod.
 func (m *tenancyMonitor) podGone(pod *corev1.Pod) {
-	m.look(func() podSet {
+	m.recheck(func() podSet {
 		w, watched := m.pods[pod.UID]
 		if !watched {
 			return nil
@@ -217,31 +220,31 @@ func (m *tenancyMonitor) podGone(pod *corev1.Pod) {
 
 // nodeChanged looks again at the pods of a node.
 func (m *tenancyMonitor) nodeChanged(name string) {
-	m.look(func() podSet { return m.byNode[name] })
+	m.recheck(func() podSet { return m.byNode[name] })
 }
 
 // namespaceChanged looks again at the pods of a namespace.
 func (m *tenancyMonitor) namespaceChanged(name string) {
-	m.look(func() podSet { return m.byNamespace[name] })
+	m.recheck(func() podSet { return m.byNamespace[name] })
 }
 
 // podSet is a set of watched pods.
 type podSet = map[types.UID]*watchedPod
 
-// look runs update with mu held, computes the verdict on the pods that it
+// recheck runs update with mu held, computes what tenancy says of the pods that it
 // returns, and reports those that are in the wrong now.
-func (m *tenancyMonitor) look(update func() podSet) {
-	for _, v := range m.verdicts(update) {
+func (m *tenancyMonitor) recheck(update func() podSet) {
+	for _, v := range m.findViolations(update) {
 		m.report(v)
 	}
 }
 
-func (m *tenancyMonitor) verdicts(update func() podSet) []violation {
+func (m *tenancyMonitor) findViolations(update func() podSet) []violation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []violation
 	for _, w := range update() {
-		node, reason := m.verdict(w.pod)
+		node, reason := m.check(w.pod)
 		if reason == w.violation {
 			continue
 		}
@@ -258,9 +261,9 @@ func (m *tenancyMonitor) verdicts(update func() podSet) []violation {
 	return found
 }
 
-// verdict returns what tenancy says against the pod being where it is, nil if
+// check returns what tenancy says against the pod being where it is, nil if
 // nothing, and the node.
-func (m *tenancyMonitor) verdict(pod *corev1.Pod) (*corev1.Node, *refusal) {
+func (m *tenancyMonitor) check(pod *corev1.Pod) (*corev1.Node, *rejection) {
 	facts, known := m.namespaces.get(pod.Namespace)
 	if !known {
 		return nil, nil
@@ -270,4 +273,41 @@ func (m *tenancyMonitor) verdict(pod *corev1.Pod) (*corev1.Node, *refusal) {
 		return nil, nil // the lister's only error is that the node is not there
 	}
 	return node, m.tenancy.violation(node, facts.tenant)
+}
+
+const (
+	// reasonTenancyViolation is the reason of the event on a pod that is on a node
+	// where tenancy does not allow it.
+	reasonTenancyViolation = "TenancyViolation"
+	// actionTenancyCheck is the event's action: what the scheduler was doing.
+	actionTenancyCheck = "CheckingTenancy"
+)
+
+// reportViolation records the event on the pod. The recorder takes it without
+// waiting and may drop it under load; the gauge is complete in any case.
+func (pl *LabelPresence) reportViolation(v violation) {
+	recorder := pl.handle.EventRecorder()
+	if recorder == nil {
+		return // a simulation
+	}
+	note := violationNote(pl.policy.tenancy, v)
+	recorder.Eventf(v.pod, v.node, corev1.EventTypeWarning, reasonTenancyViolation, actionTenancyCheck, "%s", note)
+}
+
+// violationNote says what is wrong and what can be done. Like the reasons, it
+// does not tell the name of another tenant to the pod's namespace.
+func violationNote(t *tenancy, v violation) string {
+	var what string
+	switch v.reason {
+	case t.noTenant:
+		what = fmt.Sprintf("Node %q belongs to a tenant (label %q or taint %q), and namespace %q has none (no label %q).",
+			v.node.Name, t.nodeLabelKey, t.nodeTaintKey, v.pod.Namespace, t.namespaceLabelKey)
+	case t.otherTenant:
+		what = fmt.Sprintf("Node %q belongs to another tenant (label %q) than namespace %q (label %q).",
+			v.node.Name, t.nodeLabelKey, v.pod.Namespace, t.namespaceLabelKey)
+	default:
+		what = fmt.Sprintf("Node %q belongs to no tenant (no label %q), and namespace %q does (label %q).",
+			v.node.Name, t.nodeLabelKey, v.pod.Namespace, t.namespaceLabelKey)
+	}
+	return eventnote.Cut(what + " The pod keeps running: delete it to have it placed anew, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces.")
 }

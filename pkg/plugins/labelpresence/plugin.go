@@ -7,14 +7,18 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -25,7 +29,7 @@ type LabelPresence struct {
 	handle      fwk.Handle
 	policy      *policy
 	preferences preferences
-	// namespaces is nil if no verdict depends on a namespace's labels.
+	// namespaces is nil if nothing depends on a namespace's labels.
 	namespaces *namespaceWatch
 }
 
@@ -85,4 +89,64 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 		return nil, fmt.Errorf("watching namespaces: %w", err)
 	}
 	return pl, nil
+}
+
+// signature is all that the plugin reads of a pod. Two pods with equal
+// signatures get the same result and score for every node.
+type signature struct {
+	// Rules are the indexes of the rules that select the pod.
+	Rules []int `json:"rules,omitempty"`
+	// Namespace is set only if the labels of the namespace, or its exemption from
+	// tenancy, decide something.
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// SignPod signs every pod: no result depends on other pods. A namespace's labels
+// can change between two equal pods, but the node that the first one's result
+// proposes for the second still goes through Filter.
+func (pl *LabelPresence) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	selected := pl.policy.selectFor(pod)
+	value := signature{Rules: selected.rules}
+	if selected.needsNamespace {
+		value.Namespace = pod.Namespace
+	}
+	return []fwk.SignFragment{{Key: names.LabelPresenceFragment, Value: value}}, nil
+}
+
+const (
+	metricsNamespace = "berth"
+	metricsSubsystem = "labelpresence"
+
+	// ruleTenancy is the value of the label "rule" for tenancy. The other values
+	// are rules[0], rules[1] and so on: as many as the arguments have rules.
+	ruleTenancy = "tenancy"
+)
+
+var (
+	nodeRejections = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace,
+		Subsystem: metricsSubsystem,
+		Name:      "node_rejections_total",
+		Help: "Number of times that Filter rejected a node for a pod, by the first rule of the profile that the node broke (rules[i] or tenancy). " +
+			"One pod counts once per node and attempt, and again in simulations of preemption.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile", "rule"})
+
+	tenancyViolations = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace:      metricsNamespace,
+		Subsystem:      metricsSubsystem,
+		Name:           "tenancy_violations",
+		Help:           "Number of pods that are on a node where the tenancy of the profile does not allow them, whoever put them there.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"profile"})
+
+	registerMetricsOnce sync.Once
+)
+
+// registerMetrics registers the metrics in the registry that kube-scheduler
+// serves. What is extracted from a vector before that counts nothing.
+func registerMetrics() {
+	registerMetricsOnce.Do(func() {
+		legacyregistry.MustRegister(nodeRejections, tenancyViolations)
+	})
 }

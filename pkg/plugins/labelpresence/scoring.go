@@ -14,13 +14,13 @@ import (
 
 // preferences is args.preferences, compiled.
 type preferences struct {
-	wishes []wish
-	// total is the sum of all weights, at least 1 if there is a wish.
+	terms []term
+	// total is the sum of all weights, at least 1 if there is a term.
 	total int64
 }
 
-// wish is one preference.
-type wish struct {
+// term is one preference.
+type term struct {
 	label    string
 	presence bool
 	weight   int64
@@ -29,8 +29,8 @@ type wish struct {
 func newPreferences(args []config.LabelPresencePreference) preferences {
 	var p preferences
 	for _, preference := range args {
-		w := wish{label: preference.Label, presence: *preference.Presence, weight: int64(preference.Weight)}
-		p.wishes = append(p.wishes, w)
+		w := term{label: preference.Label, presence: *preference.Presence, weight: int64(preference.Weight)}
+		p.terms = append(p.terms, w)
 		p.total += w.weight
 	}
 	return p
@@ -41,9 +41,9 @@ func newPreferences(args []config.LabelPresencePreference) preferences {
 // all. Weights are 1 to 100, so nothing overflows. There must be a preference.
 func (p *preferences) score(nodeLabels map[string]string) int64 {
 	var satisfied int64
-	for i := range p.wishes {
-		if _, present := nodeLabels[p.wishes[i].label]; present == p.wishes[i].presence {
-			satisfied += p.wishes[i].weight
+	for i := range p.terms {
+		if _, present := nodeLabels[p.terms[i].label]; present == p.terms[i].presence {
+			satisfied += p.terms[i].weight
 		}
 	}
 	return fwk.MaxScore * satisfied / p.total
@@ -52,7 +52,7 @@ func (p *preferences) score(nodeLabels map[string]string) int64 {
 // PreScore has nothing to prepare: preferences apply to every pod alike. It
 // spares the framework the calls to Score if there are none.
 func (pl *LabelPresence) PreScore(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) *fwk.Status {
-	if len(pl.preferences.wishes) == 0 {
+	if len(pl.preferences.terms) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil

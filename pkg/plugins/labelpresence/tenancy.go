@@ -23,12 +23,12 @@ type tenancy struct {
 	confined          bool
 	exemptNamespaces  sets.Set[string]
 
-	// The four ways to be refused. None of them tells the value of another
+	// The four ways to be rejected. None of them tells the value of another
 	// tenant's label: the reason ends up in an event in the pod's namespace.
-	noTenant      *refusal // the node is somebody's, the namespace has no tenant
-	unknownTenant *refusal // the namespace has a tenant, and it is not known whether the node is that one's
-	otherTenant   *refusal // both have one, and they differ
-	unconfined    *refusal // the namespace has a tenant, the node is shared
+	noTenant      *rejection // the node belongs to a tenant, the namespace has none
+	unknownTenant *rejection // the namespace has a tenant, and it is not known whether the node is that one's
+	otherTenant   *rejection // both have one, and they differ
+	unconfined    *rejection // the namespace has a tenant, the node is shared
 }
 
 // tenant is the value of a tenant label. The empty value is a tenant too; only
@@ -49,9 +49,9 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 	if args == nil {
 		return nil
 	}
-	newRefusal := func(format string, keys ...any) *refusal {
+	newRejection := func(format string, keys ...any) *rejection {
 		reason := fmt.Sprintf(format, keys...) + fmt.Sprintf(" (tenancy of profile %q: ask the administrator who assigns nodes and namespaces to tenants)", profile)
-		return &refusal{reason: withoutVerbs(reason), counter: counter}
+		return &rejection{reason: withoutVerbs(reason), counter: counter}
 	}
 	return &tenancy{
 		nodeLabelKey:      args.NodeLabelKey,
@@ -59,13 +59,13 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 		namespaceLabelKey: args.NamespaceLabelKey,
 		confined:          args.Tenants == config.TenantsConfined,
 		exemptNamespaces:  sets.New(args.ExemptNamespaces...),
-		noTenant: newRefusal("node(s) belonged to a tenant (label %q or taint %q), and the pod's namespace has no label %q",
+		noTenant: newRejection("node(s) belonged to a tenant (label %q or taint %q), and the pod's namespace has no label %q",
 			args.NodeLabelKey, args.NodeTaintKey, args.NamespaceLabelKey),
-		unknownTenant: newRefusal("node(s) belonged to a tenant that is not known (taint %q, and no label %q that agrees with it)",
+		unknownTenant: newRejection("node(s) belonged to a tenant that is not known (taint %q, and no label %q that agrees with it)",
 			args.NodeTaintKey, args.NodeLabelKey),
-		otherTenant: newRefusal("node(s) had label %q of another tenant than the pod's namespace has in label %q",
+		otherTenant: newRejection("node(s) had label %q of another tenant than the pod's namespace has in label %q",
 			args.NodeLabelKey, args.NamespaceLabelKey),
-		unconfined: newRefusal("node(s) didn't have label %q of the tenant that the pod's namespace has in label %q",
+		unconfined: newRejection("node(s) didn't have label %q of the tenant that the pod's namespace has in label %q",
 			args.NodeLabelKey, args.NamespaceLabelKey),
 	}
 }
@@ -79,7 +79,7 @@ func (t *tenancy) governs(namespace string) bool {
 type ownership struct {
 	// tenant is whose the node is. It does not exist if the node is shared.
 	tenant tenant
-	// unknown is whether the node is somebody's, but does not say whose.
+	// unknown is whether the node belongs to a tenant, but does not say to which.
 	unknown bool
 }
 
@@ -99,9 +99,9 @@ func (t *tenancy) ownershipOf(node *corev1.Node) ownership {
 	return owner
 }
 
-// refuse returns why the node is refused to the pods of owner, the tenant of
+// reject returns why the node is rejected to the pods of owner, the tenant of
 // their namespace, or nil.
-func (t *tenancy) refuse(node *corev1.Node, owner tenant) *refusal {
+func (t *tenancy) reject(node *corev1.Node, owner tenant) *rejection {
 	whose := t.ownershipOf(node)
 	switch {
 	case !owner.exists && (whose.unknown || whose.tenant.exists):
@@ -120,10 +120,10 @@ func (t *tenancy) refuse(node *corev1.Node, owner tenant) *refusal {
 }
 
 // violation is what tenancy says against a pod of owner that runs on the node:
-// as refuse, but a node whose tenant is not known may be the pod's.
-func (t *tenancy) violation(node *corev1.Node, owner tenant) *refusal {
-	if refused := t.refuse(node, owner); refused != t.unknownTenant {
-		return refused
+// as reject, but a node whose tenant is not known may be the pod's.
+func (t *tenancy) violation(node *corev1.Node, owner tenant) *rejection {
+	if rejected := t.reject(node, owner); rejected != t.unknownTenant {
+		return rejected
 	}
 	return nil
 }

@@ -226,7 +226,7 @@ func TestNoPodFieldLiftsTenancy(t *testing.T) {
 	}
 }
 
-// A node that breaks tenancy and a rule is refused for tenancy.
+// A node that breaks tenancy and a rule is rejected for tenancy.
 func TestTenancyIsTheReasonThatIsGiven(t *testing.T) {
 	args := &config.LabelPresenceArgs{
 		Rules:   []config.LabelPresenceRule{makeRule(true, "nowhere")},
@@ -247,13 +247,13 @@ func TestTenancyIsTheReasonThatIsGiven(t *testing.T) {
 }
 
 // Where the labels of a namespace decide, a pod of a namespace that the
-// scheduler does not know is refused, and nobody else.
+// scheduler does not know is rejected, and nobody else.
 func TestUnknownNamespace(t *testing.T) {
 	tests := []struct {
 		name string
 		args *config.LabelPresenceArgs
 		pod  *corev1.Pod
-		// wantRefused is whether PreFilter refuses the pod.
+		// wantRefused is whether PreFilter rejects the pod.
 		wantRefused bool
 	}{
 		{
@@ -315,12 +315,12 @@ func TestReasonsAreFewAndSafe(t *testing.T) {
 	}
 	pl := newProfile(t, args, schedtest.Options{}).Plugin.(*LabelPresence)
 	reasons := map[string]bool{}
-	for _, refused := range []*refusal{pl.policy.tenancy.noTenant, pl.policy.tenancy.otherTenant, pl.policy.tenancy.unknownTenant, pl.policy.tenancy.unconfined} {
-		reasons[refused.reason] = true
+	for _, rejected := range []*rejection{pl.policy.tenancy.noTenant, pl.policy.tenancy.otherTenant, pl.policy.tenancy.unknownTenant, pl.policy.tenancy.unconfined} {
+		reasons[rejected.reason] = true
 	}
 	for _, r := range pl.policy.rules {
 		for _, label := range r.labels {
-			reasons[label.refusal.reason] = true
+			reasons[label.rejection.reason] = true
 		}
 	}
 	if want := 7; len(reasons) != want {

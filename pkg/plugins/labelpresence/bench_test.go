@@ -86,7 +86,7 @@ func TestNoAllocationForANodeThatPasses(t *testing.T) {
 		var status *fwk.Status
 		allocations := testing.AllocsPerRun(1000, func() { status = pl.Filter(ctx, state, pod, node) })
 		if !status.IsSuccess() {
-			t.Fatalf("the node is refused: %v", status)
+			t.Fatalf("the node is rejected: %v", status)
 		}
 		if allocations != 0 {
 			t.Errorf("want no allocation, got %g", allocations)
@@ -100,6 +100,65 @@ func TestNoAllocationForANodeThatPasses(t *testing.T) {
 		}
 		if allocations != 0 {
 			t.Errorf("want no allocation, got %g", allocations)
+		}
+	})
+}
+
+// One operation is one node.
+func BenchmarkFilter(b *testing.B) {
+	cases := []struct {
+		name    string
+		refused bool
+		want    fwk.Code
+	}{
+		{name: "nodes=5000/verdict=pass", want: fwk.Success},
+		{name: "nodes=5000/verdict=refuse", refused: true, want: fwk.UnschedulableAndUnresolvable},
+	}
+	for _, bb := range cases {
+		b.Run(bb.name, func(b *testing.B) {
+			profile := startProfile(b, realisticArgs(), schedtest.Options{
+				Nodes: realisticNodes(5000, bb.refused), Namespaces: realisticNamespaces(),
+			})
+			pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(b, profile)
+			state, ctx := newCycle(b, profile, pod), b.Context()
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if got := pl.Filter(ctx, state, pod, nodes[i]).Code(); got != bb.want {
+					b.Fatalf("want %v, got %v", bb.want, got)
+				}
+				i = (i + 1) % len(nodes)
+			}
+		})
+	}
+}
+
+// One operation is one pod.
+func BenchmarkPreFilter(b *testing.B) {
+	profile := startProfile(b, realisticArgs(), schedtest.Options{Nodes: realisticNodes(5000, false), Namespaces: realisticNamespaces()})
+	pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(b, profile)
+	state, ctx := newCycleState(), b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, status := pl.PreFilter(ctx, state, pod, nodes); !status.IsSuccess() {
+			b.Fatalf("PreFilter: %v", status)
+		}
+	}
+}
+
+// One operation is one node.
+func BenchmarkScore(b *testing.B) {
+	b.Run("nodes=5000", func(b *testing.B) {
+		profile := startProfile(b, realisticArgs(), schedtest.Options{Nodes: realisticNodes(5000, false), Namespaces: realisticNamespaces()})
+		pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(b, profile)
+		state, ctx := newCycle(b, profile, pod), b.Context()
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			if score, status := pl.Score(ctx, state, pod, nodes[i]); score != 90 || !status.IsSuccess() {
+				b.Fatalf("want 90, got %d (%v)", score, status)
+			}
+			i = (i + 1) % len(nodes)
 		}
 	})
 }
