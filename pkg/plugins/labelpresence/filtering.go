@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // preFilterStateKey is where PreFilter leaves its result for Filter.
@@ -70,7 +72,7 @@ func (pl *LabelPresence) PreFilterExtensions() fwk.PreFilterExtensions {
 // fresh one, because the framework writes to it, for several nodes at once.
 // Every call counts in the metric, those of preemption's simulations too.
 func (pl *LabelPresence) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
-	s, err := readPreFilterState(state)
+	s, err := plugin.ReadState[*preFilterState](state, preFilterStateKey)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -80,16 +82,4 @@ func (pl *LabelPresence) Filter(_ context.Context, state fwk.CycleState, _ *core
 	}
 	rejected.counter.Inc()
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, rejected.reason)
-}
-
-func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
-	data, err := state.Read(preFilterStateKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading %q from cycleState: %w", preFilterStateKey, err)
-	}
-	s, ok := data.(*preFilterState)
-	if !ok {
-		return nil, fmt.Errorf("reading %q from cycleState: want %T, got %T", preFilterStateKey, s, data)
-	}
-	return s, nil
 }

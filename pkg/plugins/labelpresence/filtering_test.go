@@ -14,6 +14,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -309,11 +310,11 @@ func TestPreFilterState(t *testing.T) {
 	pod := st.MakePod().Name("p").Obj()
 	state := newCycle(t, profile, pod)
 
-	original, err := readPreFilterState(state)
+	original, err := plugin.ReadState[*preFilterState](state, preFilterStateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cloned, err := readPreFilterState(state.Clone())
+	cloned, err := plugin.ReadState[*preFilterState](state.Clone(), preFilterStateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +322,7 @@ func TestPreFilterState(t *testing.T) {
 		t.Error("the clone is a copy, for no reason")
 	}
 	state.Write(preFilterStateKey, otherState{})
-	if _, err := readPreFilterState(state); err == nil {
+	if _, err := plugin.ReadState[*preFilterState](state, preFilterStateKey); err == nil {
 		t.Error("want an error for a state of another type, got none")
 	}
 }

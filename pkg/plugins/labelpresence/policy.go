@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // rejection is why a node is rejected: what the user reads and what is counted.
@@ -47,11 +48,11 @@ type ruleLabel struct {
 func newRules(args []config.LabelPresenceRule, profile string, counter func(index int) metrics.CounterMetric) ([]*rule, error) {
 	rules := make([]*rule, 0, len(args))
 	for i := range args {
-		podSelector, err := compileSelector(args[i].PodSelector)
+		podSelector, err := plugin.CompileSelector(args[i].PodSelector)
 		if err != nil {
 			return nil, fmt.Errorf("parsing rules[%d].podSelector: %w", i, err)
 		}
-		namespaceSelector, err := compileSelector(args[i].NamespaceSelector)
+		namespaceSelector, err := plugin.CompileSelector(args[i].NamespaceSelector)
 		if err != nil {
 			return nil, fmt.Errorf("parsing rules[%d].namespaceSelector: %w", i, err)
 		}
@@ -81,22 +82,6 @@ func ruleReason(profile string, index int, key string, presence bool) string {
 // format string. Label keys have none, but the name of a profile may.
 func withoutVerbs(reason string) string {
 	return strings.ReplaceAll(reason, "%", "?")
-}
-
-// compileSelector returns nil for a selector that matches everything. (In the
-// API's own conversion an absent selector matches nothing.)
-func compileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
-	if selector == nil {
-		return nil, nil
-	}
-	compiled, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return nil, err
-	}
-	if compiled.Empty() {
-		return nil, nil
-	}
-	return compiled, nil
 }
 
 // reject returns why the rule rejects a node with these labels, or nil.

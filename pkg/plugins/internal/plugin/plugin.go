@@ -1,0 +1,41 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plugin has the small functions that every plugin of Berth needs.
+package plugin
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// ReadState returns what an earlier extension point has left in the cycle state under
+// the key.
+func ReadState[T fwk.StateData](state fwk.CycleState, key fwk.StateKey) (T, error) {
+	data, err := state.Read(key)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("reading %q from cycleState: %w", key, err)
+	}
+	s, ok := data.(T)
+	if !ok {
+		return s, fmt.Errorf("reading %q from cycleState: want %T, got %T", key, s, data)
+	}
+	return s, nil
+}
+
+// CompileSelector returns nil for a selector that matches everything. (In the
+// API's own conversion an absent selector matches nothing.)
+func CompileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
+	if selector == nil {
+		return nil, nil
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil || compiled.Empty() {
+		return nil, err
+	}
+	return compiled, nil
+}
