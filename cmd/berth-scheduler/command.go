@@ -218,7 +218,7 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 		if unreachable != nil {
 			checkLater(ctx, config.Client, unreachable, check)
 		}
-		nameUnsynced(ctx, syncPatience, reach, config.InformerFactory, config.DynInformerFactory)
+		nameUnsynced(ctx, syncTimeout, reach, config.InformerFactory, config.DynInformerFactory)
 	}()
 	return app.Run(ctx, config, sched)
 }

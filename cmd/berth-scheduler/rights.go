@@ -4,8 +4,19 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/features"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
@@ -99,6 +110,109 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 				Why: "the feature gate CoordinatedLeaderElection is on (a Role there; the one in manifests/base/rbac.yaml is without)",
 			}, "list", "watch", "create", "update")...)
 		}
+	}
+	return rights
+}
+
+// checkRights fails if the API server denies something that the scheduler needs:
+// rights to its own credential, and the rights of /metrics and the health
+// endpoints to the credentials that those use. If it cannot be asked, the
+// scheduler starts regardless: its informers wait for an API server that comes up
+// late.
+func checkRights(ctx context.Context, client kubernetes.Interface, opts *options.Options, rights []preflight.Right) error {
+	type check struct {
+		client kubernetes.Interface // nil: nothing to ask
+		rights []preflight.Right
+	}
+	checks := []check{{client, rights}}
+	if opts.SecureServing.BindPort != 0 {
+		checks = append(checks,
+			check{delegate(opts.Authentication.RemoteKubeConfigFile), preflight.AuthenticationRights(!opts.Authentication.SkipInClusterLookup)},
+			check{delegate(opts.Authorization.RemoteKubeConfigFile), preflight.AuthorizationRights()})
+	}
+
+	var denied []error
+	for _, check := range checks {
+		if check.client == nil {
+			continue
+		}
+		err := preflight.Check(ctx, check.client, check.rights)
+		var missing *preflight.MissingRightsError
+		switch {
+		case errors.As(err, &missing):
+			denied = append(denied, err)
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "Could not check this credential's rights, starting without")
+		}
+	}
+	if len(denied) > 0 {
+		return fmt.Errorf("%w\ngrant them, for instance with manifests/base/rbac.yaml, and start again", errors.Join(denied...))
+	}
+	return nil
+}
+
+// delegate returns a client with the credential that upstream delegates
+// authentication or authorization with (DelegatingAuthenticationOptions and
+// DelegatingAuthorizationOptions, getClient): that of the kubeconfig, or without
+// one that of the pod. Outside of a pod there is none, and nothing is delegated;
+// then it returns nil, as it does for a kubeconfig that upstream will complain of.
+func delegate(kubeconfig string) kubernetes.Interface {
+	var config *rest.Config
+	var err error
+	if kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	} else {
+		config, err = rest.InClusterConfig()
+	}
+	if err != nil {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil
+	}
+	return client
+}
+
+// checkServed fails if the API server does not serve a resource that a profile
+// needs: its informer would retry for ever, and no pod would be scheduled. If the
+// API server cannot be asked, the scheduler starts regardless, as with
+// [checkRights].
+func checkServed(ctx context.Context, client kubernetes.Interface, needed []registry.CustomResource) error {
+	var missing []string
+	for _, resource := range needed {
+		list, err := client.Discovery().ServerResourcesForGroupVersion(resource.GroupVersion().String())
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && !serves(list, resource.Resource):
+			missing = append(missing, fmt.Sprintf("\n  %s: %s needs it; %s defines it",
+				resource.GroupResource(), resource.Plugin, resource.Definition))
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without", "resource", resource.GroupVersionResource)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the API server does not serve %d resource(s) that plugins of these profiles watch:%s\ninstall the CustomResourceDefinitions and start again, or disable the plugins",
+			len(missing), strings.Join(missing, ""))
+	}
+	return nil
+}
+
+func serves(list *metav1.APIResourceList, resource string) bool {
+	for i := range list.APIResources {
+		if list.APIResources[i].Name == resource {
+			return true
+		}
+	}
+	return false
+}
+
+// customRights are the rights that the watches on custom resources need.
+func customRights(needed []registry.CustomResource) []preflight.Right {
+	var rights []preflight.Right
+	for _, resource := range needed {
+		rights = append(rights, preflight.Expand(preflight.Right{
+			Group: resource.Group, Resource: resource.Resource, Why: resource.Plugin + " reads them",
+		}, read...)...)
 	}
 	return rights
 }

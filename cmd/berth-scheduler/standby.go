@@ -72,7 +72,7 @@ func checkSole(ctx context.Context, s *scheduler, own *settings) error {
 // the process.
 func checkLater(ctx context.Context, client kubernetes.Interface, why error, check func() error) {
 	klog.FromContext(ctx).Error(why, preflight.NoPodUntilReached)
-	if preflight.AwaitReach(ctx, client, reachTimeout, syncPatience) != nil {
+	if preflight.AwaitReach(ctx, client, reachTimeout, syncTimeout) != nil {
 		return
 	}
 	if err := check(); err != nil && ctx.Err() == nil {

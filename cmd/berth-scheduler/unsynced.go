@@ -16,17 +16,17 @@ import (
 	"github.com/berth-scheduler/berth/pkg/preflight"
 )
 
-// syncPatience is how long the informers may take to fill before the log names
+// syncTimeout is how long the informers may take to fill before the log names
 // those that have not, and how long until it does so again.
-const syncPatience = 30 * time.Second
+const syncTimeout = 30 * time.Second
 
-// nameUnsynced logs which informers have not filled, every patience until all
+// nameUnsynced logs which informers have not filled, every timeout again until all
 // have or ctx is done; that the API server cannot be reached, where that is why. It
 // is the one symptom that is left if a right is missing
 // that neededRights does not know, or if the API server does not serve a
 // resource: upstream only logs that it retries. dynamic may be nil.
-func nameUnsynced(ctx context.Context, patience time.Duration, reach func() error, typed informers.SharedInformerFactory, dynamic dynamicinformer.DynamicSharedInformerFactory) {
-	ticker := time.NewTicker(patience)
+func nameUnsynced(ctx context.Context, timeout time.Duration, reach func() error, typed informers.SharedInformerFactory, dynamic dynamicinformer.DynamicSharedInformerFactory) {
+	ticker := time.NewTicker(timeout)
 	defer ticker.Stop()
 	for {
 		// Waiting first, because the factories only tell of informers that were

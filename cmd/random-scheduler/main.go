@@ -40,7 +40,7 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   program,
 		Short: "Bind pods to random nodes: a baseline for other schedulers",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	showVersion := version.AddFlag(flags)

@@ -8,7 +8,7 @@
 //
 // The identity that a process writes into the lease ends with the scheduler names
 // that it serves, so that a process that waits can tell a replica of its own
-// scheduler from a stranger:
+// scheduler from another scheduler:
 //
 //	HOSTNAME_UUID_NAME[,NAME...]
 //
@@ -116,7 +116,7 @@ func (l *Lock) observe(ctx context.Context, record *resourcelock.LeaderElectionR
 		return
 	}
 	logger := klog.FromContext(ctx)
-	if err := l.stranger(holder); err != nil {
+	if err := l.notReplica(holder); err != nil {
 		logger.Error(err, "No pod is scheduled until the holder of the lease ends", "lease", l.Describe(), "holder", holder, "since", record.AcquireTime.Time)
 		return
 	}
@@ -136,16 +136,16 @@ func (l *Lock) Holder() string {
 // waits for a replica of its own is no error.
 func (l *Lock) Waits() error {
 	if holder := l.Holder(); holder != "" {
-		return l.stranger(holder)
+		return l.notReplica(holder)
 	}
 	return nil
 }
 
-// stranger returns an error unless holder is a replica of this scheduler: one that
+// notReplica returns an error unless holder is a replica of this scheduler: one that
 // serves a name that this one serves too, or another pod of the same Deployment,
 // whose profiles may be about to change. A holder that does not say what it serves
 // is kube-scheduler, or a Berth from before identities said so.
-func (l *Lock) stranger(holder string) error {
+func (l *Lock) notReplica(holder string) error {
 	host, served := parse(holder)
 	ours, _ := parse(l.Identity())
 	switch {

@@ -86,7 +86,7 @@ func TestWaitsEnds(t *testing.T) {
 		return lock.Waits()
 	}
 	if err := read(); err == nil {
-		t.Error("held by a stranger: no error")
+		t.Error("held by another scheduler: no error")
 	}
 	lease, err := client.CoordinationV1().Leases("ns").Get(ctx, "lease", metav1.GetOptions{})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lock.Waits() == nil {
-		t.Error("the lease of a stranger is waited for without an error")
+		t.Error("the lease of another scheduler is waited for without an error")
 	}
 	record.HolderIdentity = lock.Identity()
 	if err := lock.Update(ctx, *record); err != nil {

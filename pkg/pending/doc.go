@@ -9,7 +9,7 @@
 // them what each PostFilter plugin answered. [Explainer] stands between the attempt
 // and that write. It puts first what the owner can change, names the taint and the
 // gang, and leaves out what was said of preemption and of claims where neither can
-// help. It runs after every plugin has answered, and the plugins' verdicts, the
+// help. It runs after every plugin has answered, and the plugins' results, the
 // node that preemption chose and the number of writes stay as they were: nothing
 // that it does can change where or when a pod is placed.
 //

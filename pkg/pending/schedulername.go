@@ -29,7 +29,7 @@ const ReasonSchedulerName = "UnknownSchedulerName"
 // that of a profile with a typo. recorders are those of the profiles, by name.
 //
 // A scheduler cannot know which others there are. A pod counts as nobody's if its
-// name differs from a profile's by a typo, if after patience it has neither a node
+// name differs from a profile's by a typo, if after timeout it has neither a node
 // nor a condition that a scheduler writes, and if no pod of that name ever had one.
 // The informer of pods, which the scheduler needs anyway, delivers the pods of all
 // schedulers, so nothing more is read.
@@ -37,18 +37,18 @@ const ReasonSchedulerName = "UnknownSchedulerName"
 // Call it before the factory is started. It returns an error only if the informer
 // was stopped.
 func WatchSchedulerNames(ctx context.Context, factory informers.SharedInformerFactory, recorders map[string]events.EventRecorder,
-	clk clock.WithDelayedExecution, patience time.Duration,
+	clk clock.WithDelayedExecution, timeout time.Duration,
 ) error {
-	_, err := watchSchedulerNames(ctx, factory, recorders, clk, patience)
+	_, err := watchSchedulerNames(ctx, factory, recorders, clk, timeout)
 	return err
 }
 
 // watchSchedulerNames also returns what says whether the pods that there were at the
 // start have been looked at.
 func watchSchedulerNames(ctx context.Context, factory informers.SharedInformerFactory, recorders map[string]events.EventRecorder,
-	clk clock.WithDelayedExecution, patience time.Duration,
+	clk clock.WithDelayedExecution, timeout time.Duration,
 ) (synced cache.InformerSynced, err error) {
-	w := newSchedulerNames(ctx, factory, recorders, clk, patience)
+	w := newSchedulerNames(ctx, factory, recorders, clk, timeout)
 	registration, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if pod, ok := obj.(*corev1.Pod); ok {
@@ -70,14 +70,14 @@ func watchSchedulerNames(ctx context.Context, factory informers.SharedInformerFa
 }
 
 func newSchedulerNames(ctx context.Context, factory informers.SharedInformerFactory, recorders map[string]events.EventRecorder,
-	clk clock.WithDelayedExecution, patience time.Duration,
+	clk clock.WithDelayedExecution, timeout time.Duration,
 ) *schedulerNames {
 	return &schedulerNames{
 		done:      ctx.Done(),
 		recorders: recorders,
 		pods:      factory.Core().V1().Pods().Lister(),
 		clock:     clk,
-		patience:  patience,
+		timeout:   timeout,
 		served:    map[string]struct{}{},
 	}
 }
@@ -87,7 +87,7 @@ type schedulerNames struct {
 	recorders map[string]events.EventRecorder
 	pods      corelisters.PodLister
 	clock     clock.WithDelayedExecution
-	patience  time.Duration
+	timeout   time.Duration
 
 	mu sync.Mutex
 	// served are the names, like a profile's, that somebody serves.
@@ -105,7 +105,7 @@ func (w *schedulerNames) see(old, pod *corev1.Pod) {
 		defer w.mu.Unlock()
 		w.served[pod.Spec.SchedulerName] = struct{}{}
 	case len(pod.Spec.SchedulingGates) == 0 && (old == nil || len(old.Spec.SchedulingGates) > 0):
-		w.clock.AfterFunc(w.patience, func() { w.warn(pod, meant) })
+		w.clock.AfterFunc(w.timeout, func() { w.warn(pod, meant) })
 	}
 }
 

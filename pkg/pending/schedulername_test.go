@@ -18,7 +18,7 @@ import (
 )
 
 func TestWatchSchedulerNames(t *testing.T) {
-	const patience = 10 * time.Second
+	const timeout = 10 * time.Second
 	waiting := func(name, scheduler string) *corev1.Pod {
 		return st.MakePod().Namespace("default").Name(name).UID(name).SchedulerName(scheduler).Obj()
 	}
@@ -56,7 +56,7 @@ func TestWatchSchedulerNames(t *testing.T) {
 			factory := informers.NewSharedInformerFactory(client, 0)
 			record := events.NewFakeRecorder(10)
 			clock := testingclock.NewFakeClock(time.Unix(0, 0))
-			synced, err := watchSchedulerNames(ctx, factory, map[string]events.EventRecorder{"berth-gpu": record, "berth-scheduler": record}, clock, patience)
+			synced, err := watchSchedulerNames(ctx, factory, map[string]events.EventRecorder{"berth-gpu": record, "berth-scheduler": record}, clock, timeout)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestWatchSchedulerNames(t *testing.T) {
 					t.Fatal(ctx.Err())
 				}
 			}
-			clock.Step(patience - time.Millisecond)
+			clock.Step(timeout - time.Millisecond)
 			if got := len(record.Events); got > 0 {
 				t.Errorf("%d event(s) before the time", got)
 			}

@@ -64,10 +64,10 @@ func Reach(ctx context.Context, client kubernetes.Interface, timeout time.Durati
 const NoPodUntilReached = "No pod is scheduled until the API server can be reached"
 
 // AwaitReach returns nil as soon as the API server answers, and ctx's error if ctx
-// is done before. It tries every retry, and every patience it logs why there is no
+// is done before. It tries every retry, and every interval it logs why there is no
 // answer.
-func AwaitReach(ctx context.Context, client kubernetes.Interface, retry, patience time.Duration) error {
-	tries, tells := time.NewTicker(retry), time.NewTicker(patience)
+func AwaitReach(ctx context.Context, client kubernetes.Interface, retry, interval time.Duration) error {
+	tries, tells := time.NewTicker(retry), time.NewTicker(interval)
 	defer tries.Stop()
 	defer tells.Stop()
 	err := Reach(ctx, client, retry)

@@ -13,9 +13,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
 
 // ValidateArgs validates the arguments of every plugin of Berth in every
@@ -78,7 +86,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 				errs = append(errs, plugin.checkProfile(path, profile, running)...)
 			}
 		}
-		errs = append(errs, checkForeign(path, running)...)
+		errs = append(errs, checkOutOfTree(path, running)...)
 	}
 	return errs.ToAggregate()
 }
@@ -225,4 +233,116 @@ func Running(running *schedconfig.Plugins) []string {
 		}
 	}
 	return names
+}
+
+// checkColocation checks what Colocation needs of its profile: its PostFilter has to
+// run before preemption, which ends PostFilter when it finds victims. A pod whose
+// offered nodes turn out not to fit is to look at all nodes before anybody is
+// evicted. multiPoint alone puts the default plugins first.
+func checkColocation(path *field.Path, _ *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins) field.ErrorList {
+	at := func(name string) int {
+		return slices.IndexFunc(running.PostFilter.Enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
+	}
+	preemption := at(pluginnames.DefaultPreemption)
+	if preemption < 0 || at(colocation.Name) < preemption {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("plugins", "postFilter", "enabled"), pluginnames.DefaultPreemption, fmt.Sprintf(
+		"runs before %s, and would evict pods for one that fits without: list %s under postFilter.enabled as well as under multiPoint.enabled, before %s",
+		colocation.Name, colocation.Name, pluginnames.DefaultPreemption))}
+}
+
+// checkGPUDevice checks what GPUDevice needs of its profile. It has to bind before
+// any other binder, which would bind a share without its device; and
+// NodeResourcesFit has to ignore the resources that GPUDevice counts, because no
+// node advertises them.
+func checkGPUDevice(path *field.Path, profile *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins) field.ErrorList {
+	var errs field.ErrorList
+	if binders := running.Bind.Enabled; len(binders) > 0 && binders[0].Name != gpudevice.Name {
+		errs = append(errs, field.Invalid(path.Child("plugins", "bind", "enabled"), binders[0].Name, fmt.Sprintf(
+			"binds before %s, and would bind shares without their devices: list %s under bind.enabled as well as under multiPoint.enabled, before every other binder",
+			gpudevice.Name, gpudevice.Name)))
+	}
+	if !RunsIn(running, pluginnames.NodeResourcesFit) {
+		return errs
+	}
+	argsPath := path.Child("pluginConfig").Key(pluginnames.NodeResourcesFit).Child("args", "ignoredResourceGroups")
+	for _, pc := range profile.PluginConfig {
+		if pc.Name != pluginnames.NodeResourcesFit {
+			continue
+		}
+		args, ok := pc.Args.(*schedconfig.NodeResourcesFitArgs)
+		if ok && slices.Contains(args.IgnoredResourceGroups, names.Domain) {
+			return errs
+		}
+	}
+	return append(errs, field.Required(argsPath, fmt.Sprintf(
+		"with %s it must contain %q: no node advertises those resources, so every pod with a share would be refused everywhere", gpudevice.Name, names.Domain)))
+}
+
+// checkTenancy checks what no profile can know alone. Tenancy holds in a cluster
+// only if whoever places pods keeps it, so of one scheduler either all profiles
+// have the same tenancy, or none has one. And a schedulerName that ends in
+// [names.TenancySuffix] is a promise: the admission policies let the pods of such
+// a profile tolerate the taint of tenants' nodes.
+func checkTenancy(cfg *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	first := -1
+	for i := range cfg.Profiles {
+		if first < 0 && tenancyOf(&cfg.Profiles[i]) != nil {
+			first = i
+		}
+	}
+	for i := range cfg.Profiles {
+		profile := &cfg.Profiles[i]
+		path := field.NewPath("profiles").Index(i)
+		tenancyPath := path.Child("pluginConfig").Key(labelpresence.Name).Child("args", "tenancy")
+		tenancy := tenancyOf(profile)
+		switch {
+		case tenancy == nil && strings.HasSuffix(profile.SchedulerName, names.TenancySuffix):
+			errs = append(errs, field.Required(tenancyPath, fmt.Sprintf(
+				"the name of the profile, %q, ends in %q, and tenancy's admission policies trust such a profile to keep every pod off other tenants' nodes: give it tenancy, or another name",
+				profile.SchedulerName, names.TenancySuffix)))
+		case tenancy == nil && first >= 0:
+			errs = append(errs, field.Required(tenancyPath, fmt.Sprintf(
+				"profiles[%d] (%q) has tenancy, and this profile would place pods on the nodes of any tenant: give both the same tenancy, or run the two profiles in two schedulers, each with its own nodes",
+				first, cfg.Profiles[first].SchedulerName)))
+		case tenancy != nil:
+			errs = append(errs, compareTenancy(tenancyPath, tenancy, first, tenancyOf(&cfg.Profiles[first]))...)
+			if !cfg.LeaderElection.LeaderElect && !tenancy.AllowNoLeaderElection {
+				errs = append(errs, field.Invalid(field.NewPath("leaderElection", "leaderElect"), false, fmt.Sprintf(
+					"profiles[%d] (%q) has tenancy, and without leader election a process with an older tenancy may place pods beside this one: elect a leader, or accept it with %s: true",
+					i, profile.SchedulerName, tenancyPath.Child("allowNoLeaderElection"))))
+			}
+		}
+	}
+	return errs
+}
+
+// tenancyOf returns the tenancy of a profile, or nil.
+func tenancyOf(profile *schedconfig.KubeSchedulerProfile) *config.LabelPresenceTenancy {
+	for i := range profile.PluginConfig {
+		if args, ok := profile.PluginConfig[i].Args.(*config.LabelPresenceArgs); ok && profile.PluginConfig[i].Name == labelpresence.Name {
+			return args.Tenancy
+		}
+	}
+	return nil
+}
+
+// compareTenancy refuses each field in which a tenancy differs from that of the
+// first profile that has one.
+func compareTenancy(path *field.Path, tenancy *config.LabelPresenceTenancy, first int, want *config.LabelPresenceTenancy) field.ErrorList {
+	var errs field.ErrorList
+	compare := func(name string, same bool, value, wanted any) {
+		if !same {
+			errs = append(errs, field.Invalid(path.Child(name), value, fmt.Sprintf(
+				"must be as in profiles[%d], %v: to whom a node belongs is one question with one answer", first, wanted)))
+		}
+	}
+	compare("nodeLabelKey", tenancy.NodeLabelKey == want.NodeLabelKey, tenancy.NodeLabelKey, want.NodeLabelKey)
+	compare("nodeTaintKey", tenancy.NodeTaintKey == want.NodeTaintKey, tenancy.NodeTaintKey, want.NodeTaintKey)
+	compare("namespaceLabelKey", tenancy.NamespaceLabelKey == want.NamespaceLabelKey, tenancy.NamespaceLabelKey, want.NamespaceLabelKey)
+	compare("tenants", tenancy.Tenants == want.Tenants, tenancy.Tenants, want.Tenants)
+	compare("exemptNamespaces", sets.New(tenancy.ExemptNamespaces...).Equal(sets.New(want.ExemptNamespaces...)), tenancy.ExemptNamespaces, want.ExemptNamespaces)
+	return errs
 }

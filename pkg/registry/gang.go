@@ -23,10 +23,10 @@ import (
 const PodGroupLabel = v1alpha1.PodGroupLabel
 
 // gangs is Coscheduling with reasons that say how many members of the gang had a
-// node. Its verdicts are Coscheduling's.
+// node. Its decisions are Coscheduling's.
 type gangs struct {
 	*coscheduling.Coscheduling
-	holders *gangHolders
+	reserved *reservedMembers
 }
 
 var (
@@ -37,8 +37,8 @@ var (
 
 // newGangs builds Coscheduling.
 func newGangs(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	holders := &gangHolders{pods: map[gangName]sets.Set[types.UID]{}}
-	plugin, err := coscheduling.New(ctx, args, gangHandle{handle, holders})
+	reserved := &reservedMembers{pods: map[gangName]sets.Set[types.UID]{}}
+	plugin, err := coscheduling.New(ctx, args, gangHandle{handle, reserved})
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +46,13 @@ func newGangs(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.
 	if !ok {
 		return nil, fmt.Errorf("want %s to be a %T, got %T", coscheduling.Name, cs, plugin)
 	}
-	return &gangs{cs, holders}, nil
+	return &gangs{cs, reserved}, nil
 }
 
 // PostFilter gives the gang up, if Coscheduling does, and says how many members had
 // a node.
 func (g *gangs) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	found := g.holders.counts()[gangOf(pod)]
+	found := g.reserved.counts()[gangOf(pod)]
 	result, status := g.Coscheduling.PostFilter(ctx, state, pod, nodes)
 	if inGang(pod) && status.Code() == fwk.Unschedulable {
 		status = fwk.NewStatus(status.Code(), pending.GangReason(found, true))
@@ -62,19 +62,19 @@ func (g *gangs) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev
 
 // Reserve takes note that the pod has a node.
 func (g *gangs) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	g.holders.add(pod)
+	g.reserved.add(pod)
 	return g.Coscheduling.Reserve(ctx, state, pod, node)
 }
 
 // Unreserve gives the gang up. The pod had a node until then.
 func (g *gangs) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
 	g.Coscheduling.Unreserve(ctx, state, pod, node)
-	g.holders.remove(pod)
+	g.reserved.remove(pod)
 }
 
 // PostBind forgets the pod: that it has a node is in the API.
 func (g *gangs) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	g.holders.remove(pod)
+	g.reserved.remove(pod)
 }
 
 // gangName is a gang's namespace and name.
@@ -86,14 +86,14 @@ func gangOf(pod *corev1.Pod) gangName {
 
 func inGang(pod *corev1.Pod) bool { return pod.Labels[PodGroupLabel] != "" }
 
-// gangHolders are the members of gangs that have a node and are not bound, from
+// reservedMembers are the members of gangs that have a node and are not bound, from
 // Reserve to Unreserve or PostBind.
-type gangHolders struct {
+type reservedMembers struct {
 	mu   sync.Mutex
 	pods map[gangName]sets.Set[types.UID]
 }
 
-func (h *gangHolders) add(pod *corev1.Pod) {
+func (h *reservedMembers) add(pod *corev1.Pod) {
 	if !inGang(pod) {
 		return
 	}
@@ -105,7 +105,7 @@ func (h *gangHolders) add(pod *corev1.Pod) {
 	h.pods[gangOf(pod)].Insert(pod.UID)
 }
 
-func (h *gangHolders) remove(pod *corev1.Pod) {
+func (h *reservedMembers) remove(pod *corev1.Pod) {
 	if !inGang(pod) {
 		return
 	}
@@ -118,7 +118,7 @@ func (h *gangHolders) remove(pod *corev1.Pod) {
 }
 
 // counts returns how many members of each gang there are.
-func (h *gangHolders) counts() map[gangName]int {
+func (h *reservedMembers) counts() map[gangName]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	counts := make(map[gangName]int, len(h.pods))
@@ -131,14 +131,14 @@ func (h *gangHolders) counts() map[gangName]int {
 // gangHandle gives Coscheduling waiting pods that are rejected with another reason.
 type gangHandle struct {
 	fwk.Handle
-	holders *gangHolders
+	reserved *reservedMembers
 }
 
 // IterateOverWaitingPods calls visit for each pod that waits for its gang. All of
 // them are told of the same number: a pod that is rejected loses its node while the
 // others are visited.
 func (h gangHandle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
-	counts := h.holders.counts()
+	counts := h.reserved.counts()
 	h.Handle.IterateOverWaitingPods(func(pod fwk.WaitingPod) {
 		visit(waitingMember{pod, counts[gangOf(pod.GetPod())]})
 	})

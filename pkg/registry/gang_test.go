@@ -23,16 +23,16 @@ import (
 // scheduler does in another goroutine, it then gives its node back.
 type waiting struct {
 	fwk.WaitingPod
-	pod     *corev1.Pod
-	holders *gangHolders
-	told    string
+	pod      *corev1.Pod
+	reserved *reservedMembers
+	told     string
 }
 
 func (w *waiting) GetPod() *corev1.Pod { return w.pod }
 
 func (w *waiting) Reject(_, message string) bool {
 	w.told = message
-	w.holders.remove(w.pod)
+	w.reserved.remove(w.pod)
 	return true
 }
 
@@ -51,19 +51,19 @@ func (h waitingHandle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 // up, those included that lost theirs meanwhile, and members of other gangs are not
 // counted.
 func TestGangHandle(t *testing.T) {
-	holders := &gangHolders{pods: map[gangName]sets.Set[types.UID]{}}
+	reserved := &reservedMembers{pods: map[gangName]sets.Set[types.UID]{}}
 	var pods []*waiting
 	for name, gang := range map[string]string{"a-0": "a", "a-1": "a", "b-0": "b"} {
 		pod := st.MakePod().Namespace("default").Name(name).UID(name).Label(PodGroupLabel, gang).Obj()
-		holders.add(pod)
-		pods = append(pods, &waiting{pod: pod, holders: holders})
+		reserved.add(pod)
+		pods = append(pods, &waiting{pod: pod, reserved: reserved})
 	}
-	holders.add(st.MakePod().Namespace("default").Name("single").Obj())
+	reserved.add(st.MakePod().Namespace("default").Name("single").Obj())
 	leaving := st.MakePod().Namespace("default").Name("a-2").UID("a-2").Label(PodGroupLabel, "a").Obj()
-	holders.add(leaving)
+	reserved.add(leaving)
 
-	gangHandle{waitingHandle{pods: pods}, holders}.IterateOverWaitingPods(func(pod fwk.WaitingPod) { pod.Reject("", "optimistic rejection") })
-	holders.remove(leaving)
+	gangHandle{waitingHandle{pods: pods}, reserved}.IterateOverWaitingPods(func(pod fwk.WaitingPod) { pod.Reject("", "optimistic rejection") })
+	reserved.remove(leaving)
 
 	got := map[string]string{}
 	for _, pod := range pods {
@@ -73,7 +73,7 @@ func TestGangHandle(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("told (-want,+got):\n%s", diff)
 	}
-	if len(holders.pods) > 0 {
-		t.Errorf("not forgotten: %v", holders.pods)
+	if len(reserved.pods) > 0 {
+		t.Errorf("not forgotten: %v", reserved.pods)
 	}
 }

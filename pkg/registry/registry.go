@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry is the one list of Berth's plugins, and of the foreign ones
+// Package registry is the one list of Berth's plugins, and of the out-of-tree ones
 // that are compiled in beside them. The scheduler binary, the
 // simulator and the tests all build their frameworks from it, and check a
 // KubeSchedulerConfiguration with it, so that what one of them accepts the
@@ -76,14 +76,14 @@ func Plugins() []Plugin {
 	}
 }
 
-// New returns the plugins, Berth's and the foreign ones, as an out-of-tree
+// New returns the plugins, Berth's and the out-of-tree ones, as an out-of-tree
 // registry of the scheduler framework.
 func New() frameworkruntime.Registry {
 	r := frameworkruntime.Registry{}
 	for _, p := range Plugins() {
 		r[p.Name] = p.New
 	}
-	for _, p := range foreignPlugins() {
+	for _, p := range outOfTreePlugins() {
 		r[p.name] = p.factory
 	}
 	return r
@@ -98,7 +98,7 @@ func PodKeys() []unknownkeys.Key {
 			keys = append(keys, unknownkeys.Key{Name: name, Plugin: p.Name})
 		}
 	}
-	for _, p := range foreignPlugins() {
+	for _, p := range outOfTreePlugins() {
 		for _, name := range p.podLabels {
 			keys = append(keys, unknownkeys.Key{Name: name, Label: true, Plugin: p.name})
 		}

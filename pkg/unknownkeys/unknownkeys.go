@@ -118,19 +118,19 @@ type known struct {
 func (k *known) findings(pod *corev1.Pod, profile *Profile) (unknown, ignored []string) {
 	for name := range pod.Labels {
 		_, both := pod.Annotations[name]
-		k.look(name, true, both, profile, &unknown, &ignored)
+		k.check(name, true, both, profile, &unknown, &ignored)
 	}
 	for name := range pod.Annotations {
 		_, both := pod.Labels[name]
-		k.look(name, false, both, profile, &unknown, &ignored)
+		k.check(name, false, both, profile, &unknown, &ignored)
 	}
 	slices.Sort(unknown)
 	slices.Sort(ignored)
 	return slices.Compact(unknown), slices.Compact(ignored)
 }
 
-// look looks at one key. both says that it is a label and an annotation.
-func (k *known) look(name string, label, both bool, profile *Profile, unknown, ignored *[]string) {
+// check is about one key. both says that it is a label and an annotation.
+func (k *known) check(name string, label, both bool, profile *Profile, unknown, ignored *[]string) {
 	key, found := k.byName[name]
 	switch {
 	case found && key.Label != label:

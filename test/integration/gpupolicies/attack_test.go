@@ -71,7 +71,7 @@ func TestUserCannotTakeDevices(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) {
 				err := tt.attack(t.Context(), client, holder.DeepCopy())
 				if tt.want != "" {
-					checkRefusal(t, err, []string{tt.want})
+					framework.CheckDenied(t, err, []string{tt.want})
 				}
 				if diff := cmp.Diff(given, recordOf(get(t, c, "holder"))); diff != "" {
 					t.Errorf("Unexpected record (-want,+got):\n%s", diff)

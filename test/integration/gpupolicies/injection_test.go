@@ -260,11 +260,11 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	}
 
 	_, err = debug(t, c, "debugged", "third", value("all"))
-	checkRefusal(t, err, []string{"berth-gpu-devices", "container(s) third"})
+	framework.CheckDenied(t, err, []string{"berth-gpu-devices", "container(s) third"})
 	_, err = debug(t, c, "debugged", "third", own("main"))
-	checkRefusal(t, err, []string{"container(s) third", `must be "void"`})
+	framework.CheckDenied(t, err, []string{"container(s) third", `must be "void"`})
 	_, err = debug(t, c, "plain", "third", value("all"))
-	checkRefusal(t, err, nil)
+	framework.CheckDenied(t, err, nil)
 
 	// A pod that named its node is on it without a toleration, and once it is there it
 	// looks like any other that runs: its debug containers get nothing either.
@@ -272,7 +272,7 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	named.Spec.NodeName = "gpu"
 	create(t, c, named)
 	_, err = debug(t, c, "named", "first", value("all"))
-	checkRefusal(t, err, []string{"container(s) first", `must be "void"`})
+	framework.CheckDenied(t, err, []string{"container(s) first", `must be "void"`})
 	if pod, err = debug(t, c, "named", "second"); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	plugin.Spec.Containers[0].Resources = limits(pluginResource, "1")
 	bind(t, c.Client, create(t, c, plugin), nil)
 	_, err = debug(t, c, "plugin", "first", value("all"))
-	checkRefusal(t, err, nil)
+	framework.CheckDenied(t, err, nil)
 }
 
 // debug adds a debug container to a pod.
@@ -317,14 +317,14 @@ func testWithoutMutation(t *testing.T, c *framework.Cluster) {
 		err := create(sharePod("team", "p", "500"))
 		return apierrors.IsForbidden(err), err
 	})
-	checkRefusal(t, create(sharePod("team", "p", "500")), []string{"berth-gpu-devices", "container(s) main"})
+	framework.CheckDenied(t, create(sharePod("team", "p", "500")), []string{"berth-gpu-devices", "container(s) main"})
 
 	pod := sharePod("team", "p", "500")
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{own("main")}
 	pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "x"}}
-	checkRefusal(t, create(pod), []string{"container(s) init", `must be "void"`})
+	framework.CheckDenied(t, create(pod), []string{"container(s) init", `must be "void"`})
 	pod.Spec.InitContainers[0].Env = []corev1.EnvVar{value("void")}
-	checkRefusal(t, create(pod), nil)
+	framework.CheckDenied(t, create(pod), nil)
 }
 
 // testSamples applies the samples, without storing them: the policies let them in.

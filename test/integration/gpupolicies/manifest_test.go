@@ -12,10 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/test/utils/ktesting"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/resmap"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	_ "github.com/berth-scheduler/berth/pkg/apis/config/scheme" // GPUDeviceArgs
@@ -29,13 +25,10 @@ import (
 func TestPoliciesAgree(t *testing.T) {
 	for overlay, profile := range map[string]string{"gpu": "gpu.yaml", "gpu-gang": "gpu-gang.yaml"} {
 		t.Run(overlay, func(t *testing.T) {
-			built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), install.Path("manifests/overlays", overlay))
-			if err != nil {
-				t.Fatal(err)
-			}
-			mutation := find[admissionregistrationv1.MutatingAdmissionPolicy](t, built, "MutatingAdmissionPolicy", "berth-gpu-devices")
-			validation := find[admissionregistrationv1.ValidatingAdmissionPolicy](t, built, "ValidatingAdmissionPolicy", "berth-gpu-devices")
-			quota := find[admissionregistrationv1.ValidatingAdmissionPolicy](t, built, "ValidatingAdmissionPolicy", "berth-gpu-quota")
+			built := install.Build(t, install.Path("manifests/overlays", overlay))
+			mutation := install.Find[admissionregistrationv1.MutatingAdmissionPolicy](t, built, "MutatingAdmissionPolicy", "berth-gpu-devices")
+			validation := install.Find[admissionregistrationv1.ValidatingAdmissionPolicy](t, built, "ValidatingAdmissionPolicy", "berth-gpu-devices")
+			quota := install.Find[admissionregistrationv1.ValidatingAdmissionPolicy](t, built, "ValidatingAdmissionPolicy", "berth-gpu-quota")
 			sets, judges, counts := map[string]string{}, map[string]string{}, map[string]string{}
 			for _, variable := range mutation.Spec.Variables {
 				sets[variable.Name] = variable.Expression
@@ -74,7 +67,7 @@ func TestPoliciesAgree(t *testing.T) {
 				}
 			}
 
-			deployment := find[appsv1.Deployment](t, built, "Deployment", names.Scheduler)
+			deployment := install.Find[appsv1.Deployment](t, built, "Deployment", names.Scheduler)
 			want := "--config=/etc/berth-scheduler/" + profile
 			if got := deployment.Spec.Template.Spec.Containers[0].Args[0]; got != want {
 				t.Errorf("the Deployment runs with %q, want %q", got, want)
@@ -110,25 +103,4 @@ func gpuProfile(t *testing.T, file string) ([]string, *config.GPUDeviceArgs) {
 		t.Fatalf("%s: no profile has GPUDevice", file)
 	}
 	return schedulerNames, args
-}
-
-// find decodes the one object of the kind with the name into a T.
-func find[T any](t *testing.T, built resmap.ResMap, kind, name string) *T {
-	t.Helper()
-	for _, r := range built.Resources() {
-		if r.GetKind() != kind || r.GetName() != name {
-			continue
-		}
-		content, err := r.AsYAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		object := new(T)
-		if err := yaml.UnmarshalStrict(content, object); err != nil {
-			t.Fatalf("%s %s: %v", kind, name, err)
-		}
-		return object
-	}
-	t.Fatalf("no %s %q was built", kind, name)
-	return nil
 }

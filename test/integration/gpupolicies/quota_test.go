@@ -180,7 +180,7 @@ func tryQuota(t *testing.T, c *framework.Cluster, pod *corev1.Pod, want []string
 		})
 		return
 	}
-	checkRefusal(t, create(), want)
+	framework.CheckDenied(t, create(), want)
 }
 
 func addQuota(t *testing.T, c *framework.Cluster, namespace string, index int, hard corev1.ResourceList) {

@@ -57,7 +57,7 @@ func testRecords(t *testing.T, c *framework.Cluster) {
 				pod := sharePod(tt.namespace, "p", "500")
 				pod.Annotations = tt.annotations
 				_, err := c.Client.CoreV1().Pods(tt.namespace).Create(t.Context(), pod, dryRun)
-				checkRefusal(t, err, tt.want)
+				framework.CheckDenied(t, err, tt.want)
 			})
 		}
 	})
@@ -74,7 +74,7 @@ func testRecords(t *testing.T, c *framework.Cluster) {
 			for _, subresource := range []string{"", "status"} {
 				t.Run(tt.name+" by pods/"+subresource, func(t *testing.T) {
 					_, err := patch(t, subresource)
-					checkRefusal(t, err, tt.want)
+					framework.CheckDenied(t, err, tt.want)
 				})
 			}
 			// These leave annotations out of account, in this version of Kubernetes. If

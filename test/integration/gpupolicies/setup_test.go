@@ -150,23 +150,3 @@ func own(container string) corev1.EnvVar {
 func value(devices string) corev1.EnvVar {
 	return corev1.EnvVar{Name: visibleDevices, Value: devices}
 }
-
-// checkRefusal expects err to contain every one of want, or to be nil if there is
-// none.
-func checkRefusal(t *testing.T, err error, want []string) {
-	t.Helper()
-	if len(want) == 0 {
-		if err != nil {
-			t.Errorf("want it let in, got %v", err)
-		}
-		return
-	}
-	if err == nil {
-		t.Fatalf("want a refusal that contains %q, but it was let in", want)
-	}
-	for _, text := range want {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("want a refusal that contains %q, got %v", text, err)
-		}
-	}
-}

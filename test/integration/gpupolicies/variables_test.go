@@ -293,7 +293,7 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 			pod := newPod(tt.namespace, "p")
 			tt.arm(pod)
 			_, err := tt.client.CoreV1().Pods(tt.namespace).Create(t.Context(), pod, dryRun)
-			checkRefusal(t, err, tt.want)
+			framework.CheckDenied(t, err, tt.want)
 		})
 	}
 }
@@ -338,7 +338,7 @@ func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := c.Client.CoreV1().Pods("team").Patch(t.Context(), tt.pod, types.JSONPatchType, []byte(tt.patch), metav1.PatchOptions{})
-			checkRefusal(t, err, tt.want)
+			framework.CheckDenied(t, err, tt.want)
 		})
 	}
 }

@@ -34,7 +34,7 @@ func TestManifestsApply(t *testing.T) {
 			c.Kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-k", path)
 			install.Apply(t, c, dir)
 
-			for _, r := range build(t, path).Resources() {
+			for _, r := range install.Build(t, path).Resources() {
 				if r.GetKind() == "Deployment" {
 					waitForPods(t, c, r.GetName())
 				}
@@ -125,7 +125,7 @@ func TestNamespaceRefusesOtherPods(t *testing.T) {
 func TestDeployment(t *testing.T) {
 	for _, dir := range []string{"base", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu", "overlays/colocation"} {
 		t.Run(dir, func(t *testing.T) {
-			spec := find[appsv1.Deployment](t, build(t, install.Path("manifests", dir)), "Deployment", names.Scheduler).Spec.Template.Spec
+			spec := install.Find[appsv1.Deployment](t, install.Build(t, install.Path("manifests", dir)), "Deployment", names.Scheduler).Spec.Template.Spec
 			container := spec.Containers[0]
 			if readOnly := container.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
 				t.Error("the root file system is writable")

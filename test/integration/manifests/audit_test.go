@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/kustomize/api/resmap"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
 // auditOf reads what the API server answered to one user.
@@ -49,8 +50,8 @@ func auditOf(t *testing.T, file, user string) []auditv1.Event {
 // namespaces and names that limit them, which an audited request may not have.
 func rightsInRoles(t *testing.T, built resmap.ResMap) []string {
 	t.Helper()
-	rules := find[rbacv1.ClusterRole](t, built, "ClusterRole", names.Scheduler).Rules
-	rules = append(rules, find[rbacv1.Role](t, built, "Role", names.Scheduler).Rules...)
+	rules := install.Find[rbacv1.ClusterRole](t, built, "ClusterRole", names.Scheduler).Rules
+	rules = append(rules, install.Find[rbacv1.Role](t, built, "Role", names.Scheduler).Rules...)
 	var rights []string
 	for _, rule := range rules {
 		rule.ResourceNames = nil

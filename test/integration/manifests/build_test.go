@@ -16,9 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/resmap"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -61,41 +58,10 @@ func kustomizations(t *testing.T) []string {
 	return found
 }
 
-// build runs kustomize as kubectl does, with its default restrictions.
-func build(t *testing.T, dir string) resmap.ResMap {
-	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
-	if err != nil {
-		t.Fatalf("building %s: %v", dir, err)
-	}
-	return built
-}
-
-// find decodes the one object of the kind with the name into a T.
-func find[T any](t *testing.T, built resmap.ResMap, kind, name string) *T {
-	t.Helper()
-	for _, r := range built.Resources() {
-		if r.GetKind() != kind || r.GetName() != name {
-			continue
-		}
-		content, err := r.AsYAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		object := new(T)
-		if err := yaml.UnmarshalStrict(content, object); err != nil {
-			t.Fatalf("%s %s: %v", kind, name, err)
-		}
-		return object
-	}
-	t.Fatalf("no %s %q was built", kind, name)
-	return nil
-}
-
 func TestKustomizationsBuild(t *testing.T) {
 	for _, dir := range kustomizations(t) {
 		t.Run(dir, func(t *testing.T) {
-			for _, r := range build(t, install.Path("manifests", dir)).Resources() {
+			for _, r := range install.Build(t, install.Path("manifests", dir)).Resources() {
 				// Kustomize's own namespace field would move the binding that must
 				// stay in kube-system; so the objects carry theirs, and none may forget.
 				clusterScoped := strings.HasPrefix(r.GetKind(), "Cluster") || strings.Contains(r.GetKind(), "AdmissionPolicy") ||
@@ -111,7 +77,7 @@ func TestKustomizationsBuild(t *testing.T) {
 // TestLeaseRightKeepsItsName: kustomize takes a resourceName for a reference to
 // a ConfigMap of that name and appends the hash.
 func TestLeaseRightKeepsItsName(t *testing.T) {
-	role := find[rbacv1.Role](t, build(t, install.Path("manifests/base")), "Role", names.Scheduler)
+	role := install.Find[rbacv1.Role](t, install.Build(t, install.Path("manifests/base")), "Role", names.Scheduler)
 	var got []string
 	for _, rule := range role.Rules {
 		got = append(got, rule.ResourceNames...)
@@ -131,7 +97,7 @@ func TestEditedProfileIsARollout(t *testing.T) {
 		}
 	}
 	mounted := func() string {
-		deployment := find[appsv1.Deployment](t, build(t, filepath.Join(copied, "manifests/overlays/tenancy")), "Deployment", names.Scheduler)
+		deployment := install.Find[appsv1.Deployment](t, install.Build(t, filepath.Join(copied, "manifests/overlays/tenancy")), "Deployment", names.Scheduler)
 		return deployment.Spec.Template.Spec.Volumes[0].ConfigMap.Name
 	}
 	before := mounted()
@@ -177,7 +143,7 @@ func TestOverlayInTheReadme(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(mine, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	deployment := find[appsv1.Deployment](t, build(t, mine), "Deployment", names.Scheduler)
+	deployment := install.Find[appsv1.Deployment](t, install.Build(t, mine), "Deployment", names.Scheduler)
 	want := "registry.example.com/berth-scheduler:v0.1.0"
 	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != want {
 		t.Errorf("the overlay's Deployment runs %q, want %q", got, want)

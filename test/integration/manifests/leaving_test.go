@@ -51,7 +51,7 @@ func TestLeaving(t *testing.T) {
 	})
 
 	t.Run("nothing of Berth is left", func(t *testing.T) {
-		for _, r := range build(t, install.Path("manifests/base")).Resources() {
+		for _, r := range install.Build(t, install.Path("manifests/base")).Resources() {
 			if got := c.KubectlErr(t, "get", r.GetKind(), r.GetName(), "--namespace="+r.GetNamespace()); !strings.Contains(got, "NotFound") {
 				t.Errorf("%s %s: want NotFound, got %s", r.GetKind(), r.GetName(), got)
 			}
@@ -89,11 +89,11 @@ func TestLeavingWithoutTheRandomScheduler(t *testing.T) {
 	c.Kubectl(t, strings.Fields(command)[1:]...)
 
 	left := map[string]bool{}
-	for _, r := range build(t, install.Path("manifests/random-scheduler")).Resources() {
+	for _, r := range install.Build(t, install.Path("manifests/random-scheduler")).Resources() {
 		left[r.CurId().String()] = true
 		c.Kubectl(t, "get", r.GetKind(), r.GetName(), "--namespace="+r.GetNamespace())
 	}
-	for _, r := range build(t, install.Path("manifests/base")).Resources() {
+	for _, r := range install.Build(t, install.Path("manifests/base")).Resources() {
 		if left[r.CurId().String()] {
 			continue // the namespace
 		}

@@ -210,7 +210,7 @@ func TestRolesSuffice(t *testing.T) {
 		}.String())
 	}
 
-	built := build(t, install.Path("manifests/base"))
+	built := install.Build(t, install.Path("manifests/base"))
 	for _, right := range rightsInRoles(t, built) {
 		// A reflector streams its first list through watch, and lists where an API
 		// server does not offer that.
@@ -228,7 +228,7 @@ func TestRolesSuffice(t *testing.T) {
 // who it is.
 func checkProbes(t *testing.T, scheduler *install.Scheduler) {
 	t.Helper()
-	container := find[appsv1.Deployment](t, build(t, install.Path("manifests/base")), "Deployment", names.Scheduler).Spec.Template.Spec.Containers[0]
+	container := install.Find[appsv1.Deployment](t, install.Build(t, install.Path("manifests/base")), "Deployment", names.Scheduler).Spec.Template.Spec.Containers[0]
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 		code, body, err := scheduler.Get(t.Context(), probe.HTTPGet.Path, "")
 		if err != nil || code != http.StatusOK {

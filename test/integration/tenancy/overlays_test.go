@@ -127,7 +127,7 @@ func TestAnotherOverlayOverTenancy(t *testing.T) {
 		inName.Spec.SchedulerName = names.Scheduler
 		inName.Spec.Tolerations = tolerateAll
 		_, err := c.Client.CoreV1().Pods("no-tenant").Create(t.Context(), inName, metav1.CreateOptions{})
-		checkRefusal(t, err, []string{"spec.tolerations", names.Scheduler})
+		framework.CheckDenied(t, err, []string{"spec.tolerations", names.Scheduler})
 
 		// The scheduler runs, and has placed a pod that came later.
 		addNode(t, c, node("shared", ""))

@@ -37,18 +37,18 @@ func TestLabelsAreOutOfReach(t *testing.T) {
 
 	t.Run("a tenant and its namespace", func(t *testing.T) {
 		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), "team-a", types.MergePatchType, relabel(names.TenantLabel), metav1.PatchOptions{})
-		checkRefusal(t, err, []string{`cannot patch resource "namespaces"`})
+		framework.CheckDenied(t, err, []string{`cannot patch resource "namespaces"`})
 	})
 	t.Run("a tenant and a node", func(t *testing.T) {
 		_, err := tenant.CoreV1().Nodes().Patch(t.Context(), "b1", types.MergePatchType, relabel(names.TenantNodeLabel), metav1.PatchOptions{})
-		checkRefusal(t, err, []string{`cannot patch resource "nodes"`})
+		framework.CheckDenied(t, err, []string{`cannot patch resource "nodes"`})
 	})
 	t.Run("a kubelet and its node", func(t *testing.T) {
 		_, err := kubelet.CoreV1().Nodes().Patch(t.Context(), "shared", types.StrategicMergePatchType, relabel(names.TenantNodeLabel), metav1.PatchOptions{})
-		checkRefusal(t, err, []string{"is not allowed to modify labels", names.TenantNodeLabel})
+		framework.CheckDenied(t, err, []string{"is not allowed to modify labels", names.TenantNodeLabel})
 	})
 	t.Run("a kubelet and another label of its node", func(t *testing.T) {
 		_, err := kubelet.CoreV1().Nodes().Patch(t.Context(), "shared", types.StrategicMergePatchType, relabel("example.com/any"), metav1.PatchOptions{})
-		checkRefusal(t, err, nil)
+		framework.CheckDenied(t, err, nil)
 	})
 }

@@ -27,7 +27,7 @@ import (
 func init() {
 	for _, scheme := range []*runtime.Scheme{schedulerscheme.Scheme, schedulerv1.GetPluginArgConversionScheme()} {
 		utilruntime.Must(AddToScheme(scheme))
-		utilruntime.Must(addForeign(scheme))
+		utilruntime.Must(addOutOfTree(scheme))
 	}
 }
 

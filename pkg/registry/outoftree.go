@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 )
 
-// foreignPlugin is a plugin of another project that the binary has compiled in.
+// outOfTreePlugin is a plugin of another project that the binary has compiled in.
 // What Berth promises of its own plugins (batching, narrow events, validation
 // with field paths) does not hold for it, so it is not among [Plugins].
-type foreignPlugin struct {
+type outOfTreePlugin struct {
 	name    string
 	factory frameworkruntime.PluginFactory
 	// sortsQueue says that the plugin is of no use unless it also orders the
@@ -43,9 +43,9 @@ type CustomResource struct {
 	Definition string
 }
 
-// foreignPlugins returns every plugin that is compiled in and not Berth's.
-func foreignPlugins() []foreignPlugin {
-	return []foreignPlugin{{
+// outOfTreePlugins returns every plugin that is compiled in and not Berth's.
+func outOfTreePlugins() []outOfTreePlugin {
+	return []outOfTreePlugin{{
 		name:       coscheduling.Name,
 		factory:    newGangs,
 		sortsQueue: true,
@@ -58,11 +58,11 @@ func foreignPlugins() []foreignPlugin {
 	}}
 }
 
-// CustomResources returns what the foreign plugins of any profile need the API
+// CustomResources returns what the out-of-tree plugins of any profile need the API
 // server to serve. effective is what [CheckConfiguration] gets.
 func CustomResources(effective map[string]*schedconfig.Plugins) []CustomResource {
 	var needed []CustomResource
-	for _, plugin := range foreignPlugins() {
+	for _, plugin := range outOfTreePlugins() {
 		if slices.ContainsFunc(slices.Collect(maps.Values(effective)), plugin.enabled) {
 			needed = append(needed, plugin.resources...)
 		}
@@ -82,7 +82,7 @@ func Gangs(effective map[string]*schedconfig.Plugins) *CustomResource {
 }
 
 // enabled reports whether a profile runs the plugin anywhere.
-func (p foreignPlugin) enabled(running *schedconfig.Plugins) bool {
+func (p outOfTreePlugin) enabled(running *schedconfig.Plugins) bool {
 	return sortsQueue(running, p.name) || RunsIn(running, p.name)
 }
 
@@ -90,11 +90,11 @@ func sortsQueue(running *schedconfig.Plugins, name string) bool {
 	return slices.ContainsFunc(running.QueueSort.Enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
 }
 
-// checkForeign refuses a profile that runs a foreign plugin in a way that looks as
+// checkOutOfTree refuses a profile that runs an out-of-tree plugin in a way that looks as
 // if it worked.
-func checkForeign(path *field.Path, running *schedconfig.Plugins) field.ErrorList {
+func checkOutOfTree(path *field.Path, running *schedconfig.Plugins) field.ErrorList {
 	var errs field.ErrorList
-	for _, plugin := range foreignPlugins() {
+	for _, plugin := range outOfTreePlugins() {
 		if plugin.sortsQueue && plugin.enabled(running) && !sortsQueue(running, plugin.name) {
 			errs = append(errs, field.Invalid(path.Child("plugins", "queueSort", "enabled"), running.QueueSort.Enabled[0].Name, fmt.Sprintf(
 				"%s runs in this profile but does not order the queue, so gangs would interleave and wait for each other's devices: enable %s under multiPoint and disable %s there, in every profile of this file",

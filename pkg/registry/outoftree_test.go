@@ -36,9 +36,9 @@ func TestCustomResources(t *testing.T) {
 	}
 }
 
-func TestForeignPluginsAreRegistered(t *testing.T) {
+func TestOutOfTreePluginsAreRegistered(t *testing.T) {
 	registered := New()
-	for _, plugin := range foreignPlugins() {
+	for _, plugin := range outOfTreePlugins() {
 		if registered[plugin.name] == nil {
 			t.Errorf("%s is not in the registry", plugin.name)
 		}
@@ -50,7 +50,7 @@ func TestForeignPluginsAreRegistered(t *testing.T) {
 		}
 		for _, ours := range Plugins() {
 			if ours.Name == plugin.name {
-				t.Errorf("%s is both Berth's and foreign", plugin.name)
+				t.Errorf("%s is both Berth's and out of tree", plugin.name)
 			}
 		}
 	}

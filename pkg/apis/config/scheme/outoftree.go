@@ -9,11 +9,11 @@ import (
 	pluginsconfigv1 "sigs.k8s.io/scheduler-plugins/apis/config/v1"
 )
 
-// addForeign registers the arguments of the plugins that Berth compiles in from
+// addOutOfTree registers the arguments of the plugins that Berth compiles in from
 // sigs.k8s.io/scheduler-plugins. That project's own registration reaches the
 // scheme that decodes files and not the one that defaults and converts, so it
 // works only as long as nobody asked for the latter before.
-func addForeign(scheme *runtime.Scheme) error {
+func addOutOfTree(scheme *runtime.Scheme) error {
 	if err := pluginsconfig.AddToScheme(scheme); err != nil {
 		return err
 	}
