@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // preFilterStateKey is where PreFilter leaves its result for all that follows.
@@ -68,15 +69,7 @@ func newPreFilterState(targets []target) *preFilterState {
 }
 
 func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
-	data, err := state.Read(preFilterStateKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading %q from cycleState: %w", preFilterStateKey, err)
-	}
-	s, ok := data.(*preFilterState)
-	if !ok {
-		return nil, fmt.Errorf("reading %q from cycleState: want %T, got %T", preFilterStateKey, s, data)
-	}
-	return s, nil
+	return plugin.ReadState[*preFilterState](state, preFilterStateKey)
 }
 
 // optionalPreFilterState returns the state, or nil if PreFilter has left none because

@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // policy is the arguments, compiled. It does not change.
@@ -39,11 +39,11 @@ func newPolicy(args *config.ColocationArgs) (*policy, error) {
 	}
 	for i := range args.Rules {
 		from := &args.Rules[i]
-		podSelector, err := compileSelector(from.PodSelector)
+		podSelector, err := plugin.CompileSelector(from.PodSelector)
 		if err != nil {
 			return nil, fmt.Errorf("parsing rules[%d].podSelector: %w", i, err)
 		}
-		namespaceSelector, err := compileSelector(from.NamespaceSelector)
+		namespaceSelector, err := plugin.CompileSelector(from.NamespaceSelector)
 		if err != nil {
 			return nil, fmt.Errorf("parsing rules[%d].namespaceSelector: %w", i, err)
 		}
@@ -62,22 +62,6 @@ func newPolicy(args *config.ColocationArgs) (*policy, error) {
 		p.rules = append(p.rules, r)
 	}
 	return p, nil
-}
-
-// compileSelector returns nil for a selector that matches everything. (In the
-// API's own conversion an absent selector matches nothing.)
-func compileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
-	if selector == nil {
-		return nil, nil
-	}
-	compiled, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return nil, err
-	}
-	if compiled.Empty() {
-		return nil, nil
-	}
-	return compiled, nil
 }
 
 // selects reports whether the selector, nil for all, matches the labels.
