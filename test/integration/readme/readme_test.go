@@ -1,9 +1,9 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package readme runs the commands of README.md as a reader would: in order, in
-// a checkout, against a cluster. (That its YAML decodes is tested in
-// pkg/apis/config/scheme.)
+// Package readme runs the commands of README.md, and of the pages that it sends a
+// new user to, as a reader would: in order, in a checkout, against a cluster. (That
+// their YAML decodes is tested in pkg/apis/config/scheme.)
 package readme
 
 import (
@@ -14,9 +14,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
+
+// pages are README.md and those that it sends a new user to.
+var pages = []string{"README.md", "config/README.md", "cmd/berth-local/README.md"}
 
 // elsewhere are the commands that are not run here as they stand, and why not.
 var elsewhere = map[string]string{
@@ -34,7 +38,13 @@ var replaced = map[string]string{
 const gpuOperator = `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}`
 
 func TestCommands(t *testing.T) {
-	blocks := shellBlocks(t, filepath.Join(framework.Root(), "README.md"))
+	var blocks [][]string
+	for _, page := range pages {
+		blocks = append(blocks, shellBlocks(t, page)...)
+	}
+	if len(blocks) == 0 {
+		t.Fatal("no shell commands found")
+	}
 	c := framework.Start(t, framework.Options{NodeCount: 3})
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	c.Apply(t, gpuOperator)
@@ -83,7 +93,7 @@ func TestCommands(t *testing.T) {
 	for _, list := range []map[string]string{elsewhere, replaced} {
 		for command := range list {
 			if !slices.Contains(all, command) {
-				t.Errorf("README.md does not have the command %q any more", command)
+				t.Errorf("no page has the command %q any more", command)
 			}
 		}
 	}
@@ -115,35 +125,42 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	}
 }
 
-// TestLinks makes sure that what README.md points at in this repository is there.
+// TestLinks makes sure that what the pages point at in this repository is there.
 func TestLinks(t *testing.T) {
-	readme := read(t, "README.md")
-	links := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(readme, -1)
-	if len(links) == 0 {
-		t.Fatal("no links found")
+	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+	for _, page := range pages {
+		for _, found := range link.FindAllStringSubmatch(read(t, page), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(framework.Root(), filepath.Dir(page), found[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, found[1], err)
+			}
+		}
 	}
-	for _, link := range links {
-		if strings.Contains(link[1], "://") {
-			continue
+}
+
+// TestLength keeps README.md one that a stranger reads to its end.
+func TestLength(t *testing.T) {
+	words := 0
+	for _, field := range strings.Fields(read(t, "README.md")) {
+		if strings.ContainsFunc(field, unicode.IsLetter) || strings.ContainsFunc(field, unicode.IsDigit) {
+			words++
 		}
-		if _, err := os.Stat(filepath.Join(framework.Root(), link[1])); err != nil {
-			t.Errorf("README.md links to %s: %v", link[1], err)
-		}
+	}
+	if words > 1200 {
+		t.Errorf("README.md has %d words, want at most 1,200: move what not every reader needs to the page of its subject", words)
 	}
 }
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// shellBlocks returns, for each of the file's shell blocks, its lines without
+// shellBlocks returns, for each of the page's shell blocks, its lines without
 // comments.
-func shellBlocks(t *testing.T, file string) [][]string {
+func shellBlocks(t *testing.T, page string) [][]string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var blocks [][]string
-	for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
+	for _, block := range shellBlock.FindAllStringSubmatch(read(t, page), -1) {
 		var commands []string
 		for line := range strings.Lines(block[1]) {
 			command, _, _ := strings.Cut(line, "  # ")
@@ -152,9 +169,6 @@ func shellBlocks(t *testing.T, file string) [][]string {
 			}
 		}
 		blocks = append(blocks, commands)
-	}
-	if len(blocks) == 0 {
-		t.Fatalf("%s has no shell commands", file)
 	}
 	return blocks
 }
