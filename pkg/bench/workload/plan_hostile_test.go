@@ -95,8 +95,8 @@ func TestHostileIsValid(t *testing.T) {
 			t.Errorf("the waiting pods may go where peer %d is", i)
 		}
 	}
-	if len(plan.Arrivals) != 2000 {
-		t.Errorf("%d ordinary pods, want 2000", len(plan.Arrivals))
+	if len(plan.Arrivals) != 1000 {
+		t.Errorf("%d ordinary pods, want 1000", len(plan.Arrivals))
 	}
 }
 
