@@ -278,7 +278,7 @@ func (d *demo) startSchedulers(ctx context.Context) error {
 			}
 			// The cluster is new: whoever holds the lease is of this run.
 			lease, err := d.client.CoordinationV1().Leases(s.leaseNamespace).Get(ctx, s.binary, metav1.GetOptions{})
-			return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil //nolint:nilerr // not there yet
+			return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "", nil // else it is not there yet
 		})
 		if err != nil {
 			return err

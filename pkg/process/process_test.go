@@ -136,7 +136,7 @@ func TestParentKilled(t *testing.T) {
 				t.Skip("this system does not tell when a process started")
 			}
 			child := Record{PID: pid, Started: started}
-			t.Cleanup(func() { _ = child.Stop(context.Background(), time.Minute) }) //nolint:usetesting // the test's context has ended
+			t.Cleanup(func() { _ = child.Stop(context.WithoutCancel(t.Context()), time.Minute) })
 			if err := parent.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

@@ -274,22 +274,29 @@ func checkable(constraint *corev1.TopologySpreadConstraint) bool {
 		(constraint.NodeTaintsPolicy == nil || *constraint.NodeTaintsPolicy == corev1.NodeInclusionPolicyIgnore)
 }
 
+// requiredAffinity returns each field of an affinity that a node must satisfy.
+func requiredAffinity(affinity *corev1.Affinity) []string {
+	if affinity == nil {
+		return nil
+	}
+	var fields []string
+	const required = "requiredDuringSchedulingIgnoredDuringExecution"
+	if a := affinity.NodeAffinity; a != nil && a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		fields = append(fields, "spec.affinity.nodeAffinity."+required)
+	}
+	if a := affinity.PodAffinity; a != nil && len(a.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		fields = append(fields, "spec.affinity.podAffinity."+required)
+	}
+	if a := affinity.PodAntiAffinity; a != nil && len(a.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		fields = append(fields, "spec.affinity.podAntiAffinity."+required)
+	}
+	return fields
+}
+
 // uncheckedFields returns each field of a pod that restricts its nodes in a way that is
 // not checked.
 func uncheckedFields(spec *corev1.PodSpec) []string {
-	var fields []string
-	const required = "requiredDuringSchedulingIgnoredDuringExecution"
-	if affinity := spec.Affinity; affinity != nil {
-		if a := affinity.NodeAffinity; a != nil && a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-			fields = append(fields, "spec.affinity.nodeAffinity."+required)
-		}
-		if a := affinity.PodAffinity; a != nil && len(a.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			fields = append(fields, "spec.affinity.podAffinity."+required)
-		}
-		if a := affinity.PodAntiAffinity; a != nil && len(a.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			fields = append(fields, "spec.affinity.podAntiAffinity."+required)
-		}
-	}
+	fields := requiredAffinity(spec.Affinity)
 	for i := range spec.TopologySpreadConstraints {
 		// Whether a node would break one is asked of placed pods only.
 		constraint := &spec.TopologySpreadConstraints[i]

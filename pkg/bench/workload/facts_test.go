@@ -124,7 +124,7 @@ func TestOnlineBoutique(t *testing.T) {
 	}
 	var deployments []appsv1.Deployment
 	var services []corev1.Service
-	for _, document := range bytes.Split(content, []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(document, nil, nil)
 		if runtime.IsMissingKind(err) {
 			continue // comments only

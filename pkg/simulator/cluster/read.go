@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -243,16 +245,11 @@ func (s *source) add(it item) error {
 	}
 	name := nameOf(gvk, accessor)
 	if isWorkload && written {
-		if err = validate(kind, obj, accessor); err == nil {
-			err = podsErr
-		}
-		if err != nil {
+		if err := cmp.Or(validate(kind, obj, accessor), podsErr); err != nil {
 			return s.errorAt(it, name, err)
 		}
-		for _, pod := range pods {
-			if err := s.reader.cluster.Add(pod); err != nil {
-				return s.errorAt(it, name+", pod "+pod.Name, err)
-			}
+		if err := s.addPods(it, name, pods); err != nil {
+			return err
 		}
 	}
 	if !supported {
@@ -264,6 +261,16 @@ func (s *source) add(it item) error {
 	}
 	if kind.Resource == "pods" && len(s.reader.cluster.pods) == before {
 		s.leaveOut("pod(s) were left out: they have terminated")
+	}
+	return nil
+}
+
+// addPods adds the pods of the workload of that name.
+func (s *source) addPods(it item, workload string, pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		if err := s.reader.cluster.Add(pod); err != nil {
+			return s.errorAt(it, workload+", pod "+pod.Name, err)
+		}
 	}
 	return nil
 }
@@ -298,19 +305,9 @@ func (s *source) decode(it item, written bool) (runtime.Object, *schema.GroupVer
 	case gvk == nil:
 		return nil, nil, s.errorAt(it, "", err)
 	}
-	var accessor metav1.Object = &metav1.ObjectMeta{}
-	if obj != nil {
-		if accessor, _ = meta.Accessor(obj); accessor == nil {
-			return obj, gvk, nil // a list without items
-		}
-	} else {
-		// The name helps more than the byte at which it went wrong.
-		var head struct {
-			metav1.ObjectMeta `json:"metadata"`
-		}
-		if json.Unmarshal(it.json, &head) == nil {
-			accessor = &head.ObjectMeta
-		}
+	accessor := metadataOf(obj, it.json)
+	if accessor == nil {
+		return obj, gvk, nil // a list without items
 	}
 	if kind, ok := kindNamed(*gvk); accessor.GetNamespace() == "" && (kind.Namespaced || !ok) {
 		accessor.SetNamespace(s.reader.Namespace)
@@ -322,6 +319,23 @@ func (s *source) decode(it item, written bool) (runtime.Object, *schema.GroupVer
 		return nil, nil, s.errorAt(it, nameOf(gvk, accessor), err)
 	}
 	return obj, gvk, nil
+}
+
+// metadataOf returns the metadata of an object, nil if it has none. Of an item that
+// could not be decoded it reads what can be read: the name helps more than the byte at
+// which it went wrong.
+func metadataOf(obj runtime.Object, text []byte) metav1.Object {
+	if obj != nil {
+		accessor, _ := meta.Accessor(obj) // an error leaves it nil
+		return accessor
+	}
+	var head struct {
+		metav1.ObjectMeta `json:"metadata"`
+	}
+	if json.Unmarshal(text, &head) != nil {
+		return &metav1.ObjectMeta{}
+	}
+	return &head.ObjectMeta
 }
 
 // nameOf returns "Pod default/web".

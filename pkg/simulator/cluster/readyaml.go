@@ -72,7 +72,7 @@ func cutItems(text []byte, number int) (rest []byte, items []yamlItem) {
 	for line := range bytes.Lines(text) {
 		content := bytes.TrimLeft(line, " ")
 		isDash := bytes.HasPrefix(content, []byte("- ")) || string(bytes.TrimSpace(content)) == "-"
-		inItems = inItems && (bytes.ContainsAny(line[:1], " -#\r\n"))
+		inItems = inItems && bytes.ContainsAny(line[:1], " -#\r\n")
 		switch {
 		case inItems && isDash && (indent < 0 || indent == len(line)-len(content)):
 			indent, begin = len(line)-len(content), offset

@@ -47,7 +47,7 @@ var nodeColumns = []column[Node]{
 		// A model may tell of devices that cannot be shared.
 		keys := device.DefaultNodeKeys()
 		if parsed := device.ParseNode(n.Object(), &keys); parsed.Kind != device.NodeShared {
-			return fmt.Errorf("%s: the devices of such a node cannot be shared: %s", name, parsed.Invalid)
+			return fmt.Errorf("%s: the devices of such a node cannot be shared: %w", name, parsed.Invalid)
 		}
 		return nil
 	}},

@@ -143,7 +143,7 @@ func TestLinks(t *testing.T) {
 // TestLength keeps README.md one that a stranger reads to its end.
 func TestLength(t *testing.T) {
 	words := 0
-	for _, field := range strings.Fields(read(t, "README.md")) {
+	for field := range strings.FieldsSeq(read(t, "README.md")) {
 		if strings.ContainsFunc(field, unicode.IsLetter) || strings.ContainsFunc(field, unicode.IsDigit) {
 			words++
 		}
