@@ -229,14 +229,11 @@ func (s *source) add(it item) error {
 	s.objects++
 	kind, supported := kindNamed(*gvk)
 	pods, isWorkload, podsErr := podsOf(*gvk, obj, written)
-	switch {
-	case !supported && !isWorkload:
-		s.leaveOut("object(s) of kind %s (%s) were left out: no plugin reads them", gvk.Kind, gvk.GroupVersion())
-		return nil
-	case !supported && !written:
-		s.leaveOut("object(s) of kind %s (%s) were left out: their pods stand for themselves", gvk.Kind, gvk.GroupVersion())
-		return nil
-	case !supported:
+	if !supported {
+		if why := whyLeftOut(isWorkload, written); why != "" {
+			s.leaveOut("object(s) of kind %s (%s) were left out: "+why, gvk.Kind, gvk.GroupVersion())
+			return nil
+		}
 		kind = Kind{GroupVersionKind: *gvk, Namespaced: true}
 	}
 	accessor, err := meta.Accessor(obj)
@@ -263,6 +260,18 @@ func (s *source) add(it item) error {
 		s.leaveOut("pod(s) were left out: they have terminated")
 	}
 	return nil
+}
+
+// whyLeftOut returns why an object is left out that is of none of the kinds that a
+// cluster here has, "" if its pods are taken.
+func whyLeftOut(isWorkload, written bool) string {
+	switch {
+	case !isWorkload:
+		return "no plugin reads them"
+	case !written:
+		return "their pods stand for themselves"
+	}
+	return ""
 }
 
 // addPods adds the pods of the workload of that name.

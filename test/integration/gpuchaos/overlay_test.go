@@ -24,8 +24,8 @@ type patch struct{ receiver, function, code string }
 
 // forgetful lets the ledger forget what it has assumed and not seen bound.
 var forgetful = patch{
-	receiver: "ledger", function: "holderOn",
-	code: "if h := l.get(uid); h != nil && h.phase != bound { return &holder{pod: h.pod, node: node, phase: h.phase, allocation: nothing} }",
+	receiver: "ledger", function: "allocationOn",
+	code: "if h := l.get(uid); h != nil && h.phase != bound { return &podAllocation{pod: h.pod, node: node, phase: h.phase, allocation: nothing} }",
 }
 
 // buildBroken builds berth-scheduler from the current tree with one function of
