@@ -23,7 +23,6 @@ func TestOfflineChecks(t *testing.T) {
 		invalid = "--config=cmd/berth-scheduler/testdata/wrong/filter-only.yaml"
 	)
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a"}}],"clusters":[{"name":"a","cluster":{"server":"https://127.0.0.1:1"}}]}`), 0o600); err != nil {
@@ -48,6 +47,8 @@ func TestOfflineChecks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			_ = t.TempDir() // where the process's log goes is there before
+			t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
 			process := framework.StartProcess(t, framework.BerthScheduler, tt.args...)
 			if code := process.Wait(t, framework.WaitTimeout); code != tt.wantCode {
 				t.Errorf("exit code %d, want %d", code, tt.wantCode)
