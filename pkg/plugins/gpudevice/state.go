@@ -4,13 +4,12 @@
 package gpudevice
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 const (
@@ -44,20 +43,7 @@ func (s *preFilterState) Clone() fwk.StateData {
 }
 
 func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
-	return readState[*preFilterState](state, preFilterStateKey)
-}
-
-// readState returns what was written under the key.
-func readState[T any](state fwk.CycleState, key fwk.StateKey) (T, error) {
-	data, err := state.Read(key)
-	s, ok := data.(T)
-	switch {
-	case err != nil:
-		return s, fmt.Errorf("reading %q from cycleState: %w", key, err)
-	case !ok:
-		return s, fmt.Errorf("reading %q from cycleState: want %T, got %T", key, s, data)
-	}
-	return s, nil
+	return plugin.ReadState[*preFilterState](state, preFilterStateKey)
 }
 
 // preScoreState is what all calls of Score for one pod share.
@@ -80,7 +66,7 @@ func (s *preScoreState) Clone() fwk.StateData {
 }
 
 func readPreScoreState(state fwk.CycleState) (*preScoreState, error) {
-	return readState[*preScoreState](state, preScoreStateKey)
+	return plugin.ReadState[*preScoreState](state, preScoreStateKey)
 }
 
 // cpuMilli returns the CPU that the pod requests, in milli-CPU.
