@@ -112,8 +112,8 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 		}
 		return nil, pl.rejectPod(ctx, state, why, err.Error(), &rejection{pl: pl, pod: pod, malformed: why == rejectedMalformed})
 	}
-	if err := pl.instance.waitForSync(ctx); err != nil {
-		return nil, fwk.AsStatus(err)
+	if err := plugin.WaitForSync(ctx, pl.instance.synced...); err != nil {
+		return nil, fwk.AsStatus(fmt.Errorf("waiting for the first list of what is behind Services: %w", err))
 	}
 	found := lookUp(pl.instance.index, pod, &r)
 	s := newPreFilterState(found.targets)

@@ -17,6 +17,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -79,7 +80,7 @@ func startProfile(tb testing.TB, args *config.ColocationArgs, opts schedtest.Opt
 	tb.Helper()
 	profile, pl := newProfile(tb, args, opts)
 	profile.Start(tb.Context(), tb)
-	if err := pl.instance.waitForSync(tb.Context()); err != nil {
+	if err := plugin.WaitForSync(tb.Context(), pl.instance.synced...); err != nil {
 		tb.Fatal(err)
 	}
 	return profile, pl

@@ -24,6 +24,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // instanceState is what all profiles of one scheduler instance share, because they
@@ -75,11 +76,11 @@ func (s *instanceState) watch(ctx context.Context, factory informers.SharedInfor
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{"pods", core.Pods().Informer(), changes(s.podChanged)},
-		{"nodes", core.Nodes().Informer(), changes(s.nodeChanged)},
-		{"services", core.Services().Informer(), changes(func(old, updated *corev1.Service) { s.serviceChanged(logger, old, updated) })},
-		{"endpointslices", endpointSlices(factory), changes(func(old, updated *discoveryv1.EndpointSlice) { s.endpointsChanged(logger, old, updated) })},
-		{"namespaces", core.Namespaces().Informer(), changes(func(old, updated *corev1.Namespace) { s.namespaceChanged(logger, old, updated) })},
+		{"pods", core.Pods().Informer(), plugin.EventHandler(s.podChanged)},
+		{"nodes", core.Nodes().Informer(), plugin.EventHandler(s.nodeChanged)},
+		{"services", core.Services().Informer(), plugin.EventHandler(func(old, updated *corev1.Service) { s.serviceChanged(logger, old, updated) })},
+		{"endpointslices", endpointSlices(factory), plugin.EventHandler(func(old, updated *discoveryv1.EndpointSlice) { s.endpointsChanged(logger, old, updated) })},
+		{"namespaces", core.Namespaces().Informer(), plugin.EventHandler(func(old, updated *corev1.Namespace) { s.namespaceChanged(logger, old, updated) })},
 	} {
 		registration, err := source.informer.AddEventHandlerWithOptions(source.handler, cache.HandlerOptions{Logger: &logger})
 		if err != nil {
@@ -102,54 +103,6 @@ func endpointSlices(factory informers.SharedInformerFactory) cache.SharedIndexIn
 				options.LabelSelector = discoveryv1.LabelManagedBy + "!=endpointslice-controller.k8s.io"
 			})
 	})
-}
-
-// changes is a handler that tells apply of every change of an object from one
-// version to the next, either nil. An informer that missed a deletion delivers the
-// next object of the name as an update of the last.
-func changes[T any](apply func(old, updated *T)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if object, ok := obj.(*T); ok {
-				apply(nil, object)
-			}
-		},
-		UpdateFunc: func(oldObj, newObj any) {
-			old, okOld := oldObj.(*T)
-			updated, okNew := newObj.(*T)
-			if okOld && okNew {
-				apply(old, updated)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if object, ok := obj.(*T); ok {
-				apply(object, nil)
-			}
-		},
-	}
-}
-
-// waitForSync returns when everything that existed at the start is in the index,
-// or with an error when ctx ends. The scheduler waits for its own handlers before
-// the first cycle, but not for those of plugins; these lag by what it takes to run
-// through the lists, and only once.
-func (s *instanceState) waitForSync(ctx context.Context) error {
-	for _, synced := range s.synced {
-		select {
-		case <-synced.Done():
-			continue
-		default:
-		}
-		select {
-		case <-synced.Done():
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the first list of what is behind Services: %w", context.Cause(ctx))
-		}
-	}
-	return nil
 }
 
 // forgetIfGone drops what was recorded of a pod that was deleted before: then

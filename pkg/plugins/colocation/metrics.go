@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // outcome is the value of the label that tells what came of something. The set is
@@ -45,23 +47,17 @@ var (
 		"Number of attempts that ended before any node was looked at, by reason.")
 	searches = newCounterVec("searches_total", "result",
 		"Number of searches among the nodes nearest to a pod's peers, by what they came to.")
-
-	registerMetricsOnce sync.Once
 )
 
 func newCounterVec(name, label, help string) *metrics.CounterVec {
-	return metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: "berth", Subsystem: "colocation", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
-	}, []string{"profile", label})
+	return metrics.NewCounterVec(plugin.CounterOpts("colocation", name, help), []string{"profile", label})
 }
 
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
-func registerMetrics() {
-	registerMetricsOnce.Do(func() {
-		legacyregistry.MustRegister(nodeRejections, podRefusals, searches)
-	})
-}
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(nodeRejections, podRefusals, searches)
+})
 
 // counters are the counters of one profile.
 type counters map[outcome]metrics.CounterMetric

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -198,7 +199,7 @@ func peerDiffers(old, updated *corev1.Pod) bool {
 // peerNode returns the node where a pod counts as a peer. It is empty for a pod that
 // is nil, not bound, terminating or terminated.
 func peerNode(pod *corev1.Pod) string {
-	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if pod == nil || pod.DeletionTimestamp != nil || plugin.IsTerminated(pod) {
 		return ""
 	}
 	return pod.Spec.NodeName

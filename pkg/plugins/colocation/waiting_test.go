@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -483,7 +484,7 @@ func TestPreFilterWaitsForTheIndex(t *testing.T) {
 	})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := pl.instance.waitForSync(ended); err == nil {
+	if err := plugin.WaitForSync(ended, pl.instance.synced...); err == nil {
 		t.Fatal("the index says that it is ready before the informers run")
 	}
 	verdict := make(chan bool)

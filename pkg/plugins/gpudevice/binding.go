@@ -37,7 +37,7 @@ const (
 // one and without the other. Pods without devices are left to the next binder.
 //
 // The Binding is for the version of the pod that the informer has: it is refused if
-// another scheduler process has fenced the pod meanwhile (ledger.fence), and also if
+// another scheduler process has fenced the pod meanwhile (allocationCache.fence), and also if
 // anything else has changed it, a label for example. Then Bind looks who it was, and
 // unless it was a fence sends the Binding for the new version.
 //
@@ -50,7 +50,7 @@ func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 	if !asksForShares(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	h, stored := pl.ledger.get(pod.UID), pl.ledger.stored(pod)
+	h, stored := pl.allocations.get(pod.UID), pl.allocations.stored(pod)
 	if h == nil || h.node != nodeName || h.annotations == nil || stored == nil {
 		// It was deleted meanwhile, or seen bound. Never bind it without devices.
 		return fwk.AsStatus(fmt.Errorf("binding pod %s: no devices of node %q are reserved for it", klog.KObj(pod), nodeName))
@@ -117,10 +117,10 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocat
 	logger := klog.FromContext(ctx)
 	u := &unresolved{binding: binding, cause: cause, unknown: !isRefusal(cause), sendUntil: pl.clock.Now().Add(sendingFor)}
 	if u.unknown {
-		pl.ledger.setBindingUnknown(pod.UID, true)
+		pl.allocations.setBindingUnknown(pod.UID, true)
 		unknownBindings.Inc()
 		logger.Info("It is not known whether the pod was bound, asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
-		pl.ledger.warn(pod, nil, reasonBindingUnknown, actionBinding, fmt.Sprintf(
+		pl.allocations.warn(pod, nil, reasonBindingUnknown, actionBinding, fmt.Sprintf(
 			"The API server did not say whether it bound the pod to node %q. The pod keeps its devices there until that is clear. (%v)", binding.Target.Name, cause))
 	}
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 32, Cap: maxRetry}
@@ -140,7 +140,7 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocat
 		}
 		if settled {
 			if err != nil {
-				pl.ledger.setBindingUnknown(pod.UID, false)
+				pl.allocations.setBindingUnknown(pod.UID, false)
 			}
 			return err
 		}
@@ -175,7 +175,7 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 	switch {
 	case expired && u.unknown:
 		// The pod may get other devices next: nothing that was sent may be written then.
-		if _, err := pl.ledger.touch(ctx, pl.ledger.client, pod); err != nil {
+		if _, err := pl.allocations.touch(ctx, pl.allocations.client, pod); err != nil {
 			klog.FromContext(ctx).V(2).Info("Could not make sure that the Binding is not written any more", "pod", klog.KObj(pod), "err", err)
 		}
 		return false, nil

@@ -164,7 +164,7 @@ func TestBind(t *testing.T) {
 			pod := sharePod("p", 500)
 			pod.ResourceVersion = "7"
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
-			pl.ledger.leader.over.Store(true) // nobody was here before
+			pl.allocations.leader.over.Store(true) // nobody was here before
 			server := &apiServer{profile: profile, answers: tt.answers}
 			server.start(t)
 			stop := runClock(t, pl)
@@ -198,7 +198,7 @@ func TestBind(t *testing.T) {
 			}
 			// A clear failure frees the devices, success does not.
 			profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), pod, "n")
-			if h := pl.ledger.get(pod.UID); tt.want != nil && h != nil && h.node == "n" {
+			if h := pl.allocations.get(pod.UID); tt.want != nil && h != nil && h.node == "n" {
 				t.Errorf("after a clear failure the devices are still taken: phase %v", h.phase)
 			}
 		})
@@ -243,7 +243,7 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 		}
 	}
 	// The API says that the pod is gone.
-	pl.ledger.drop(pod.UID)
+	pl.allocations.drop(pod.UID)
 	if diff := cmp.Diff([]int64{1000}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
 		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
 	}
@@ -255,7 +255,7 @@ func TestBindSettles(t *testing.T) {
 	pod := sharePod("p", 500)
 	pod.ResourceVersion = "7"
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
-	pl.ledger.leader.over.Store(true) // nobody was here before
+	pl.allocations.leader.over.Store(true) // nobody was here before
 	server := &apiServer{profile: profile, answers: []answer{{err: apierrors.NewInternalError(errors.New("webhook"))}}}
 	server.start(t)
 	stop := runClock(t, pl)
@@ -274,8 +274,8 @@ func TestBindSettles(t *testing.T) {
 	if last := server.sent[len(server.sent)-1].ResourceVersion; server.touched == "" || server.touched == last {
 		t.Errorf("the last Binding was for version %q and the pod is at %q: it may still be written", last, server.touched)
 	}
-	if h := pl.ledger.get(pod.UID); h == nil || h.phase != assumed {
-		t.Errorf("want a promise that Unreserve takes back, got %v", h)
+	if h := pl.allocations.get(pod.UID); h == nil || h.phase != assumed {
+		t.Errorf("want an assumed pod that Unreserve takes back, got %v", h)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestIsRefusal(t *testing.T) {
 func runClock(tb testing.TB, pl *GPUDevice) (stop func()) {
 	tb.Helper()
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	pl.clock, pl.ledger.clock = clock, clock
+	pl.clock, pl.allocations.clock = clock, clock
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

@@ -42,7 +42,7 @@
 // where a pod counts from when it is assumed until it is gone, has terminated or is
 // unreserved, and a quantity of zero counts for nothing.
 //
-// Beside the NodeInfos there is a ledger, one for all profiles of a scheduler
+// Beside the NodeInfos there is a cache of allocations, one for all profiles of a scheduler
 // instance. It holds the devices assumed for a pod between Reserve and its arrival
 // as a bound pod, and what a pod's record said when it was first seen; its
 // comment has the states.

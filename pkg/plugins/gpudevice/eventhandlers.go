@@ -17,19 +17,20 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// ledgerIndex is the name under which the ledger of a scheduler instance hangs on
+// allocationCacheIndex is the name under which the cache of a scheduler instance hangs on
 // the instance's pod informer.
-const ledgerIndex = Name + "/ledger"
+const allocationCacheIndex = Name + "/allocations"
 
-// ledgerOf returns the ledger that the profiles of the handle's scheduler instance
+// sharedAllocationCache returns the cache that the profiles of the handle's scheduler instance
 // share, and makes one if it is the first to ask.
-func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
+func sharedAllocationCache(ctx context.Context, handle fwk.Handle) (*allocationCache, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	pods := core.Pods().Informer()
-	return instance.Shared(pods, ledgerIndex, func() (*ledger, error) {
-		l := &ledger{
+	return instance.Shared(pods, allocationCacheIndex, func() (*allocationCache, error) {
+		l := &allocationCache{
 			clock:         clock.RealClock{},
 			client:        handle.ClientSet(),
 			config:        handle.KubeConfig(),
@@ -53,97 +54,72 @@ func ledgerOf(ctx context.Context, handle fwk.Handle) (*ledger, error) {
 	})
 }
 
-// join adds a profile's plugin to those that share the ledger. Of the nodes that are
+// join adds a profile's plugin to those that share the cache. Of the nodes that are
 // there already, the handler has told those that joined before.
-func (l *ledger) join(pl *GPUDevice) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	nodes, err := l.nodes.List(labels.Everything())
+func (c *allocationCache) join(pl *GPUDevice) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nodes, err := c.nodes.List(labels.Everything())
 	if err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
 	for _, node := range nodes {
 		pl.deviceNodes.observe(node, pl.nodeKeys)
 	}
-	l.members = append(l.members, pl)
+	c.plugins = append(c.plugins, pl)
 	return nil
 }
 
-// profiles returns the plugins that share the ledger.
-func (l *ledger) profiles() []*GPUDevice {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.members
+// sharedBy returns the plugins that share the cache.
+func (c *allocationCache) sharedBy() []*GPUDevice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plugins
 }
 
-// observeNode lets the members take note of a version of a node.
-func (l *ledger) observeNode(node *corev1.Node) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if invalidation := l.invalidations[node.Name]; invalidation != nil {
+// observeNode lets the plugins take note of a version of a node.
+func (c *allocationCache) observeNode(node *corev1.Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if invalidation := c.invalidations[node.Name]; invalidation != nil {
 		invalidation.gone = false
 	}
-	for _, member := range l.members {
-		member.deviceNodes.observe(node, member.nodeKeys)
+	for _, pl := range c.plugins {
+		pl.deviceNodes.observe(node, pl.nodeKeys)
 	}
 }
 
-// typedHandler is an event handler for objects of one type. changed is given the version
-// before, nil for the first; gone also what the informer missed the deletion of.
-func typedHandler[T any](changed func(old, obj *T), gone func(obj *T)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if typed, ok := obj.(*T); ok {
-				changed(nil, typed)
-			}
-		},
-		UpdateFunc: func(oldObj, obj any) {
-			old, okOld := oldObj.(*T)
-			typed, okNew := obj.(*T)
-			if okOld && okNew {
-				changed(old, typed)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if typed, ok := obj.(*T); ok {
-				gone(typed)
-			}
-		},
-	}
-}
-
-func (l *ledger) podHandler(logger klog.Logger) cache.ResourceEventHandler {
-	return typedHandler(func(old, pod *corev1.Pod) {
-		if old != nil && old.UID != pod.UID {
-			// The informer missed that the first was deleted.
-			l.drop(old.UID)
+func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHandler {
+	return plugin.EventHandler(func(old, pod *corev1.Pod) {
+		if pod == nil {
+			c.drop(old.UID)
+			c.forgetLearnt(old.UID)
+			return
 		}
-		s := l.observe(pod)
-		l.report(logger, pod, s)
-		if old != nil && old.UID == pod.UID && s.held != nil && !s.first && recordChanged(old, pod) {
-			l.reportEdit(logger, pod)
+		s := c.observe(pod)
+		c.report(logger, pod, s)
+		if old != nil && s.held != nil && !s.first && recordChanged(old, pod) {
+			c.reportEdit(logger, pod)
 		}
-	}, func(pod *corev1.Pod) {
-		l.drop(pod.UID)
-		l.forgetLearnt(pod.UID)
 	})
 }
 
-func (l *ledger) nodeHandler(logger klog.Logger) cache.ResourceEventHandler {
-	return typedHandler(func(old, node *corev1.Node) {
-		l.observeNode(node)
-		if old == nil || saysOtherwise(old, node) {
-			l.reportNode(logger, old, node)
+func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHandler {
+	return plugin.EventHandler(func(old, node *corev1.Node) {
+		if node == nil {
+			c.nodeGone(old.Name)
+			return
 		}
-	}, func(node *corev1.Node) { l.nodeGone(node.Name) })
+		c.observeNode(node)
+		if old == nil || saysOtherwise(old, node) {
+			c.reportNode(logger, old, node)
+		}
+	})
 }
 
-// forgetLearnt lets the members' learners go of a pod that is gone.
-func (l *ledger) forgetLearnt(uid types.UID) {
-	for _, member := range l.profiles() {
-		member.workload.learner.forget(uid)
+// forgetLearnt lets the plugins' learners go of a pod that is gone.
+func (c *allocationCache) forgetLearnt(uid types.UID) {
+	for _, pl := range c.sharedBy() {
+		pl.workload.learner.forget(uid)
 	}
 }

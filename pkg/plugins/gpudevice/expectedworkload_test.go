@@ -75,7 +75,7 @@ func TestLearnt(t *testing.T) {
 		t.Errorf("Unexpected workload (-want,+got):\n%s", diff)
 	}
 	// A pod that is gone can be forgotten; it does not come back.
-	pl.ledger.forgetLearnt("uid-of-often")
+	pl.allocations.forgetLearnt("uid-of-often")
 	if _, ok := pl.workload.learner.seen["uid-of-often"]; ok {
 		t.Error("a pod that is gone is still remembered")
 	}

@@ -40,19 +40,19 @@ const fenceWorkers = 16
 // had when this process became leader: of pods that came later a former leader knows
 // nothing. When fence returns nil, the store has all versions that it wrote; pods that
 // turned out to be bound are in there with their node.
-func (l *ledger) fence(ctx context.Context) error {
+func (c *allocationCache) fence(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	start := l.clock.Now()
+	start := c.clock.Now()
 	var pods []*corev1.Pod
-	for _, obj := range l.pods.GetStore().List() {
-		if pod, ok := obj.(*corev1.Pod); ok && l.mayBeBoundByAnother(pod) {
+	for _, obj := range c.pods.GetStore().List() {
+		if pod, ok := obj.(*corev1.Pod); ok && c.mayBeBoundByAnother(pod) {
 			pods = append(pods, pod)
 		}
 	}
 	if len(pods) == 0 {
 		return nil
 	}
-	client, err := l.fenceClient()
+	client, err := c.fenceClient()
 	if err != nil {
 		return err
 	}
@@ -60,14 +60,14 @@ func (l *ledger) fence(ctx context.Context) error {
 	var failures []error
 	var newest string
 	workqueue.ParallelizeUntil(ctx, fenceWorkers, len(pods), func(i int) {
-		fenced, err := l.touch(ctx, client, pods[i])
+		fenced, err := c.touch(ctx, client, pods[i])
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
 			failures = append(failures, err)
 			return
 		}
-		l.leader.fenced[pods[i].UID] = struct{}{}
+		c.leader.fenced[pods[i].UID] = struct{}{}
 		if fenced != nil {
 			if behind, _ := isBehind(newest, fenced.ResourceVersion); behind || newest == "" {
 				newest = fenced.ResourceVersion
@@ -75,27 +75,27 @@ func (l *ledger) fence(ctx context.Context) error {
 		}
 	})
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%d of %d pending pods are fenced so far: %w", len(l.leader.fenced), len(pods), context.Cause(ctx))
+		return fmt.Errorf("%d of %d pending pods are fenced so far: %w", len(c.leader.fenced), len(pods), context.Cause(ctx))
 	}
 	if len(failures) > 0 {
 		return fmt.Errorf("%d of %d pending pods could not be fenced: %w", len(failures), len(pods), failures[0])
 	}
-	logger.V(2).Info("Bindings of a former scheduler process are refused from now on", "pods", len(pods), "took", l.clock.Since(start))
+	logger.V(2).Info("Bindings of a former scheduler process are refused from now on", "pods", len(pods), "took", c.clock.Since(start))
 	if newest == "" {
 		return nil // all of them are gone
 	}
-	return l.reach(ctx, newest)
+	return c.reach(ctx, newest)
 }
 
 // reach returns when the informer's store has a version and all before it, not only the
 // first news: a Binding that was written before its pod was touched is known by then.
-func (l *ledger) reach(ctx context.Context, version string) error {
+func (c *allocationCache) reach(ctx context.Context, version string) error {
 	for {
-		have := l.seenVersion()
+		have := c.seenVersion()
 		if behind, _ := isBehind(have, version); !behind {
 			return nil
 		}
-		if err := l.waitForVersion(ctx, have, version); err != nil {
+		if err := c.waitForVersion(ctx, have, version); err != nil {
 			return err
 		}
 	}
@@ -104,17 +104,17 @@ func (l *ledger) reach(ctx context.Context, version string) error {
 // mayBeBoundByAnother reports whether a Binding from a former process of this scheduler
 // could still be written to the pod, and was not fenced yet. The API server binds none
 // that is being deleted or has scheduling gates, and what is gated was not scheduled.
-func (l *ledger) mayBeBoundByAnother(pod *corev1.Pod) bool {
+func (c *allocationCache) mayBeBoundByAnother(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || !asksForShares(pod) {
 		return false
 	}
-	if _, done := l.leader.fenced[pod.UID]; done {
+	if _, done := c.leader.fenced[pod.UID]; done {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, member := range l.members {
-		if member.handle.ProfileName() == pod.Spec.SchedulerName {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, pl := range c.plugins {
+		if pl.handle.ProfileName() == pod.Spec.SchedulerName {
 			return true
 		}
 	}
@@ -123,11 +123,11 @@ func (l *ledger) mayBeBoundByAnother(pod *corev1.Pod) bool {
 
 // fenceClient returns a client without the scheduler's client-side rate limit, which
 // would hold up the first share by a minute and more where thousands of pods wait.
-func (l *ledger) fenceClient() (kubernetes.Interface, error) {
-	if l.config == nil {
-		return l.client, nil
+func (c *allocationCache) fenceClient() (kubernetes.Interface, error) {
+	if c.config == nil {
+		return c.client, nil
 	}
-	config := rest.CopyConfig(l.config)
+	config := rest.CopyConfig(c.config)
 	config.QPS, config.RateLimiter = -1, nil
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -138,14 +138,14 @@ func (l *ledger) fenceClient() (kubernetes.Interface, error) {
 
 // touch changes the resource version of a pod and returns the pod as it is then, or nil
 // if it is gone. Bindings with an older one are refused from then on.
-func (l *ledger) touch(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
+func (c *allocationCache) touch(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
 	// Several processes, and several times: no two of these writes are equal.
-	mark := fmt.Sprintf("%s/%d", l.process, l.touches.Add(1))
+	mark := fmt.Sprintf("%s/%d", c.process, c.touches.Add(1))
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
 			Type: names.GPUFenceCondition, Status: corev1.ConditionTrue, Reason: "BindingsBeforeAreRefused", Message: mark,
-			LastTransitionTime: metav1.NewTime(l.clock.Now()),
+			LastTransitionTime: metav1.NewTime(c.clock.Now()),
 		}}},
 	})
 	if err != nil {
@@ -155,7 +155,7 @@ func (l *ledger) touch(ctx context.Context, client kubernetes.Interface, pod *co
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
-	case apierrors.IsConflict(err) && l.stored(pod) == nil:
+	case apierrors.IsConflict(err) && c.stored(pod) == nil:
 		return nil, nil // another one has its name
 	case err != nil:
 		return nil, fmt.Errorf("changing condition %s of pod %s: %w", names.GPUFenceCondition, klog.KObj(pod), err)

@@ -70,12 +70,12 @@ func newProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Option
 }
 
 // startProfile builds a profile with the plugin, runs its informers, and returns
-// when the ledger has seen every pod and every node.
+// when the allocation cache has seen every pod and every node.
 func startProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
 	tb.Helper()
 	profile, pl := newProfile(tb, args, opts)
 	profile.Start(tb.Context(), tb)
-	<-pl.ledger.synced.Done()
+	<-pl.allocations.synced.Done()
 	var want int64
 	for _, node := range opts.Nodes {
 		if device.ParseNode(node, pl.nodeKeys).Kind != device.NodeWithoutDevices {

@@ -32,13 +32,13 @@ import (
 )
 
 // TestHistories drives the plugin through random histories: pods are placed, one at a
-// time or in groups that the snapshot does not show, promised, bound, given up in the
+// time or in groups that the snapshot does not show, assumed, bound, given up in the
 // middle of other cycles, tried again and deleted; Bindings are lost with and without
-// being written; the informer's store, the ledger and the scheduler's cache hear of
+// being written; the informer's store, the allocation cache and the scheduler's cache hear of
 // things late and in any order; and now and then another process takes over with
 // nothing but the API, while Bindings of the former one are still on their way and arrive
 // later. After every step what is held is computed a second time, by
-// other code, from the API's pods and the promises, and no device may be given away
+// other code, from the API's pods and the assumed pods, and no device may be given away
 // twice, no device be taken for a pod that holds nothing, and no node be closed.
 //
 // BERTH_LONG=1 makes the histories 10,000 steps long.
@@ -107,18 +107,18 @@ type history struct {
 	live    *liveCache
 	logger  klog.Logger
 	events  cache.ResourceEventHandler
-	// promised are pods between Reserve and the event of their Binding.
-	promised []*promise
+	// assumed are pods between Reserve and the event of their Binding.
+	assumed []*assumedPod
 	// dropped are assumed pods that Unreserve was called for and that the cache has
 	// not been told to forget yet.
 	dropped []*corev1.Pod
 	// watch are changes that the informer's store has not got yet. What it has, it tells
-	// its handlers in order, each in its own time: toLedger and toCache.
-	watch, toLedger, toCache []func()
+	// its handlers in order, each in its own time: toAllocations and toCache.
+	watch, toAllocations, toCache []func()
 }
 
-// promise is a pod on its way. assumed is what the scheduler's cache has of it.
-type promise struct {
+// assumedPod is a pod on its way. assumed is what the scheduler's cache has of it.
+type assumedPod struct {
 	assumed *corev1.Pod
 	holding [][2]int64 // by device: milli, MiB
 	sent    bool
@@ -128,8 +128,8 @@ func (h *history) restart() {
 	h.restarts++
 	// A Binding that is on its way when the scheduler dies is written at once, or later if
 	// nothing hinders it, or lost.
-	for _, p := range h.promised {
-		held := h.pl.ledger.get(p.assumed.UID)
+	for _, p := range h.assumed {
+		held := h.pl.allocations.get(p.assumed.UID)
 		if p.sent || held == nil || !h.pending(p.assumed.UID) {
 			continue
 		}
@@ -143,12 +143,12 @@ func (h *history) restart() {
 	}
 	h.profile, h.pl = newProfile(h.t, gpuArgs(withStrategy(h.strategy)), schedtest.Options{})
 	h.profile.Start(h.t.Context(), h.t)
-	<-h.pl.ledger.synced.Done()
+	<-h.pl.allocations.synced.Done()
 	h.logger, _ = ktestingContext(h.t)
 	h.logger = h.logger.V(10)
 	h.live = newLiveCache(h.t, h.profile)
-	h.events = h.pl.ledger.podHandler(klog.Logger{})
-	h.promised, h.dropped, h.watch, h.toLedger, h.toCache = nil, nil, nil, nil, nil
+	h.events = h.pl.allocations.podHandler(klog.Logger{})
+	h.assumed, h.dropped, h.watch, h.toAllocations, h.toCache = nil, nil, nil, nil, nil
 	for _, node := range h.nodes {
 		h.live.AddNode(h.logger, node)
 	}
@@ -174,7 +174,7 @@ func (h *history) fence() {
 		for _, pod := range h.api {
 			if pod.Name == action.(clienttesting.PatchAction).GetName() {
 				fenced := pod.DeepCopy()
-				fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: string(h.pl.ledger.process)}}
+				fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: string(h.pl.allocations.process)}}
 				h.put(fenced)
 				store(h.t, h.profile, fenced)
 				return true, fenced, nil
@@ -182,8 +182,8 @@ func (h *history) fence() {
 		}
 		return true, nil, apierrors.NewNotFound(podsResource, "")
 	})
-	h.pl.ledger.leader.fenced = map[types.UID]struct{}{}
-	h.must(h.pl.ledger.fence(h.t.Context()))
+	h.pl.allocations.leader.fenced = map[types.UID]struct{}{}
+	h.must(h.pl.allocations.fence(h.t.Context()))
 }
 
 // put writes a version of a pod into the API.
@@ -264,9 +264,9 @@ func (h *history) pending(uid types.UID) bool {
 func (h *history) next() *corev1.Pod {
 	var waiting []*corev1.Pod
 	for _, uid := range slices.Sorted(maps.Keys(h.api)) {
-		promised := slices.ContainsFunc(h.promised, func(p *promise) bool { return p.assumed.UID == uid })
+		assumed := slices.ContainsFunc(h.assumed, func(p *assumedPod) bool { return p.assumed.UID == uid })
 		dropped := slices.ContainsFunc(h.dropped, func(pod *corev1.Pod) bool { return pod.UID == uid })
-		if h.pending(uid) && !promised && !dropped {
+		if h.pending(uid) && !assumed && !dropped {
 			waiting = append(waiting, h.api[uid])
 		}
 	}
@@ -368,14 +368,14 @@ func (h *history) reserve(pod *corev1.Pod, state fwk.CycleState, node string) {
 		return
 	}
 	h.placed++
-	p := &promise{assumed: assumed}
+	p := &assumedPod{assumed: assumed}
 	object := h.nodes[slices.IndexFunc(h.nodes, func(n *corev1.Node) bool { return n.Name == node })]
-	holding, err := h.pl.ledger.get(pod.UID).allocation.On(device.ParseNode(object, h.pl.nodeKeys))
+	holding, err := h.pl.allocations.get(pod.UID).allocation.On(device.ParseNode(object, h.pl.nodeKeys))
 	h.must(err)
 	for _, share := range holding {
 		p.holding = append(p.holding, [2]int64{share.Milli, share.MemoryMiB})
 	}
-	h.promised = append(h.promised, p)
+	h.assumed = append(h.assumed, p)
 }
 
 // interrupt lets other cycles end, and the informer go on, in the middle of a cycle. The
@@ -393,11 +393,11 @@ func (h *history) interrupt() {
 	}
 }
 
-// take removes a promise that satisfies the condition and returns it, or nil.
-func (h *history) take(condition func(*promise) bool) *promise {
-	for i, p := range h.promised {
+// take removes an assumed pod that satisfies the condition and returns it, or nil.
+func (h *history) take(condition func(*assumedPod) bool) *assumedPod {
+	for i, p := range h.assumed {
 		if condition(p) {
-			h.promised = slices.Delete(h.promised, i, i+1)
+			h.assumed = slices.Delete(h.assumed, i, i+1)
 			return p
 		}
 	}
@@ -405,8 +405,8 @@ func (h *history) take(condition func(*promise) bool) *promise {
 }
 
 // write is what the API server does with a Binding.
-func (h *history) write(p *promise) *corev1.Pod {
-	annotations := h.pl.ledger.get(p.assumed.UID).annotations
+func (h *history) write(p *assumedPod) *corev1.Pod {
+	annotations := h.pl.allocations.get(p.assumed.UID).annotations
 	onNode := h.api[p.assumed.UID].DeepCopy()
 	onNode.Spec.NodeName = p.assumed.Spec.NodeName
 	for key, value := range annotations {
@@ -416,31 +416,31 @@ func (h *history) write(p *promise) *corev1.Pod {
 	return onNode
 }
 
-// bind writes the Binding of a promised pod. If the answer is lost, the ledger is
+// bind writes the Binding of an assumed pod. If the answer is lost, the allocation cache is
 // told that it is in doubt before it hears of the pod.
 func (h *history) bind(lost bool) {
-	p := h.take(func(p *promise) bool { return !p.sent })
+	p := h.take(func(p *assumedPod) bool { return !p.sent })
 	if p == nil {
 		return
 	}
-	if !h.pending(p.assumed.UID) || h.pl.ledger.get(p.assumed.UID) == nil {
+	if !h.pending(p.assumed.UID) || h.pl.allocations.get(p.assumed.UID) == nil {
 		h.unreserve(p)
 		return
 	}
 	pending := h.api[p.assumed.UID]
 	if lost {
 		h.lost++
-		h.pl.ledger.setBindingUnknown(p.assumed.UID, true)
+		h.pl.allocations.setBindingUnknown(p.assumed.UID, true)
 	}
 	onNode := h.write(p)
 	p.sent = true
-	h.promised = append(h.promised, p)
+	h.assumed = append(h.assumed, p)
 	h.tell(
 		func() { store(h.t, h.profile, onNode) },
 		func() { h.events.OnUpdate(pending, onNode) },
 		func() {
 			h.must(h.live.AddPod(h.logger, onNode))
-			h.take(func(other *promise) bool { return other == p })
+			h.take(func(other *assumedPod) bool { return other == p })
 		},
 	)
 }
@@ -448,7 +448,7 @@ func (h *history) bind(lost bool) {
 // giveUp ends a cycle after Reserve without a Binding, or with one that was clearly
 // refused. The cache forgets the pod later: see forget.
 func (h *history) giveUp() bool {
-	p := h.take(func(p *promise) bool { return !p.sent })
+	p := h.take(func(p *assumedPod) bool { return !p.sent })
 	if p == nil {
 		return false
 	}
@@ -456,7 +456,7 @@ func (h *history) giveUp() bool {
 	return true
 }
 
-func (h *history) unreserve(p *promise) {
+func (h *history) unreserve(p *assumedPod) {
 	h.profile.RunReservePluginsUnreserve(h.t.Context(), framework.NewCycleState(), p.assumed, p.assumed.Spec.NodeName)
 	h.dropped = append(h.dropped, p.assumed)
 }
@@ -504,17 +504,17 @@ func (h *history) deletePod() {
 }
 
 // tell lets the informer know of a change, some time.
-func (h *history) tell(stored, ledger, cached func()) {
+func (h *history) tell(stored, allocations, cached func()) {
 	h.watch = append(h.watch, func() {
 		stored()
-		h.toLedger = append(h.toLedger, ledger)
+		h.toAllocations = append(h.toAllocations, allocations)
 		h.toCache = append(h.toCache, cached)
 	})
 }
 
 // deliver lets one of them go on by one event.
 func (h *history) deliver() {
-	queue := []*[]func(){&h.watch, &h.toLedger, &h.toCache}[h.rand.IntN(3)]
+	queue := []*[]func(){&h.watch, &h.toAllocations, &h.toCache}[h.rand.IntN(3)]
 	if len(*queue) > 0 {
 		event := (*queue)[0]
 		*queue = (*queue)[1:]
@@ -523,21 +523,21 @@ func (h *history) deliver() {
 }
 
 func (h *history) deliverAll() {
-	for len(h.watch)+len(h.toLedger)+len(h.toCache) > 0 {
+	for len(h.watch)+len(h.toAllocations)+len(h.toCache) > 0 {
 		h.deliver()
 	}
 	h.forget()
 }
 
-// check computes what is taken from the API's pods and the promises, and compares.
+// check computes what is taken from the API's pods and the assumed pods, and compares.
 func (h *history) check() {
 	h.t.Helper()
 	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
-	settled := len(h.watch)+len(h.toLedger)+len(h.toCache)+len(h.dropped) == 0
+	settled := len(h.watch)+len(h.toAllocations)+len(h.toCache)+len(h.dropped) == 0
 	for i, node := range h.nodes {
 		// Two schedulers cannot be told from one that gives a device away twice: what
-		// the API has, and what it will have if all that is promised is written.
-		used, promised := make([][2]int64, 2+i), make([][2]int64, 2+i)
+		// the API has, and what it will have if all that is assumed is written.
+		used, reserved := make([][2]int64, 2+i), make([][2]int64, 2+i)
 		add := func(d int, milli, memory int64) {
 			used[d][0] += milli
 			used[d][1] += memory
@@ -547,11 +547,11 @@ func (h *history) check() {
 				h.addRecord(pod, add)
 			}
 		}
-		for _, p := range h.promised {
+		for _, p := range h.assumed {
 			if p.assumed.Spec.NodeName == node.Name && h.pending(p.assumed.UID) {
 				for d := range used {
-					promised[d][0] += p.holding[d][0]
-					promised[d][1] += p.holding[d][1]
+					reserved[d][0] += p.holding[d][0]
+					reserved[d][1] += p.holding[d][1]
 				}
 			}
 		}
@@ -563,8 +563,8 @@ func (h *history) check() {
 		for d := range got {
 			free := v.usage.Free(d)
 			got[d] = [2]int64{1000 - free.Milli, a100Memory - free.MemoryMiB}
-			used[d][0] += promised[d][0]
-			used[d][1] += promised[d][1]
+			used[d][0] += reserved[d][0]
+			used[d][1] += reserved[d][1]
 			if used[d][0] > 1000 || used[d][1] > a100Memory {
 				h.t.Fatalf("device %d of node %s is given away twice: %v", d, node.Name, used[d])
 			}

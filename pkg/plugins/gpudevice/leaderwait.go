@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 const (
@@ -39,7 +41,7 @@ const (
 
 // leaderWait holds the first scheduling cycle of a process back until its pod
 // informer knows every pod that was bound before, and until what a former process may
-// still have on its way is refused (ledger.fence).
+// still have on its way is refused (allocationCache.fence).
 //
 // The informers of a standby run all the time, but after the API server was
 // restarted a reflector waits for up to a minute before it connects again. A
@@ -60,73 +62,64 @@ type leaderWait struct {
 // ready returns nil when nodes, the snapshot of this cycle, show all that was
 // bound before the process became leader. It is an atomic load in all cycles but
 // the first.
-func (l *ledger) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
-	if l.leader.over.Load() || l.client == nil {
+func (c *allocationCache) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
+	if c.leader.over.Load() || c.client == nil {
 		return nil // without an API server nobody can have bound anything
 	}
-	if l.leader.err != nil && l.clock.Now().Before(l.leader.retryAt) {
-		return l.leader.err
+	if c.leader.err != nil && c.clock.Now().Before(c.leader.retryAt) {
+		return c.leader.err
 	}
-	if l.leader.err = l.prepare(ctx); l.leader.err != nil {
-		l.leader.retryAt = l.clock.Now().Add(leaderRetry)
-		return l.leader.err
+	if c.leader.err = c.prepare(ctx); c.leader.err != nil {
+		c.leader.retryAt = c.clock.Now().Add(leaderRetry)
+		return c.leader.err
 	}
 	// The informer is up to date. The snapshot is older, and was made from what
 	// another handler had been told.
-	if missing := l.notIn(nodes); missing != nil {
+	if missing := c.notIn(nodes); missing != nil {
 		return fmt.Errorf("pod %s has a share of a device and is not in the snapshot of this attempt yet: the next attempt sees it", klog.KObj(missing))
 	}
-	l.leader.over.Store(true)
-	l.leader.fenced = nil
+	c.leader.over.Store(true)
+	c.leader.fenced = nil
 	return nil
 }
 
 // prepare waits until the informers know all that was bound before, and fences what a
 // former process may still have on its way.
-func (l *ledger) prepare(ctx context.Context) error {
+func (c *allocationCache) prepare(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	start := l.clock.Now()
+	start := c.clock.Now()
 	timeout, cancel := context.WithTimeoutCause(ctx, leaderTimeout, errors.New("patience is over"))
 	defer cancel()
-	select {
-	case <-l.synced.Done():
-	case <-timeout.Done():
-		return fmt.Errorf("waiting for the first list of pods: %w", context.Cause(timeout))
+	if err := plugin.WaitForSync(timeout, c.syncedCheckers()...); err != nil {
+		return fmt.Errorf("waiting for the first lists of pods and ResourceSlices: %w", err)
 	}
-	for _, synced := range l.offersSynced() {
-		select {
-		case <-synced.Done():
-		case <-timeout.Done():
-			return fmt.Errorf("waiting for the first list of ResourceSlices: %w", context.Cause(timeout))
-		}
-	}
-	ordered, err := l.catchUp(timeout)
+	ordered, err := c.catchUp(timeout)
 	if err != nil {
 		logger.Error(err, "No share of a device is given away before every pod that has one is known")
 		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 	}
 	if ordered {
-		if l.leader.fenced == nil {
-			l.leader.fenced = map[types.UID]struct{}{}
+		if c.leader.fenced == nil {
+			c.leader.fenced = map[types.UID]struct{}{}
 		}
-		if err := l.fence(timeout); err != nil {
+		if err := c.fence(timeout); err != nil {
 			logger.Error(err, "No share of a device is given away before Bindings of a former scheduler process are refused")
 			return fmt.Errorf("waiting until Bindings of a former scheduler process are refused: %w", err)
 		}
 	}
-	logger.V(2).Info("Every pod with a share of a device is known", "waited", l.clock.Since(start))
+	logger.V(2).Info("Every pod with a share of a device is known", "waited", c.clock.Since(start))
 	return nil
 }
 
-// offersSynced returns what tells that the plugins have seen every ResourceSlice of the
-// first list.
-func (l *ledger) offersSynced() []cache.DoneChecker {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var checkers []cache.DoneChecker
-	for _, member := range l.members {
-		if member.offers.synced != nil {
-			checkers = append(checkers, member.offers.synced)
+// syncedCheckers returns what tells that every pod and every ResourceSlice of the first
+// lists was seen.
+func (c *allocationCache) syncedCheckers() []cache.DoneChecker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	checkers := []cache.DoneChecker{c.synced}
+	for _, pl := range c.plugins {
+		if pl.offers.synced != nil {
+			checkers = append(checkers, pl.offers.synced)
 		}
 	}
 	return checkers
@@ -134,7 +127,7 @@ func (l *ledger) offersSynced() []cache.DoneChecker {
 
 // notIn returns a pod that holds a share according to the informer and is not on
 // its node according to the snapshot, or nil.
-func (l *ledger) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
+func (c *allocationCache) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
 	shown := map[string]map[types.UID]struct{}{}
 	for _, nodeInfo := range nodes {
 		pods := map[types.UID]struct{}{}
@@ -143,9 +136,9 @@ func (l *ledger) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
 		}
 		shown[nodeInfo.Node().Name] = pods
 	}
-	for _, obj := range l.pods.GetStore().List() {
+	for _, obj := range c.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName == "" || isTerminated(pod) || !asksForShares(pod) {
+		if !ok || pod.Spec.NodeName == "" || plugin.IsTerminated(pod) || !asksForShares(pod) {
 			continue
 		}
 		pods, ok := shown[pod.Spec.NodeName]
@@ -166,15 +159,15 @@ func (l *ledger) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
 // only with the next change of a pod, or a bookmark, which takes a minute. So
 // whether the informer is behind is asked: a watch from where it stands delivers
 // what it has not seen, and then a bookmark.
-func (l *ledger) catchUp(ctx context.Context) (bool, error) {
+func (c *allocationCache) catchUp(ctx context.Context) (bool, error) {
 	logger := klog.FromContext(ctx)
-	list, err := l.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	list, err := c.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return false, fmt.Errorf("listing pods: %w", err)
 	}
 	want := list.ResourceVersion
 	for {
-		have := l.seenVersion()
+		have := c.seenVersion()
 		behind, ok := isBehind(have, want)
 		if !ok {
 			// No API server speaks: a simulation or a test.
@@ -184,7 +177,7 @@ func (l *ledger) catchUp(ctx context.Context) (bool, error) {
 		if !behind {
 			return true, nil
 		}
-		missed, err := l.missed(ctx, have, want)
+		missed, err := c.missed(ctx, have, want)
 		switch {
 		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 			// Too far behind for a watch: the informer has to list again.
@@ -195,7 +188,7 @@ func (l *ledger) catchUp(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 		logger.Info("Waiting for the pod informer to catch up before the first share is given away", "informer", have, "server", missed)
-		if err := l.waitForVersion(ctx, have, missed); err != nil {
+		if err := c.waitForVersion(ctx, have, missed); err != nil {
 			return false, err
 		}
 	}
@@ -203,32 +196,32 @@ func (l *ledger) catchUp(ctx context.Context) (bool, error) {
 
 // waitForVersion returns when the informer has reached the version, or has moved
 // at all where it has to list again.
-func (l *ledger) waitForVersion(ctx context.Context, have, version string) error {
+func (c *allocationCache) waitForVersion(ctx context.Context, have, version string) error {
 	err := wait.PollUntilContextCancel(ctx, leaderPoll, true, func(context.Context) (bool, error) {
-		now := l.seenVersion()
+		now := c.seenVersion()
 		behind, _ := isBehind(now, version)
 		return !behind || now != have, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the pod informer is at version %s and the API server at %s: %w", l.seenVersion(), version, context.Cause(ctx))
+		return fmt.Errorf("the pod informer is at version %s and the API server at %s: %w", c.seenVersion(), version, context.Cause(ctx))
 	}
 	return nil
 }
 
 // seenVersion is the version that the informer's store has reached, or where client-go's
 // gate AtomicFIFO is off its reflector, whose news may wait for the store for a moment.
-func (l *ledger) seenVersion() string {
-	if version := l.pods.GetStore().LastStoreSyncResourceVersion(); version != "" {
+func (c *allocationCache) seenVersion() string {
+	if version := c.pods.GetStore().LastStoreSyncResourceVersion(); version != "" {
 		return version
 	}
-	return l.pods.LastSyncResourceVersion()
+	return c.pods.LastSyncResourceVersion()
 }
 
 // missed returns the version of the last change of a pod after have that the API
 // server knows, or "" if there is none up to want.
-func (l *ledger) missed(ctx context.Context, have, want string) (string, error) {
+func (c *allocationCache) missed(ctx context.Context, have, want string) (string, error) {
 	seconds := int64(checkWatchSeconds)
-	w, err := l.client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{
+	w, err := c.client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{
 		ResourceVersion: have, AllowWatchBookmarks: true, TimeoutSeconds: &seconds, FieldSelector: activePods,
 	})
 	if err != nil {
@@ -256,7 +249,7 @@ func (l *ledger) missed(ctx context.Context, have, want string) (string, error) 
 		}
 		if last != "" {
 			// Whatever else there is: the informer has to get here first.
-			if behind, _ := isBehind(l.seenVersion(), last); behind {
+			if behind, _ := isBehind(c.seenVersion(), last); behind {
 				return last, nil
 			}
 		}

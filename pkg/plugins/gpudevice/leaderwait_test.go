@@ -85,7 +85,7 @@ func TestCatchUp(t *testing.T) {
 			})
 			informer := &laggingInformer{}
 			informer.reach(tt.informer)
-			l := &ledger{client: client, pods: informer}
+			l := &allocationCache{client: client, pods: informer}
 			done := make(chan error, 1)
 			go func() {
 				_, err := l.catchUp(t.Context())
@@ -111,7 +111,7 @@ func TestCatchUp(t *testing.T) {
 func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	now := testingclock.NewFakePassiveClock(time.Now())
-	pl.ledger.clock = now
+	pl.allocations.clock = now
 	var down atomic.Bool
 	down.Store(true)
 	profile.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -143,7 +143,7 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 	if status := attempt(sharePod("q", 1)); !status.IsSuccess() {
 		t.Errorf("later: %v", status)
 	}
-	if !pl.ledger.leader.over.Load() {
+	if !pl.allocations.leader.over.Load() {
 		t.Error("the wait is not over")
 	}
 }
@@ -204,11 +204,11 @@ func TestFenceWaitsForAllThatItWrote(t *testing.T) {
 		name := action.(clienttesting.PatchAction).GetName()
 		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: versions[name]}}, nil
 	})
-	pl.ledger.pods = informer
-	pl.ledger.leader.fenced = map[types.UID]struct{}{}
+	pl.allocations.pods = informer
+	pl.allocations.leader.fenced = map[types.UID]struct{}{}
 	informer.reach("100")
 	done := make(chan error, 1)
-	go func() { done <- pl.ledger.fence(t.Context()) }()
+	go func() { done <- pl.allocations.fence(t.Context()) }()
 	for _, version := range []string{"100", "105"} {
 		informer.reach(version)
 		select {

@@ -13,12 +13,10 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-const (
-	metricsNamespace = "berth"
-	metricsSubsystem = "gpudevice"
-)
+const metricsSubsystem = "gpudevice"
 
 // Values of the label reason of pod_refusals_total beside those of
 // device.RequestReason.
@@ -31,66 +29,32 @@ const (
 )
 
 var (
-	nodeRejections = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace,
-		Subsystem: metricsSubsystem,
-		Name:      "node_rejections_total",
-		Help: "Number of times that Filter refused a node to a pod, by reason. " +
-			"One pod counts once per node and attempt, and again in simulations of preemption.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"profile", "reason"})
+	nodeRejections = metrics.NewCounterVec(plugin.CounterOpts(metricsSubsystem, "node_rejections_total",
+		"Number of times that Filter refused a node to a pod, by reason. "+
+			"One pod counts once per node and attempt, and again in simulations of preemption."), []string{"profile", "reason"})
 
-	podRefusals = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "pod_refusals_total",
-		Help:           "Number of attempts that ended because the pod's request for devices can never be served, by reason.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"profile", "reason"})
+	podRefusals = metrics.NewCounterVec(plugin.CounterOpts(metricsSubsystem, "pod_refusals_total",
+		"Number of attempts that ended because the pod's request for devices can never be served, by reason."), []string{"profile", "reason"})
 
-	conflicts = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "assignment_conflicts_total",
-		Help:           "Number of pods that were seen bound to a device of which more is held than it has: two schedulers bound at once.",
-		StabilityLevel: metrics.ALPHA,
-	})
+	conflicts = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "assignment_conflicts_total",
+		"Number of pods that were seen bound to a device of which more is held than it has: two schedulers bound at once."))
 
-	unrecordedPods = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "unassigned_pods_total",
-		Help:           "Number of pods that were seen bound and using devices without a record of which that can be believed.",
-		StabilityLevel: metrics.ALPHA,
-	})
+	unrecordedPods = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "unassigned_pods_total",
+		"Number of pods that were seen bound and using devices without a record of which that can be believed."))
 
-	recordEdits = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "record_edits_total",
-		Help:           "Number of changes to the record of a bound pod's devices. The first record counts; a change frees nothing.",
-		StabilityLevel: metrics.ALPHA,
-	})
+	recordEdits = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "record_edits_total",
+		"Number of changes to the record of a bound pod's devices. The first record counts; a change frees nothing."))
 
-	unknownBindings = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace:      metricsNamespace,
-		Subsystem:      metricsSubsystem,
-		Name:           "bindings_in_doubt_total",
-		Help:           "Number of Bindings of which the API server did not say whether they were written.",
-		StabilityLevel: metrics.ALPHA,
-	})
-
-	registerMetricsOnce sync.Once
+	unknownBindings = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "bindings_in_doubt_total",
+		"Number of Bindings of which the API server did not say whether they were written."))
 )
 
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
-func registerMetrics() {
-	registerMetricsOnce.Do(func() {
-		legacyregistry.MustRegister(nodeRejections, podRefusals, conflicts, unrecordedPods, recordEdits, unknownBindings)
-		legacyregistry.CustomMustRegister(theCollector)
-	})
-}
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(nodeRejections, podRefusals, conflicts, unrecordedPods, recordEdits, unknownBindings)
+	legacyregistry.CustomMustRegister(theCollector)
+})
 
 // counters are the counters of one profile.
 type counters struct {
@@ -120,11 +84,11 @@ var (
 	capacityDesc = metrics.NewDesc("berth_gpudevice_capacity_milli",
 		"Thousandths of devices on shared nodes, without cordoned devices, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	allocatedDesc = metrics.NewDesc("berth_gpudevice_allocated_milli",
-		"Thousandths of devices on shared nodes, without cordoned devices, that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+		"Thousandths of devices on shared nodes, without cordoned devices, that pods hold or that are assumed for them, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	cordonedCapacityDesc = metrics.NewDesc("berth_gpudevice_cordoned_capacity_milli",
 		"Thousandths of cordoned devices on shared nodes, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	cordonedAllocatedDesc = metrics.NewDesc("berth_gpudevice_cordoned_allocated_milli",
-		"Thousandths of cordoned devices on shared nodes that pods hold or are promised, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+		"Thousandths of cordoned devices on shared nodes that pods hold or that are assumed for them, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	fragmentationDesc = metrics.NewDesc("berth_gpudevice_fragmentation_milli",
 		"Idle thousandths of devices on shared nodes by what they are to the expected workload; only Q3Satisfied is of use to it. Absent while nothing is expected.",
 		[]string{"profile", "cause"}, nil, metrics.ALPHA, "")
@@ -135,9 +99,9 @@ var (
 	unlistedDesc = metrics.NewDesc("berth_gpudevice_unlisted_devices",
 		"Devices that pods were given by UUID and that their node does not list any more.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_gpudevice_reservations",
-		"Pods that are promised devices and were not seen bound yet.", []string{"profile"}, nil, metrics.ALPHA, "")
+		"Pods for which devices are assumed and that were not seen bound yet.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationAgeDesc = metrics.NewDesc("berth_gpudevice_oldest_reservation_seconds",
-		"Age of the oldest promise of devices to a pod that was not seen bound yet; 0 if there is none.", []string{"profile"}, nil, metrics.ALPHA, "")
+		"Age of the oldest devices assumed for a pod that was not seen bound yet; 0 if there is none.", []string{"profile"}, nil, metrics.ALPHA, "")
 )
 
 // theCollector computes the state of the devices when it is asked for. It is one
@@ -230,12 +194,12 @@ type modelUsage struct {
 	capacity, allocated, cordonedCapacity, cordonedAllocated int64
 }
 
-// usage computes the state from the informer's nodes and the ledger, as a
+// usage computes the state from the informer's nodes and the allocation cache, as a
 // scheduling cycle would from a NodeInfo. Free CPU, and whether a device plugin or DRA
 // driver gave devices to a pod there, is as the last cycle that looked at the node saw it.
 func (pl *GPUDevice) usage() *usage {
 	u := &usage{models: map[string]*modelUsage{}, refused: map[device.InvalidReason]int{}, blocked: sets.New[string]()}
-	held := pl.ledger.allocationsByNode(u)
+	held := pl.allocations.allocationsByNode(u)
 	expected := pl.workload.current.Load()
 	u.expected = expected != nil
 	for _, known := range pl.deviceNodes.all() {
@@ -334,12 +298,12 @@ func (u *usage) byModel() map[string]modelUsage {
 }
 
 // allocationsByNode returns what is held on each node, and adds to u what it comes by.
-func (l *ledger) allocationsByNode(u *usage) map[string]podAllocations {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.clock.Now()
-	held := make(map[string]podAllocations, len(l.byNode))
-	for node, pods := range l.byNode {
+func (c *allocationCache) allocationsByNode(u *usage) map[string]podAllocations {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	held := make(map[string]podAllocations, len(c.byNode))
+	for node, pods := range c.byNode {
 		for _, h := range pods {
 			held[node] = append(held[node], h)
 			switch h.phase {
@@ -352,7 +316,7 @@ func (l *ledger) allocationsByNode(u *usage) map[string]podAllocations {
 			}
 		}
 	}
-	for node, invalidation := range l.invalidations {
+	for node, invalidation := range c.invalidations {
 		for _, h := range invalidation.leaked.Load().all() {
 			held[node] = append(held[node], h)
 			u.reservations++

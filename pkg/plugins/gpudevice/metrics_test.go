@@ -66,8 +66,8 @@ func TestMetrics(t *testing.T) {
 		Pods: []*corev1.Pod{boundPod("bound", 500, "a", "0"), foreign},
 	})
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	pl.ledger.clock = clock
-	if status := reserveOn(t, profile, sharePod("promised", 2000), "h100"); !status.IsSuccess() {
+	pl.allocations.clock = clock
+	if status := reserveOn(t, profile, sharePod("assumed", 2000), "h100"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	clock.Step(7 * time.Second)

@@ -25,7 +25,7 @@ type nodeCache struct {
 }
 
 // nodeCell is what is remembered of one node: the view computed last, and the
-// invalidation by which the ledger says that the view is out of date.
+// invalidation by which the allocation cache says that the view is out of date.
 type nodeCell struct {
 	view         atomic.Pointer[nodeView]
 	invalidation *nodeInvalidation

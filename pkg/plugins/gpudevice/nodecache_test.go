@@ -18,7 +18,7 @@ import (
 // some, as they come and go.
 func TestDeviceNodes(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{makeNode("n", nil)}})
-	events := pl.ledger.nodeHandler(klog.Logger{})
+	events := pl.allocations.nodeHandler(klog.Logger{})
 	scored := func() bool {
 		t.Helper()
 		state, pod := framework.NewCycleState(), makePod("p")
@@ -55,7 +55,7 @@ func TestDeviceNodes(t *testing.T) {
 func TestDeviceNodesOfLateProfile(t *testing.T) {
 	_, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2), makeNode("plain", nil)}})
 	late := &GPUDevice{nodeKeys: pl.nodeKeys}
-	if err := pl.ledger.join(late); err != nil {
+	if err := pl.allocations.join(late); err != nil {
 		t.Fatal(err)
 	}
 	if known := late.deviceNodes.all(); len(known) != 1 || known[0].object.Name != "n" || known[0].node.Devices != 2 {

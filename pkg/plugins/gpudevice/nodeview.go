@@ -25,7 +25,7 @@ const scoreSlots = 4
 //   - the generation, a number that the framework draws for each change of a
 //     NodeInfo and never twice, also for the clones in which preemption removes
 //     pods and in which nominated pods are added;
-//   - the revision of the ledger's invalidation for the node, because the cycle of a
+//   - the revision of the allocation cache's invalidation for the node, because the cycle of a
 //     pod group adds pods to the snapshot and keeps the generation: between them
 //     there is always a Reserve or Unreserve, which raises the revision;
 //   - the revision of the nodes on which a DRA driver offers devices. Both revisions
@@ -43,7 +43,7 @@ type nodeView struct {
 	// meaningless, and scorable false.
 	usage    device.Usage
 	scorable bool
-	// shown is the number of allocations of the ledger, without leaked ones, among the pods
+	// shown is the number of cached allocations, without leaked ones, among the pods
 	// of the NodeInfo.
 	shown int64
 	// offered is whether a DRA driver offers devices of the node.
@@ -70,7 +70,7 @@ type nodeView struct {
 // not kept. A view from the cell costs no lock and no memory.
 func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, dryRun bool) *nodeView {
 	object := nodeInfo.Node()
-	cell := pl.nodes.getOrCreate(object.Name, pl.ledger.invalidationOf)
+	cell := pl.nodes.getOrCreate(object.Name, pl.allocations.invalidationOf)
 	// Read before anything that it covers: what changes meanwhile raises it.
 	revision := cell.invalidation.revision.Load() + pl.offers.revision.Load()
 	known := cell.view.Load()
@@ -90,7 +90,7 @@ func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, dryRun bool) *nodeView {
 func (pl *GPUDevice) viewWithout(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
 	for _, podInfo := range nodeInfo.GetPods() {
 		if podInfo.GetPod().UID == uid {
-			cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.ledger.invalidationOf)
+			cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.allocations.invalidationOf)
 			return pl.computeView(nodeInfo, cell.view.Load(), cell.invalidation, uid)
 		}
 	}
@@ -102,11 +102,11 @@ func (pl *GPUDevice) viewWithout(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView
 // is told by their number.
 func (pl *GPUDevice) viewToReserve(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
 	v := pl.viewWithout(nodeInfo, uid)
-	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.ledger.invalidationOf)
+	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.allocations.invalidationOf)
 	if v.node.Kind != device.NodeShared || cell.invalidation.held.Load() == v.shown {
 		return v
 	}
-	notShown := pl.ledger.notShown(nodeInfo, uid)
+	notShown := pl.allocations.notShown(nodeInfo, uid)
 	if len(notShown) == 0 {
 		return v
 	}

@@ -163,7 +163,7 @@ func TestViewWithAnUnassignedPod(t *testing.T) {
 				profile, pl := newProfile(t, gpuArgs(), opts)
 				if informed {
 					profile.Start(t.Context(), t)
-					<-pl.ledger.synced.Done()
+					<-pl.allocations.synced.Done()
 				} else {
 					store(t, profile, pod) // its handlers are told later
 				}

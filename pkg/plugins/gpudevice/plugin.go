@@ -42,8 +42,8 @@ type GPUDevice struct {
 	// workload is what FragmentationGradient expects.
 	workload workload
 
-	// ledger is shared with every profile of this scheduler instance.
-	ledger *ledger
+	// allocations is shared with every profile of this scheduler instance.
+	allocations *allocationCache
 	// nodes remembers what was found out about each node, and deviceNodes which of
 	// them have devices.
 	nodes       nodeCache
@@ -126,10 +126,10 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 	case pl.workload.read:
 		pl.workload.learner = newLearner()
 	}
-	if pl.ledger, err = ledgerOf(ctx, handle); err != nil {
-		return nil, fmt.Errorf("keeping the ledger of devices: %w", err)
+	if pl.allocations, err = sharedAllocationCache(ctx, handle); err != nil {
+		return nil, fmt.Errorf("caching the allocations of devices: %w", err)
 	}
-	if err := pl.ledger.join(pl); err != nil {
+	if err := pl.allocations.join(pl); err != nil {
 		return nil, err
 	}
 	if err := pl.offers.watch(handle, klog.FromContext(ctx)); err != nil {

@@ -37,7 +37,7 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		}
 	}
 	if request.Kind == device.RequestShares {
-		if err := pl.ledger.ready(ctx, nodes); err != nil {
+		if err := pl.allocations.ready(ctx, nodes); err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // The reasons of the Warning events on bound pods. With two replicas each records
@@ -42,14 +43,14 @@ const (
 )
 
 // report tells of what is wrong with a pod that was seen bound for the first time.
-func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s observation) {
+func (c *allocationCache) report(logger klog.Logger, pod *corev1.Pod, s observation) {
 	if !s.first {
 		return
 	}
 	if s.problem != nil {
 		logger.Info("Pod uses devices that are not recorded, its node takes no new shares until it is gone", "pod", klog.KObj(pod), "node", klog.KRef("", pod.Spec.NodeName), "problem", s.problem.Error())
 		unrecordedPods.Inc()
-		l.warn(pod, nil, reasonUnrecorded, actionTracking, fmt.Sprintf(
+		c.warn(pod, nil, reasonUnrecorded, actionTracking, fmt.Sprintf(
 			"The pod uses devices of node %q and %s: the node takes no new shares until the pod is gone. Delete it and let Berth schedule it (spec.schedulerName).",
 			pod.Spec.NodeName, s.problem))
 		return
@@ -76,28 +77,28 @@ func (l *ledger) report(logger klog.Logger, pod *corev1.Pod, s observation) {
 		if !s.certain {
 			why = "the node's label for the memory of its devices has become less since they were bound, or two schedulers bound at once. The device takes nothing new until enough of it is free. If the devices are what they were, nothing needs to be done."
 		}
-		l.warn(other, related, reasonConflict, actionTracking, fmt.Sprintf(
+		c.warn(other, related, reasonConflict, actionTracking, fmt.Sprintf(
 			"More is held of device(s) %s of node %q than there is, by pods %s: %s", devices, pod.Spec.NodeName, strings.Join(conflicting, ", "), why))
 	}
 }
 
 // reportEdit tells of a record that was changed.
-func (l *ledger) reportEdit(logger klog.Logger, pod *corev1.Pod) {
+func (c *allocationCache) reportEdit(logger klog.Logger, pod *corev1.Pod) {
 	logger.Info("The record of a pod's devices was changed, the first one counts", "pod", klog.KObj(pod))
 	recordEdits.Inc()
-	l.warn(pod, nil, reasonEdited, actionTracking, fmt.Sprintf(
+	c.warn(pod, nil, reasonEdited, actionTracking, fmt.Sprintf(
 		"An annotation %s or %s* was changed after the pod was bound. What the pod was given at first stays taken, and nothing else is: restore the annotation, or delete the pod.",
 		names.GPUAssignedAnnotation, names.GPUDevicesAnnotationPrefix))
 }
 
 // warn records an event on a node or a pod, by the recorder of the pod's profile or else
 // of any. related is a pod that it is about too, or nil.
-func (l *ledger) warn(about runtime.Object, related *corev1.Pod, reason, action, note string) {
+func (c *allocationCache) warn(about runtime.Object, related *corev1.Pod, reason, action, note string) {
 	var recorder events.EventRecorder
-	for _, member := range l.profiles() {
+	for _, pl := range c.sharedBy() {
 		pod, _ := about.(*corev1.Pod)
-		if recorder == nil || pod != nil && member.handle.ProfileName() == pod.Spec.SchedulerName {
-			recorder = member.handle.EventRecorder()
+		if recorder == nil || pod != nil && pl.handle.ProfileName() == pod.Spec.SchedulerName {
+			recorder = pl.handle.EventRecorder()
 		}
 	}
 	if recorder == nil {
@@ -159,7 +160,7 @@ const (
 
 // reportNode tells of what is wrong with a version of a node and was not wrong with the
 // one before, which is nil for the first.
-func (l *ledger) reportNode(logger klog.Logger, old, node *corev1.Node) {
+func (c *allocationCache) reportNode(logger klog.Logger, old, node *corev1.Node) {
 	told := map[string]bool{}
 	tell := func(reason, note string) {
 		if note == "" || told[note] {
@@ -167,20 +168,20 @@ func (l *ledger) reportNode(logger klog.Logger, old, node *corev1.Node) {
 		}
 		told[note] = true
 		logger.Info("Node was found in need of attention", "node", klog.KObj(node), "reason", reason, "note", note)
-		l.warn(node, nil, reason, actionReading, note)
+		c.warn(node, nil, reason, actionReading, note)
 	}
-	for _, member := range l.profiles() {
-		now := device.ParseNode(node, member.nodeKeys)
+	for _, pl := range c.sharedBy() {
+		now := device.ParseNode(node, pl.nodeKeys)
 		before := &device.Node{}
 		if old != nil {
-			before = device.ParseNode(old, member.nodeKeys)
+			before = device.ParseNode(old, pl.nodeKeys)
 		}
 		if now.Invalid.Reason != "" && now.Invalid != before.Invalid {
 			tell(reasonNodeRefused, "The node takes no pods with shares of its devices and none of a device plugin: "+now.Invalid.Error())
 		}
 		if old != nil {
-			tell(reasonNotDrained, l.notDrained(member, before, now, node.Name))
-			tell(reasonListChanged, l.listChanged(before, now, node.Name))
+			tell(reasonNotDrained, c.notDrained(pl, before, now, node.Name))
+			tell(reasonListChanged, c.listChanged(before, now, node.Name))
 		}
 	}
 	if note := ignored(node); note != "" && (old == nil || note != ignored(old)) {
@@ -214,15 +215,15 @@ func ignored(node *corev1.Node) string {
 
 // notDrained says which pods go on using the devices of a node that was switched to
 // sharing, or back, or nothing.
-func (l *ledger) notDrained(pl *GPUDevice, before, now *device.Node, node string) string {
+func (c *allocationCache) notDrained(pl *GPUDevice, before, now *device.Node, node string) string {
 	shared := now.Kind == device.NodeShared
 	if shared == (before.Kind == device.NodeShared) || before.Kind == device.NodeInvalid || now.Kind == device.NodeInvalid {
 		return ""
 	}
 	var pods []string
-	for _, obj := range l.pods.GetStore().List() {
+	for _, obj := range c.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName != node || isTerminated(pod) {
+		if !ok || pod.Spec.NodeName != node || plugin.IsTerminated(pod) {
 			continue
 		}
 		if shared && (pl.asksForOther(pod) || pl.mayClaimDevices(pod)) || !shared && asksForShares(pod) {
@@ -241,15 +242,15 @@ func (l *ledger) notDrained(pl *GPUDevice, before, now *device.Node, node string
 
 // listChanged says what becomes of the pods that were given devices by UUID on a node
 // that lists others now, or nothing.
-func (l *ledger) listChanged(before, now *device.Node, node string) string {
+func (c *allocationCache) listChanged(before, now *device.Node, node string) string {
 	if now.Kind != device.NodeShared || slices.Equal(before.UUIDs, now.UUIDs) {
 		return ""
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var unknown, missing []string
 	allocations := 0
-	for _, h := range l.byNode[node] {
+	for _, h := range c.byNode[node] {
 		if h.allocation == nil || !h.allocation.ByUUID() {
 			continue
 		}

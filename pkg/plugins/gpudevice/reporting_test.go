@@ -44,8 +44,8 @@ func TestThirdConflictIsTold(t *testing.T) {
 	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, member := range pl.ledger.members {
-		member.handle = tellingHandle{member.handle, broadcaster.NewRecorder(scheme.Scheme, "berth-scheduler")}
+	for _, plugin := range pl.allocations.plugins {
+		plugin.handle = tellingHandle{plugin.handle, broadcaster.NewRecorder(scheme.Scheme, "berth-scheduler")}
 	}
 
 	// told lists the events as "the pod that has it: the pod it is related to".
@@ -161,7 +161,7 @@ func TestNodeIsWarned(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Pods: tt.pods})
 			drainEvents(profile, "")
-			h := pl.ledger.nodeHandler(klog.Logger{})
+			h := pl.allocations.nodeHandler(klog.Logger{})
 			if tt.old == nil {
 				h.OnAdd(tt.new, false)
 			} else {

@@ -48,7 +48,7 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 		return overtaken(state, nodeName, reasonText(v.usage.Lacks(request), v.node))
 	}
 	annotations := assignment.Annotations(request, v.node)
-	if !pl.ledger.assume(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations) {
+	if !pl.allocations.assume(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations) {
 		return fwk.NewStatus(fwk.Unschedulable, reasonNotPending)
 	}
 	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
@@ -73,5 +73,5 @@ func overtaken(state fwk.CycleState, node, reason string) *fwk.Status {
 // Unreserve takes that back. Called again, or for a pod for which none were assumed
 // nothing, it does nothing.
 func (pl *GPUDevice) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
-	pl.ledger.forget(pod.UID)
+	pl.allocations.forget(pod.UID)
 }

@@ -55,7 +55,7 @@ func TestReserveChoosesTheDevice(t *testing.T) {
 			if status := reserveOn(t, profile, tt.pod, "n"); !status.IsSuccess() {
 				t.Fatal(status)
 			}
-			if diff := cmp.Diff(tt.want, pl.ledger.get(tt.pod.UID).annotations); diff != "" {
+			if diff := cmp.Diff(tt.want, pl.allocations.get(tt.pod.UID).annotations); diff != "" {
 				t.Errorf("Unexpected annotations (-want,+got):\n%s", diff)
 			}
 		})
@@ -83,7 +83,7 @@ func TestReserveContainers(t *testing.T) {
 		"gpu.berth.dev/fetch": "0", "gpu.berth.dev/sidecar": "0", "gpu.berth.dev/train": "0", "gpu.berth.dev/serve": "1",
 		"berth.dev/gpu-assigned": "fetch=0:800m:32768Mi;sidecar=0:300m:12288Mi;train=0:700m:28672Mi;serve=1:400m:16384Mi",
 	}
-	if diff := cmp.Diff(want, pl.ledger.get(pod.UID).annotations); diff != "" {
+	if diff := cmp.Diff(want, pl.allocations.get(pod.UID).annotations); diff != "" {
 		t.Errorf("Unexpected annotations (-want,+got):\n%s", diff)
 	}
 }
@@ -102,8 +102,8 @@ func TestReserveRefuses(t *testing.T) {
 			t.Errorf("%s: want an error with %q, so that the pod is tried again, got %v", node, want, status)
 		}
 	}
-	if pl.ledger.get(pod.UID) != nil {
-		t.Error("a refused pod was promised devices")
+	if pl.allocations.get(pod.UID) != nil {
+		t.Error("a refused pod has devices assumed")
 	}
 	if status := profile.RunReservePluginsReserve(t.Context(), framework.NewCycleState(), pod, "free"); status.IsSuccess() {
 		t.Error("a pod with a share was let through without PreFilter")
@@ -114,7 +114,7 @@ func TestReserveRefuses(t *testing.T) {
 }
 
 // The informer has told of the pod's end, or of its node, before Reserve: nothing
-// would ever end the promise.
+// would ever take them back.
 func TestReserveForPodNotPending(t *testing.T) {
 	with := func(change func(*corev1.Pod)) *corev1.Pod {
 		pod := sharePod("p", 500)
@@ -140,8 +140,8 @@ func TestReserveForPodNotPending(t *testing.T) {
 			if status.Code() != fwk.Unschedulable || status.Message() != reasonNotPending {
 				t.Errorf("want %q, got %v", reasonNotPending, status)
 			}
-			if pl.ledger.get(pod.UID) != nil || len(pl.ledger.byNode) != 0 {
-				t.Error("something was promised")
+			if pl.allocations.get(pod.UID) != nil || len(pl.allocations.byNode) != 0 {
+				t.Error("something was assumed")
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestReserveForPodSeenBound(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}})
 	pod := sharePod("p", 500)
 	state := preFilter(t, profile, pod)
-	seen := pl.ledger.observe(boundPod("p", 500, "n", "1"))
+	seen := pl.allocations.observe(boundPod("p", 500, "n", "1"))
 	if seen.held == nil || seen.held.pod.UID != pod.UID {
 		t.Fatalf("the bound pod was not seen: %+v", seen)
 	}
@@ -161,7 +161,7 @@ func TestReserveForPodSeenBound(t *testing.T) {
 		t.Errorf("want %q, got %v", reasonNotPending, status)
 	}
 	profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
-	if got := pl.ledger.get(pod.UID); got != seen.held {
+	if got := pl.allocations.get(pod.UID); got != seen.held {
 		t.Errorf("the record of the bound pod was replaced by %+v", got)
 	}
 }
@@ -196,7 +196,7 @@ func TestUnreserveDuringAnotherCycle(t *testing.T) {
 	show(t, profile, other)
 	state := preFilter(t, profile, other)
 	if status := pl.Filter(t.Context(), state, other, nodeInfo(t, profile, "n")); status.Message() != reasonTexts[device.NoShare] {
-		t.Errorf("while the devices are promised: want %q, got %v", reasonTexts[device.NoShare], status)
+		t.Errorf("while the devices are assumed: want %q, got %v", reasonTexts[device.NoShare], status)
 	}
 	profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), assumed, "n")
 	for range 2 { // the second time from memory
@@ -224,14 +224,14 @@ func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 		// then is done with each member after it was assumed.
 		then func(t *testing.T, profile *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod)
 	}{
-		{"promised", func(*testing.T, *schedtest.Profile, *GPUDevice, *corev1.Pod) {}},
+		{"assumed", func(*testing.T, *schedtest.Profile, *GPUDevice, *corev1.Pod) {}},
 		{"in doubt", func(_ *testing.T, _ *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod) {
-			pl.ledger.setBindingUnknown(pod.UID, true)
+			pl.allocations.setBindingUnknown(pod.UID, true)
 		}},
 		{"seen bound", func(t *testing.T, profile *schedtest.Profile, pl *GPUDevice, pod *corev1.Pod) {
 			onNode := pod.DeepCopy()
 			onNode.Spec.NodeName = "n"
-			for key, value := range pl.ledger.get(pod.UID).annotations {
+			for key, value := range pl.allocations.get(pod.UID).annotations {
 				annotated(onNode, key, value)
 			}
 			store(t, profile, onNode)
@@ -252,7 +252,7 @@ func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 				if status := profile.RunReservePluginsReserve(t.Context(), states[i], pod, "n"); !status.IsSuccess() {
 					t.Fatalf("%s: %v", pod.Name, status)
 				}
-				given[pl.ledger.get(pod.UID).annotations["gpu.berth.dev/main"]]++
+				given[pl.allocations.get(pod.UID).annotations["gpu.berth.dev/main"]]++
 				tt.then(t, profile, pl, pod)
 			}
 			if diff := cmp.Diff(map[string]int{"0": 2, "1": 2, "2": 2}, given); diff != "" {
@@ -262,7 +262,7 @@ func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 			if status := profile.RunReservePluginsReserve(t.Context(), states[6], last, "n"); status.Code() != fwk.Error || !strings.Contains(status.Message(), reasonTexts[device.NoShare]) {
 				t.Errorf("the seventh half of three devices: want an error, so that it is tried again, got %v", status)
 			}
-			// A pod that is gone holds nothing, also before the ledger is told.
+			// A pod that is gone holds nothing, also before the allocation cache is told.
 			if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(members[0]); err != nil {
 				t.Fatal(err)
 			}
@@ -281,22 +281,22 @@ func TestUnreserve(t *testing.T) {
 	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if pl.ledger.get(pod.UID) == nil {
-		t.Fatal("nothing is promised")
+	if pl.allocations.get(pod.UID) == nil {
+		t.Fatal("nothing is assumed")
 	}
 	for range 2 {
 		unreserve()
-		if pl.ledger.get(pod.UID) != nil {
-			t.Error("the promise was not taken back")
+		if pl.allocations.get(pod.UID) != nil {
+			t.Error("what was assumed was not taken back")
 		}
 	}
-	if len(pl.ledger.byNode) != 0 {
-		t.Errorf("something is left: %v", pl.ledger.byNode)
+	if len(pl.allocations.byNode) != 0 {
+		t.Errorf("something is left: %v", pl.allocations.byNode)
 	}
-	// What is seen bound is not a promise.
-	pl.ledger.observe(boundPod("p", 600, "n", "0"))
+	// What is seen bound is not assumed.
+	pl.allocations.observe(boundPod("p", 600, "n", "0"))
 	unreserve()
-	if h := pl.ledger.get(pod.UID); h == nil || h.phase != bound {
+	if h := pl.allocations.get(pod.UID); h == nil || h.phase != bound {
 		t.Errorf("want a bound pod, got %v", h)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // offers are the nodes on which a DRA driver of the arguments offers devices, by its
@@ -53,12 +55,13 @@ func (o *offers) watch(handle fwk.Handle, logger klog.Logger) error {
 		return nil
 	}
 	informer := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer()
-	registration, err := informer.AddEventHandlerWithOptions(typedHandler(func(old, slice *resourcev1.ResourceSlice) {
-		if old != nil && old.UID != slice.UID {
+	registration, err := informer.AddEventHandlerWithOptions(plugin.EventHandler(func(old, slice *resourcev1.ResourceSlice) {
+		if slice == nil {
 			o.remove(old.UID)
+			return
 		}
 		o.observe(slice, true)
-	}, func(slice *resourcev1.ResourceSlice) { o.remove(slice.UID) }), cache.HandlerOptions{Logger: &logger})
+	}), cache.HandlerOptions{Logger: &logger})
 	if err != nil {
 		return fmt.Errorf("watching ResourceSlices: %w", err)
 	}

@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // What on a node uses which device, whoever gave it, is answered in this file and
@@ -28,7 +30,7 @@ import (
 // plugin and none with such a claim.
 
 // countUse computes what the pods use: those in the NodeInfo, and those that only the
-// ledger knows to be there, perhaps. The pod without is left out.
+// allocation cache knows to be there, perhaps. The pod without is left out.
 func (pl *GPUDevice) countUse(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *nodeInvalidation, without types.UID) {
 	if v.node.Kind == device.NodeShared {
 		pl.takePods(v, nodeInfo, invalidation, without)
@@ -44,7 +46,7 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *
 	var nominated []*corev1.Pod
 	for _, podInfo := range nodeInfo.GetPods() {
 		pod := podInfo.GetPod()
-		if pod.UID == without || isTerminated(pod) {
+		if pod.UID == without || plugin.IsTerminated(pod) {
 			continue
 		}
 		if pod.Spec.NodeName != "" && (otherRequested && pl.asksForOther(pod) || pl.mayClaimDevices(pod)) {
@@ -53,7 +55,7 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *
 		if !asksForShares(pod) {
 			continue
 		}
-		switch h := pl.ledger.allocationOn(pod.UID, v.object.Name); {
+		switch h := pl.allocations.allocationOn(pod.UID, v.object.Name); {
 		case leaked.has(pod.UID):
 			// Counted below.
 		case h != nil:
@@ -62,7 +64,7 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *
 		case pod.Spec.NodeName == "":
 			nominated = append(nominated, pod)
 		default:
-			v.take(pl.ledger.recordOf(pod, v.object.Name))
+			v.take(pl.allocations.recordOf(pod, v.object.Name))
 		}
 	}
 	for _, leak := range leaked.all() {
@@ -118,10 +120,10 @@ func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, invalidatio
 	}
 	for _, podInfo := range nodeInfo.GetPods() {
 		pod := podInfo.GetPod()
-		if pod.UID == without || isTerminated(pod) || pod.Spec.NodeName == "" || !asksForShares(pod) {
+		if pod.UID == without || plugin.IsTerminated(pod) || pod.Spec.NodeName == "" || !asksForShares(pod) {
 			continue
 		}
-		if pl.ledger.allocationOn(pod.UID, node) != nil || pl.ledger.recordOf(pod, node) != nothing {
+		if pl.allocations.allocationOn(pod.UID, node) != nil || pl.allocations.recordOf(pod, node) != nothing {
 			return true
 		}
 	}
@@ -161,6 +163,11 @@ func (pl *GPUDevice) usesDevices(pod *corev1.Pod) bool {
 	return asksForShares(pod) || pl.asksForOther(pod) || pl.mayClaimDevices(pod)
 }
 
+const (
+	milliResource  = corev1.ResourceName(names.GPUMilliResource)
+	memoryResource = corev1.ResourceName(names.GPUMemoryResource)
+)
+
 // asksForShares reports whether a container of the pod has a limit of ours that is not
 // zero. It is what every pod on every changed node is asked, so it does not parse.
 func asksForShares(pod *corev1.Pod) bool {
@@ -181,10 +188,4 @@ func anyAsksForShares(containers []corev1.Container) bool {
 		}
 	}
 	return false
-}
-
-// isTerminated reports whether the pod's containers have ended for good. Its
-// devices are free then, whatever becomes of the object.
-func isTerminated(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

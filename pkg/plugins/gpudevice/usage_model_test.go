@@ -83,7 +83,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	}
 	m.logger, _ = ktestingContext(t)
 	m.logger = m.logger.V(10)
-	m.events = pl.ledger.podHandler(klog.Logger{})
+	m.events = pl.allocations.podHandler(klog.Logger{})
 	for i := range 3 {
 		name := fmt.Sprintf("n%d", i)
 		n := &modelNode{object: gpuNode(name, 2+i%2)}
@@ -393,7 +393,7 @@ func (m *model) schedule(pod *corev1.Pod) {
 	switch {
 	case isShare(pod):
 		m.did["share placed"]++
-		for key, value := range m.pl.ledger.get(pod.UID).annotations {
+		for key, value := range m.pl.allocations.get(pod.UID).annotations {
 			annotated(onNode, key, value)
 		}
 		milli, mib := amount(pod, n.object)

@@ -141,7 +141,7 @@ func TestUUIDsAreWhatCounts(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{tt.node}, Pods: []*corev1.Pod{holdsB}})
 			whole := sharePod("whole", 1000)
 			got := reserveOn(t, profile, whole, "n").Message()
-			if held := pl.ledger.get(whole.UID); held != nil {
+			if held := pl.allocations.get(whole.UID); held != nil {
 				got = held.annotations["gpu.berth.dev/main"]
 			}
 			if !strings.HasSuffix(got, tt.want) {
@@ -189,7 +189,7 @@ func TestLessMemoryIsNoConflict(t *testing.T) {
 		profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{less()}, Pods: pods})
 		h := handler(t, pl)
 		for _, pod := range pods {
-			pl.ledger.drop(pod.UID)
+			pl.allocations.drop(pod.UID)
 			h.OnAdd(pod, false)
 		}
 		return profile

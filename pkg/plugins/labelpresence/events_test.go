@@ -16,6 +16,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -133,7 +134,7 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 			})
 			pl := profile.Plugin.(*LabelPresence)
 			if pl.namespaces != nil {
-				if err := pl.namespaces.waitForSync(t.Context()); err != nil {
+				if err := plugin.WaitForSync(t.Context(), pl.namespaces.synced); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -35,8 +35,8 @@ func (pl *LabelPresence) PreFilter(ctx context.Context, state fwk.CycleState, po
 	selected := pl.policy.selectFor(pod)
 	var facts namespaceFacts
 	if selected.needsNamespace {
-		if err := pl.namespaces.waitForSync(ctx); err != nil {
-			return nil, fwk.AsStatus(err)
+		if err := plugin.WaitForSync(ctx, pl.namespaces.synced); err != nil {
+			return nil, fwk.AsStatus(fmt.Errorf("waiting for the first list of namespaces: %w", err))
 		}
 		var known bool
 		if facts, known = pl.namespaces.index.get(pod.Namespace); !known {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // tenancyMonitor finds the pods that are on a node where tenancy does not allow
@@ -120,62 +121,25 @@ func (pl *LabelPresence) startTenancyMonitor(ctx context.Context, namespaces *na
 }
 
 func (m *tenancyMonitor) podHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if pod, ok := obj.(*corev1.Pod); ok {
-				m.podChanged(pod)
-			}
-		},
-		UpdateFunc: func(oldObj, newObj any) {
-			old, okOld := oldObj.(*corev1.Pod)
-			updated, okNew := newObj.(*corev1.Pod)
-			if !okOld || !okNew {
-				return
-			}
-			if old.UID != updated.UID {
-				// The informer missed that the first was deleted.
-				m.podGone(old)
-			}
-			m.podChanged(updated)
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if pod, ok := obj.(*corev1.Pod); ok {
-				m.podGone(pod)
-			}
-		},
-	}
+	return plugin.EventHandler(func(old, pod *corev1.Pod) {
+		if pod == nil {
+			m.podGone(old)
+			return
+		}
+		m.podChanged(pod)
+	})
 }
 
 func (m *tenancyMonitor) nodeHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if node, ok := obj.(*corev1.Node); ok {
-				m.nodeChanged(node.Name)
-			}
-		},
-		UpdateFunc: func(oldObj, newObj any) {
-			old, okOld := oldObj.(*corev1.Node)
-			updated, okNew := newObj.(*corev1.Node)
-			if !okOld || !okNew {
-				return
-			}
-			// Nodes are updated all the time, their tenant hardly ever.
-			if m.tenancy.ownershipOf(old) != m.tenancy.ownershipOf(updated) {
-				m.nodeChanged(updated.Name)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if node, ok := obj.(*corev1.Node); ok {
-				m.nodeChanged(node.Name)
-			}
-		},
-	}
+	return plugin.EventHandler(func(old, node *corev1.Node) {
+		switch {
+		case node == nil:
+			m.nodeChanged(old.Name)
+		// Nodes are updated all the time, their tenant hardly ever.
+		case old == nil || m.tenancy.ownershipOf(old) != m.tenancy.ownershipOf(node):
+			m.nodeChanged(node.Name)
+		}
+	})
 }
 
 // podChanged takes note of a pod that is new or changed.
@@ -183,7 +147,7 @@ func (m *tenancyMonitor) podChanged(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || !m.tenancy.governs(pod.Namespace) {
 		return
 	}
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if plugin.IsTerminated(pod) {
 		m.podGone(pod)
 		return
 	}

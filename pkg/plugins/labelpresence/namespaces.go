@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // pendingPodsIndex is the name of an index of the shared pod informer: pods
@@ -57,30 +59,24 @@ func (pl *LabelPresence) watchNamespaces(ctx context.Context) error {
 	}
 	pl.namespaces = watch
 
+	changes := plugin.EventHandler(func(old, updated *corev1.Namespace) {
+		if updated != nil {
+			pl.namespaceDelivered(logger, old, updated, false)
+			return
+		}
+		watch.index.applyDelivered(old, nil)
+		if watch.monitor != nil {
+			watch.monitor.namespaceChanged(old.Name)
+		}
+	})
 	registration, err := namespaces.AddEventHandlerWithOptions(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
 			if namespace, ok := obj.(*corev1.Namespace); ok {
 				pl.namespaceDelivered(logger, nil, namespace, isInInitialList)
 			}
 		},
-		UpdateFunc: func(oldObj, newObj any) {
-			old, okOld := oldObj.(*corev1.Namespace)
-			updated, okNew := newObj.(*corev1.Namespace)
-			if okOld && okNew {
-				pl.namespaceDelivered(logger, old, updated, false)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if namespace, ok := obj.(*corev1.Namespace); ok {
-				watch.index.applyDelivered(namespace, nil)
-				if watch.monitor != nil {
-					watch.monitor.namespaceChanged(namespace.Name)
-				}
-			}
-		},
+		UpdateFunc: changes.OnUpdate,
+		DeleteFunc: changes.OnDelete,
 	}, cache.HandlerOptions{Logger: &logger})
 	if err != nil {
 		return err
@@ -95,24 +91,6 @@ func indexPendingPod(obj any) ([]string, error) {
 		return []string{pod.Namespace}, nil
 	}
 	return nil, nil
-}
-
-// waitForSync returns when every namespace that existed at the start is in the
-// index, or with an error when ctx ends. The scheduler waits for its own
-// handlers before the first cycle, but not for those of plugins; this one lags
-// by what it takes to run through the list, and only once.
-func (w *namespaceWatch) waitForSync(ctx context.Context) error {
-	select {
-	case <-w.synced.Done():
-		return nil
-	default:
-	}
-	select {
-	case <-w.synced.Done():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the first list of namespaces: %w", context.Cause(ctx))
-	}
 }
 
 // namespaceDelivered takes over a namespace that is new or changed; old is nil

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
@@ -125,7 +126,7 @@ func TestInformerWakesPendingPods(t *testing.T) {
 	index := profile.Plugin.(*LabelPresence).namespaces.index
 	eventually(t, "the namespaces are known", func() bool {
 		_, known := index.get("other")
-		return known && profile.Plugin.(*LabelPresence).namespaces.waitForSync(t.Context()) == nil
+		return known && cache.IsDone(profile.Plugin.(*LabelPresence).namespaces.synced)
 	})
 	namespaces := profile.Client.CoreV1().Namespaces()
 	steps := []struct {

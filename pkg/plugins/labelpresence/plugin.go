@@ -19,6 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -114,7 +115,6 @@ func (pl *LabelPresence) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.Sign
 }
 
 const (
-	metricsNamespace = "berth"
 	metricsSubsystem = "labelpresence"
 
 	// ruleTenancy is the value of the label "rule" for tenancy. The other values
@@ -123,30 +123,21 @@ const (
 )
 
 var (
-	nodeRejections = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace,
-		Subsystem: metricsSubsystem,
-		Name:      "node_rejections_total",
-		Help: "Number of times that Filter rejected a node for a pod, by the first rule of the profile that the node broke (rules[i] or tenancy). " +
-			"One pod counts once per node and attempt, and again in simulations of preemption.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"profile", "rule"})
+	nodeRejections = metrics.NewCounterVec(plugin.CounterOpts(metricsSubsystem, "node_rejections_total",
+		"Number of times that Filter rejected a node for a pod, by the first rule of the profile that the node broke (rules[i] or tenancy). "+
+			"One pod counts once per node and attempt, and again in simulations of preemption."), []string{"profile", "rule"})
 
 	tenancyViolations = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace:      metricsNamespace,
+		Namespace:      "berth",
 		Subsystem:      metricsSubsystem,
 		Name:           "tenancy_violations",
 		Help:           "Number of pods that are on a node where the tenancy of the profile does not allow them, whoever put them there.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
-
-	registerMetricsOnce sync.Once
 )
 
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
-func registerMetrics() {
-	registerMetricsOnce.Do(func() {
-		legacyregistry.MustRegister(nodeRejections, tenancyViolations)
-	})
-}
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(nodeRejections, tenancyViolations)
+})

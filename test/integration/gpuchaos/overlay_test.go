@@ -22,10 +22,10 @@ import (
 // patch is code that goes in front of everything that a function does.
 type patch struct{ receiver, function, code string }
 
-// forgetful lets the ledger forget what it has assumed and not seen bound.
+// forgetful lets the allocation cache forget what it has assumed and not seen bound.
 var forgetful = patch{
-	receiver: "ledger", function: "allocationOn",
-	code: "if h := l.get(uid); h != nil && h.phase != bound { return &podAllocation{pod: h.pod, node: node, phase: h.phase, allocation: nothing} }",
+	receiver: "allocationCache", function: "allocationOn",
+	code: "if h := c.get(uid); h != nil && h.phase != bound { return &podAllocation{pod: h.pod, node: node, phase: h.phase, allocation: nothing} }",
 }
 
 // buildBroken builds berth-scheduler from the current tree with one function of
@@ -100,7 +100,7 @@ func receiverOf(function *ast.FuncDecl) string {
 }
 
 // TestProtection runs the same pods through the scheduler as it is and through one
-// whose ledger forgets what it assumed. The oracle must pass the first and fail
+// whose allocation cache forgets what it assumed. The oracle must pass the first and fail
 // the second, or it proves nothing.
 func TestProtection(t *testing.T) {
 	const nodes, devices, pods = 4, 4, 60
@@ -110,7 +110,7 @@ func TestProtection(t *testing.T) {
 		want   bool
 	}{
 		{"as shipped", func(t *testing.T) string { return framework.Binary(t, framework.BerthScheduler) }, false},
-		{"with a ledger that forgets", func(t *testing.T) string { return buildBroken(t, forgetful) }, true},
+		{"with an allocation cache that forgets", func(t *testing.T) string { return buildBroken(t, forgetful) }, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // Stores are those of the informers, from which the index reads while it is locked.
@@ -173,7 +175,7 @@ func (p *pod) node() string {
 // isTerminal reports whether the pod is terminating or has terminated: it attracts
 // nobody any more.
 func isTerminal(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.DeletionTimestamp != nil || plugin.IsTerminated(pod)
 }
 
 // namespaceOf returns the namespace, made if it is missing: see release.

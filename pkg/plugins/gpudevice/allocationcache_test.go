@@ -29,11 +29,11 @@ import (
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
-// handler returns the handler of the ledger's pod events, to call it directly.
+// handler returns the handler of the allocation cache's pod events, to call it directly.
 func handler(tb testing.TB, pl *GPUDevice) cache.ResourceEventHandler {
 	tb.Helper()
 	logger, _ := ktestingContext(tb)
-	return pl.ledger.podHandler(logger)
+	return pl.allocations.podHandler(logger)
 }
 
 // The first record that is seen counts. Whatever is done to it later is reported
@@ -57,7 +57,7 @@ func TestTheFirstRecordCounts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{tt.edited}})
-			pl.ledger.drop(first.UID)
+			pl.allocations.drop(first.UID)
 			h := handler(t, pl)
 			h.OnAdd(first, false)
 			drainEvents(profile, "")
@@ -70,7 +70,7 @@ func TestTheFirstRecordCounts(t *testing.T) {
 				t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
 			}
 			h.OnDelete(cache.DeletedFinalStateUnknown{Obj: tt.edited})
-			if pl.ledger.get(first.UID) != nil {
+			if pl.allocations.get(first.UID) != nil {
 				t.Error("a deleted pod still holds devices")
 			}
 		})
@@ -85,23 +85,23 @@ func TestTheBindingIsNoEdit(t *testing.T) {
 	if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	invalidation, _ := pl.ledger.invalidationOf("n")
+	invalidation, _ := pl.allocations.invalidationOf("n")
 	revision := invalidation.revision.Load()
 	h.OnUpdate(pending, onNode)
 	if events := drainEvents(profile, ""); len(events) > 0 {
 		t.Errorf("unexpected events %q", events)
 	}
-	if held := pl.ledger.get(pending.UID); held == nil || held.phase != bound {
+	if held := pl.allocations.get(pending.UID); held == nil || held.phase != bound {
 		t.Errorf("want a bound pod, got %v", held)
 	}
 	if got := invalidation.revision.Load(); got != revision {
-		t.Error("the node's view is thrown away although the pod got what it was promised")
+		t.Error("the node's view is thrown away although the pod got what was assumed for it")
 	}
 	// A pod that terminates frees its devices, also where the informer shows it.
 	done := onNode.DeepCopy()
 	done.Status.Phase = corev1.PodFailed
 	h.OnUpdate(onNode, done)
-	if pl.ledger.get(pending.UID) != nil {
+	if pl.allocations.get(pending.UID) != nil {
 		t.Error("a terminated pod still holds devices")
 	}
 }
@@ -113,7 +113,7 @@ func TestConflict(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{a, b, c}})
 	h := handler(t, pl)
 	for _, pod := range []*corev1.Pod{a, b, c} {
-		pl.ledger.drop(pod.UID)
+		pl.allocations.drop(pod.UID)
 	}
 	drainEvents(profile, "")
 	h.OnAdd(a, false)
@@ -137,7 +137,7 @@ func TestConflict(t *testing.T) {
 	if status := reserveOn(t, profile, small, "n"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if got := pl.ledger.get(small.UID).annotations["gpu.berth.dev/main"]; got != "1" {
+	if got := pl.allocations.get(small.UID).annotations["gpu.berth.dev/main"]; got != "1" {
 		t.Errorf("the new pod is given device %s", got)
 	}
 }
@@ -173,7 +173,7 @@ func TestUnassignedPodIsReported(t *testing.T) {
 	// Whoever adds a record afterwards gains nothing.
 	forged := boundPod("p", 500, "n", "0")
 	h.OnUpdate(pod, forged)
-	if held := pl.ledger.get(pod.UID); held == nil || held.phase != unrecorded {
+	if held := pl.allocations.get(pod.UID); held == nil || held.phase != unrecorded {
 		t.Errorf("want the pod to stay unassigned, got %v", held)
 	}
 	if !hasEvent(profile, reasonEdited) {
@@ -190,7 +190,7 @@ func TestPodCreatedAgain(t *testing.T) {
 	again.UID = "another"
 	h.OnAdd(first, false)
 	h.OnUpdate(first, again) // the informer missed the deletion
-	if pl.ledger.get(first.UID) != nil || pl.ledger.get(again.UID) == nil {
+	if pl.allocations.get(first.UID) != nil || pl.allocations.get(again.UID) == nil {
 		t.Error("want the second pod in the place of the first")
 	}
 }
@@ -228,7 +228,7 @@ func TestPodReplacedUnseen(t *testing.T) {
 		if status := reserveOn(t, profile, first, "n"); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		check("promised", 500)
+		check("assumed", 500)
 		return assumed
 	}
 	assumed := assume()
@@ -246,12 +246,12 @@ func TestPodReplacedUnseen(t *testing.T) {
 	check("deleted", 1000)
 }
 
-// One ledger to an informer factory: profiles of one scheduler share it, and
+// One cache of allocations to an informer factory: profiles of one scheduler share it, and
 // schedulers in one process do not.
-func TestLedgerIsSharedByProfiles(t *testing.T) {
+func TestAllocationCacheIsSharedByProfiles(t *testing.T) {
 	metrics.Register()
 	client := fake.NewClientset()
-	build := func(name string, factory informers.SharedInformerFactory) *ledger {
+	build := func(name string, factory informers.SharedInformerFactory) *allocationCache {
 		t.Helper()
 		var built *GPUDevice
 		registry := frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New, Name: capture(&built)}
@@ -268,21 +268,21 @@ func TestLedgerIsSharedByProfiles(t *testing.T) {
 			frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory)); err != nil {
 			t.Fatal(err)
 		}
-		return built.ledger
+		return built.allocations
 	}
 	one, other := informers.NewSharedInformerFactory(client, 0), informers.NewSharedInformerFactory(client, 0)
 	a, b, c := build("a", one), build("b", one), build("c", other)
 	if a != b {
-		t.Error("two profiles of one scheduler have a ledger each")
+		t.Error("two profiles of one scheduler have a cache each")
 	}
 	if a == c {
-		t.Error("two schedulers share a ledger")
+		t.Error("two schedulers share a cache")
 	}
-	if got := len(a.members); got != 2 {
-		t.Errorf("want 2 members, got %d", got)
+	if got := len(a.plugins); got != 2 {
+		t.Errorf("want 2 plugins, got %d", got)
 	}
 	// The index that holds it holds nothing else.
-	if keys := one.Core().V1().Pods().Informer().GetIndexer().ListIndexFuncValues(ledgerIndex); len(keys) > 0 {
+	if keys := one.Core().V1().Pods().Informer().GetIndexer().ListIndexFuncValues(allocationCacheIndex); len(keys) > 0 {
 		t.Errorf("unexpected keys %q", keys)
 	}
 	if _, err := one.Core().V1().Pods().Lister().List(labels.Everything()); err != nil {
@@ -303,15 +303,15 @@ func TestNodeGone(t *testing.T) {
 		if err := nodes.Delete(gpuNode(node, 1)); err != nil {
 			t.Fatal(err)
 		}
-		pl.ledger.nodeGone(node)
+		pl.allocations.nodeGone(node)
 		if pl.nodes.get(node) != nil {
 			t.Errorf("node %s is still remembered", node)
 		}
 	}
-	if _, ok := pl.ledger.invalidations["a"]; ok {
+	if _, ok := pl.allocations.invalidations["a"]; ok {
 		t.Error("the marks of an empty node are kept")
 	}
-	if _, ok := pl.ledger.invalidations["b"]; !ok {
+	if _, ok := pl.allocations.invalidations["b"]; !ok {
 		t.Error("the marks of a node with devices in use are gone")
 	}
 }
@@ -322,7 +322,7 @@ func TestNodeGone(t *testing.T) {
 func TestNodesLeaveNoMemory(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	nodes := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer()
-	pods, members := handler(t, pl), pl.ledger.nodeHandler(klog.Logger{})
+	podEvents, nodeEvents := handler(t, pl), pl.allocations.nodeHandler(klog.Logger{})
 	s := &preFilterState{podRequest: podRequestOf(t, pl, sharePod("p", 100))}
 	state := framework.NewCycleState()
 	state.Write(preFilterStateKey, s)
@@ -343,17 +343,17 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 		if err := nodes.Add(node); err != nil {
 			t.Fatal(err)
 		}
-		members.OnAdd(node, false)
+		nodeEvents.OnAdd(node, false)
 		look()
 		steps := []func(){
-			func() { pods.OnAdd(pod, false) },
-			func() { pods.OnDelete(pod) },
+			func() { podEvents.OnAdd(pod, false) },
+			func() { podEvents.OnDelete(pod) },
 			func() {
 				if err := nodes.Delete(node); err != nil {
 					t.Fatal(err)
 				}
 				look()
-				members.OnDelete(node)
+				nodeEvents.OnDelete(node)
 			},
 			look,
 		}
@@ -365,9 +365,9 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 	cells := 0
 	pl.nodes.cells.Range(func(any, any) bool { cells++; return true })
 	allocations := 0
-	pl.ledger.byPod.Range(func(any, any) bool { allocations++; return true })
+	pl.allocations.byPod.Range(func(any, any) bool { allocations++; return true })
 	for what, left := range map[string]int{
-		"cells": cells, "invalidations": len(pl.ledger.invalidations), "nodes with allocations": len(pl.ledger.byNode), "allocations": allocations, "nodes with devices": len(pl.deviceNodes.byName),
+		"cells": cells, "invalidations": len(pl.allocations.invalidations), "nodes with allocations": len(pl.allocations.byNode), "allocations": allocations, "nodes with devices": len(pl.deviceNodes.byName),
 	} {
 		if left != 0 {
 			t.Errorf("%d %s are left", left, what)
@@ -386,8 +386,8 @@ func TestConflictOnANodeOfTheSecondProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other := second.(*GPUDevice); other.ledger != pl.ledger {
-		t.Fatal("the profiles have a ledger each")
+	if other := second.(*GPUDevice); other.allocations != pl.allocations {
+		t.Fatal("the profiles have a cache each")
 	}
 	if err := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer().Add(node); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,278 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+)
+
+// allocationCache is what a scheduler instance must remember of devices beyond its
+// NodeInfos. All profiles of the instance share one, because they share nodes.
+//
+// The bound pods are the truth, and the NodeInfos hold them: what is free on a
+// node is computed from there. Two things they cannot tell, and the cache does:
+// which devices are assumed for a pod that is not seen bound yet, and what a pod's
+// record said when it was first seen.
+//
+//	         Reserve          Binding sent, no clear answer
+//	(absent) ───────> assumed ─────────────────────────────> bindingUnknown
+//	    ^   Unreserve │   ^            clear answer             │  │ Unreserve
+//	    ├─────────────┤   └─────────────────────────────────────┘  v
+//	    │             │ seen bound                               leaked
+//	    │             v                                            │
+//	    │      bound, unrecorded <─────────────────────────────────┤
+//	    └───────── deleted, terminated ────────────────────────────┘
+//
+// NodeInfos and cache learn of the same events at different times, and a cycle
+// works on a snapshot while others end: Unreserve takes a pod out of the cache
+// while the snapshots of other cycles still show it as assumed, and once a group of
+// pods fits, its members are assumed one after the other while the snapshot shows
+// none of them (and some are seen bound meanwhile). The invariants that hold at any
+// of these moments:
+//
+//   - A pod with an allocation on the node counts with it where the NodeInfo shows the
+//     pod. A leaked one counts whether or not a NodeInfo shows it. Reserve moreover
+//     counts every allocation on the node that the NodeInfo does not show (notShown).
+//   - A pod without an allocation that the NodeInfo shows on its node counts with its own
+//     record if the informer's store has it bound there, and as one of unknown devices
+//     if that cannot be believed. If the store has not, it holds nothing: the cycle
+//     that assumed it was given up, or it is gone.
+//   - What allocations other than unrecorded hold of a device is never more than it has,
+//     as long as no other scheduler binds to the node.
+//   - Whatever changes what a pod counts with raises the revision of its node, after
+//     the change.
+//   - A pod of whose end or node the informer has told is not assumed any more.
+//
+// Assumptions: a UID never comes back; the informer's store changes before any of
+// its handlers is told; it delivers the versions of a pod in order; a pod's node
+// never changes.
+type allocationCache struct {
+	clock  clock.PassiveClock
+	client kubernetes.Interface
+	// config is what client was made of; nil in a simulation or a test.
+	config *rest.Config
+	pods   cache.SharedIndexInformer
+	nodes  corelisters.NodeLister
+	// synced is done when the handler has seen every pod of the first list.
+	synced cache.DoneChecker
+	leader leaderWait
+	// process tells this process from all others, and touches counts its writes by touch.
+	process types.UID
+	touches atomic.Int64
+
+	// byPod are *podAllocation by the UID of their pod. Read without the lock, written
+	// with it held.
+	byPod sync.Map
+
+	// mu guards what follows, and writing above.
+	mu sync.Mutex
+	// byNode has the allocations that are not leaked, by node.
+	byNode        map[string]map[types.UID]*podAllocation
+	invalidations map[string]*nodeInvalidation
+	// plugins are those that share the cache, one for each profile.
+	plugins []*GPUDevice
+}
+
+// get returns what is held for the pod, or nil.
+func (c *allocationCache) get(uid types.UID) *podAllocation {
+	if value, ok := c.byPod.Load(uid); ok {
+		if h, ok := value.(*podAllocation); ok {
+			return h
+		}
+	}
+	return nil
+}
+
+// allocationOn returns what is held for the pod on the node, or nil.
+func (c *allocationCache) allocationOn(uid types.UID, node string) *podAllocation {
+	if h := c.get(uid); h != nil && h.node == node {
+		return h
+	}
+	return nil
+}
+
+// nothing is the allocation of a pod that holds nothing.
+var nothing = &device.Allocation{}
+
+// recordOf returns what a pod was given that the NodeInfo of the node shows there and
+// that has no allocation there; nil if that is not known. What the NodeInfo shows as
+// assumed may be bound by now, or given up, or gone.
+func (c *allocationCache) recordOf(pod *corev1.Pod, node string) *device.Allocation {
+	stored := c.stored(pod)
+	if stored == nil || stored.Spec.NodeName != node {
+		return nothing
+	}
+	allocation, err := device.ParseAllocation(stored)
+	if err != nil {
+		return nil
+	}
+	return allocation
+}
+
+// assume assumes devices for a pod, and reports whether it has: nothing would
+// ever take them back from a pod of whose end the informer has told already. Its
+// Binding may well be written: the API server binds a pod that has terminated
+// without a node, and the informer, which leaves terminated pods out, never shows it.
+// Nor is anything else assumed for a leaked one: its Binding may still be written.
+func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) bool {
+	h := &podAllocation{
+		pod: pod, node: node, phase: assumed, allocation: allocation,
+		annotations: annotations, since: c.clock.Now(),
+	}
+	if stored := c.stored(pod); stored != nil {
+		h.fence = fenceOf(stored)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.get(pod.UID); known != nil && known.phase != assumed && known.phase != bindingUnknown {
+		return false
+	}
+	c.putLocked(h)
+	// The informer's store changes before its handlers are told. So either the end
+	// of the pod shows here, or the handler will find the allocation and drop it.
+	if !c.isPending(pod) {
+		c.removeLocked(h)
+		return false
+	}
+	return true
+}
+
+// stored returns the pod as the informer's store has it, or nil if it is gone or has
+// terminated there.
+func (c *allocationCache) stored(pod *corev1.Pod) *corev1.Pod {
+	obj, ok, err := c.pods.GetStore().GetByKey(cache.NewObjectName(pod.Namespace, pod.Name).String())
+	if err != nil || !ok {
+		return nil // the store of an informer has no errors
+	}
+	stored, ok := obj.(*corev1.Pod)
+	if !ok || stored.UID != pod.UID || plugin.IsTerminated(stored) {
+		return nil
+	}
+	return stored
+}
+
+// isPending reports whether the informer knows the pod, and no node of it.
+func (c *allocationCache) isPending(pod *corev1.Pod) bool {
+	stored := c.stored(pod)
+	return stored != nil && stored.Spec.NodeName == ""
+}
+
+// notShown returns the allocations on a node that its NodeInfo does not show, but for the
+// pod's own and those of pods that are gone.
+func (c *allocationCache) notShown(nodeInfo fwk.NodeInfo, without types.UID) podAllocations {
+	shown := map[types.UID]struct{}{without: {}}
+	for _, podInfo := range nodeInfo.GetPods() {
+		shown[podInfo.GetPod().UID] = struct{}{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found podAllocations
+	for uid, h := range c.byNode[nodeInfo.Node().Name] {
+		if _, ok := shown[uid]; !ok && c.stored(h.pod) != nil {
+			found = append(found, h)
+		}
+	}
+	return found
+}
+
+// forget takes back what was assumed. It may be called any number of times. What may
+// have been written to the API stays taken, and what is bound is not assumed.
+func (c *allocationCache) forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.get(uid)
+	if h == nil {
+		return
+	}
+	switch h.phase {
+	case assumed:
+		c.removeLocked(h)
+	case bindingUnknown:
+		c.putLocked(h.in(leaked))
+	case leaked, bound, unrecorded:
+	}
+}
+
+// setBindingUnknown says whether a Binding of the pod may have been written.
+func (c *allocationCache) setBindingUnknown(uid types.UID, unknown bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.get(uid)
+	switch {
+	case h == nil:
+	case h.phase == assumed && unknown:
+		c.putLocked(h.in(bindingUnknown))
+	case h.phase == bindingUnknown && !unknown:
+		c.putLocked(h.in(assumed))
+	}
+}
+
+// drop forgets a pod that is gone or has terminated.
+func (c *allocationCache) drop(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.get(uid); h != nil {
+		c.removeLocked(h)
+	}
+}
+
+// putLocked adds an allocation, or puts it in the place of the pod's former one. Views are
+// computed meanwhile, without the lock: none of them misses the pod. Those that count
+// it otherwise than from now on are told, which they need not be where a pod was bound
+// as it was assumed.
+func (c *allocationCache) putLocked(h *podAllocation) {
+	uid, invalidation := h.pod.UID, c.invalidationLocked(h.node)
+	old := c.get(uid)
+	if h.phase == leaked {
+		invalidation.leaked.add(h)
+	} else {
+		if c.byNode[h.node] == nil {
+			c.byNode[h.node] = map[types.UID]*podAllocation{}
+		}
+		c.byNode[h.node][uid] = h
+	}
+	c.byPod.Store(uid, h)
+	if old != nil && (old.node != h.node || (old.phase == leaked) != (h.phase == leaked)) {
+		c.detachLocked(old)
+	}
+	invalidation.held.Store(int64(len(c.byNode[h.node])))
+	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == leaked) != (h.phase == leaked) || h.phase == unrecorded {
+		invalidation.revision.Add(1)
+	}
+}
+
+// removeLocked forgets an allocation.
+func (c *allocationCache) removeLocked(h *podAllocation) {
+	c.byPod.Delete(h.pod.UID)
+	c.detachLocked(h)
+}
+
+// detachLocked takes an allocation out of the lists of its node.
+func (c *allocationCache) detachLocked(h *podAllocation) {
+	invalidation := c.invalidationLocked(h.node)
+	if h.phase == leaked {
+		invalidation.leaked.remove(h.pod.UID)
+	} else {
+		delete(c.byNode[h.node], h.pod.UID)
+		invalidation.held.Store(int64(len(c.byNode[h.node])))
+		if len(c.byNode[h.node]) == 0 {
+			delete(c.byNode, h.node)
+		}
+	}
+	invalidation.revision.Add(1)
+	c.releaseLocked(h.node)
+}

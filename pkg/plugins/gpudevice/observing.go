@@ -1,0 +1,114 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"cmp"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+)
+
+// observation is what observe found.
+type observation struct {
+	// held is the pod's; nil if the pod holds nothing.
+	held *podAllocation
+	// first is whether the pod was not known to be bound before.
+	first bool
+	// problem is why the pod is unrecorded, nil if it is not.
+	problem error
+	// overcommitted are the devices of the node that the pod shares with others and of
+	// which more is held than they have, and conflicting the pods on them.
+	overcommitted device.Set
+	conflicting   []*corev1.Pod
+	// certain is whether two schedulers must have bound at once; otherwise it may be
+	// that the node says less of its devices' memory than it did.
+	certain bool
+}
+
+// observe takes note of a version of a pod that the informer delivered. The first
+// version that is bound decides what the pod holds.
+func (c *allocationCache) observe(pod *corev1.Pod) observation {
+	if pod.Spec.NodeName == "" || !asksForShares(pod) {
+		return observation{}
+	}
+	if plugin.IsTerminated(pod) {
+		c.drop(pod.UID)
+		return observation{}
+	}
+	if h := c.get(pod.UID); h != nil && (h.phase == bound || h.phase == unrecorded) {
+		return observation{held: h}
+	}
+	h := &podAllocation{pod: pod, node: pod.Spec.NodeName, phase: bound}
+	allocation, err := device.ParseAllocation(pod)
+	if err != nil {
+		h.phase = unrecorded
+	} else {
+		h.allocation = allocation
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.putLocked(h)
+	s := observation{held: h, first: true, problem: err}
+	if err == nil {
+		s.overcommitted, s.conflicting, s.certain = c.conflictsLocked(h)
+	}
+	return s
+}
+
+// conflictsLocked returns the devices of h of which more is used than there is, by
+// several bound pods, all the pods on them, and whether already the compute that they
+// ask for is too much: that does not depend on what the node says of its memory.
+func (c *allocationCache) conflictsLocked(h *podAllocation) (overcommitted device.Set, conflicting []*corev1.Pod, certain bool) {
+	node := c.describe(h.node)
+	// Memory that the node does not tell is not counted.
+	used := device.NewUsage(device.MaxDevices, cmp.Or(node.MemoryMiB, math.MaxInt64), 0)
+	asked := device.NewUsage(device.MaxDevices, math.MaxInt64, 0)
+	users := map[*podAllocation]device.Set{}
+	for _, other := range c.byNode[h.node] {
+		if other.phase == bound {
+			on, _ := other.allocation.On(node)
+			used.Add(on)
+			asked.Add(other.allocation.AskedOn(node))
+			users[other] = on.Devices()
+		}
+	}
+	for d := range (used.Overcommitted() & users[h]).All() {
+		for other, devices := range users {
+			if other != h && devices.Has(d) {
+				overcommitted = overcommitted.With(d)
+				certain = certain || asked.Free(d).Milli < 0
+			}
+		}
+	}
+	for other, devices := range users {
+		if devices&overcommitted != 0 {
+			conflicting = append(conflicting, other.pod)
+		}
+	}
+	return overcommitted, conflicting, certain
+}
+
+// describe returns what the node says of its devices, to the first of the plugins that
+// finds some: profiles may read different labels. Of a node that is not known it returns
+// nothing.
+func (c *allocationCache) describe(node string) *device.Node {
+	if len(c.plugins) == 0 {
+		return &device.Node{}
+	}
+	object, err := c.nodes.Get(node)
+	if err != nil {
+		return &device.Node{} // the lister's only error is that the node is not there
+	}
+	for _, pl := range c.plugins {
+		if node := device.ParseNode(object, pl.nodeKeys); node.Kind == device.NodeShared {
+			return node
+		}
+	}
+	return device.ParseNode(object, c.plugins[0].nodeKeys)
+}
