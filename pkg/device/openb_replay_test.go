@@ -114,7 +114,7 @@ func (tr *openb) replay(variant openbVariant, seed int64, until float64) openbRe
 	offset := 0
 	for i := 0; i < len(order); i++ {
 		if next := variant.then; next != nil && offset == 0 && 2*arrived >= tr.milli {
-			order, i, offset = next.arrivals(seed), 0, tr.classes
+			order, i, offset = next.arrivals(seed), 0, len(tr.classes)
 			if !variant.learnt {
 				run.expect(next.workload)
 			}
@@ -182,15 +182,15 @@ func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 	if variant.strategy == (yardsticks.Random{}) {
 		run.strategy = yardsticks.Random{Rand: r}
 	}
-	classes := tr.classes
+	classes := len(tr.classes)
 	if variant.then != nil {
-		classes += variant.then.classes
+		classes += len(variant.then.classes)
 	}
-	for i := range tr.nodes {
-		n := &tr.nodes[i]
-		run.states = append(run.states, device.NewUsage(n.devices, openbDeviceMemory, 0))
-		run.cpu = append(run.cpu, n.cpu)
-		run.memory = append(run.memory, n.memory)
+	for i := range tr.Nodes {
+		n := &tr.Nodes[i]
+		run.states = append(run.states, device.NewUsage(n.Devices, openbDeviceMemory, 0))
+		run.cpu = append(run.cpu, n.CPUMilli)
+		run.memory = append(run.memory, n.MemoryMiB)
 		run.scores = append(run.scores, make([]int64, classes))
 		run.forget(i)
 	}
@@ -203,8 +203,8 @@ func (run *openbRun) expect(w *device.Workload) {
 	if run.strategy == (device.FragmentationGradient{}) {
 		w = w.Priced(run.supply)
 	}
-	for i := range run.trace.nodes {
-		model := run.trace.nodes[i].model
+	for i := range run.trace.Nodes {
+		model := run.trace.Nodes[i].Model
 		if run.expected[model] == nil {
 			run.expected[model] = w.On(model, openbDeviceMemory)
 		}
@@ -265,7 +265,7 @@ func (run *openbRun) place(pod *openbPod, class int) bool {
 
 func (run *openbRun) score(node int, pod *openbPod) int64 {
 	if run.cpu[node] < pod.demand.CPUMilli ||
-		!pod.demand.Request.Models.Match(run.trace.nodes[node].model) ||
+		!pod.demand.Request.Models.Match(run.trace.Nodes[node].Model) ||
 		!run.states[node].Fits(pod.demand.Request) {
 		return noRoom
 	}
@@ -277,6 +277,6 @@ func (run *openbRun) input(node int) device.NodeInput {
 		Usage:    &run.states[node],
 		CPUMilli: run.cpu[node],
 		Scale:    openbScale,
-		Expected: run.expected[run.trace.nodes[node].model],
+		Expected: run.expected[run.trace.Nodes[node].Model],
 	}
 }

@@ -20,6 +20,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
+// root is the repository's.
+const root = "../../../.."
+
 // document is one YAML document in the repository and where it stands.
 type document struct {
 	where string
@@ -29,13 +32,12 @@ type document struct {
 // Every KubeSchedulerConfiguration under config/ and in a README loads, strictly,
 // and is valid: what we show must work.
 func TestDocumentsDecode(t *testing.T) {
-	root := repositoryRoot(t)
 	sources := []struct {
 		name string
 		docs []document
 	}{
-		{"config", profilesIn(t, root, filepath.Join(root, "config"))},
-		{"README", examplesIn(t, root)},
+		{"config", profilesIn(t, filepath.Join(root, "config"))},
+		{"README", examplesIn(t)},
 	}
 	for _, source := range sources {
 		t.Run(source.name, func(t *testing.T) {
@@ -76,26 +78,8 @@ func checkDocument(t *testing.T, doc document) {
 	}
 }
 
-func repositoryRoot(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
-}
-
 // files returns the files below dir that accept names, by their path from root.
-func files(t *testing.T, root, dir string, accept func(name string) bool) []document {
+func files(t *testing.T, dir string, accept func(name string) bool) []document {
 	t.Helper()
 	var found []document
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -127,11 +111,11 @@ func files(t *testing.T, root, dir string, accept func(name string) bool) []docu
 }
 
 // profilesIn returns the configurations in the YAML files below dir.
-func profilesIn(t *testing.T, root, dir string) []document {
+func profilesIn(t *testing.T, dir string) []document {
 	t.Helper()
 	var profiles []document
 	isYAML := func(name string) bool { return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") }
-	for _, file := range files(t, root, dir, isYAML) {
+	for _, file := range files(t, dir, isYAML) {
 		for i, text := range strings.Split(file.text, "\n---\n") {
 			doc := document{where: file.where, text: text}
 			if i > 0 {
@@ -146,12 +130,12 @@ func profilesIn(t *testing.T, root, dir string) []document {
 }
 
 // examplesIn returns the configurations in the fenced yaml blocks of every
-// README below root.
-func examplesIn(t *testing.T, root string) []document {
+// README of the repository.
+func examplesIn(t *testing.T) []document {
 	t.Helper()
 	var examples []document
 	isREADME := func(name string) bool { return name == "README.md" }
-	for _, file := range files(t, root, root, isREADME) {
+	for _, file := range files(t, root, isREADME) {
 		var block []string
 		inBlock := false
 		for i, line := range strings.Split(file.text, "\n") {
