@@ -312,20 +312,12 @@ func (d *demo) settled(ctx context.Context) (cluster *oracle.Cluster, report *or
 
 // observe lists what the verdict needs.
 func (d *demo) observe(ctx context.Context) (*oracle.Cluster, error) {
-	nodes, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	pods, err := d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	deployments, err := d.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	events, err := d.client.EventsV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
+	all := metav1.ListOptions{}
+	nodes, errNodes := d.client.CoreV1().Nodes().List(ctx, all)
+	pods, errPods := d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, all)
+	deployments, errDeployments := d.client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, all)
+	events, errEvents := d.client.EventsV1().Events(metav1.NamespaceAll).List(ctx, all)
+	if err := errors.Join(errNodes, errPods, errDeployments, errEvents); err != nil {
 		return nil, err
 	}
 	return &oracle.Cluster{Nodes: nodes.Items, Pods: pods.Items, Deployments: deployments.Items, Events: events.Items}, nil

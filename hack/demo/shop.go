@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -153,24 +154,22 @@ func change(file string, changeOne func(*appsv1.Deployment, *callgraph.Graph) er
 	var deployments []appsv1.Deployment
 	var services []corev1.Service
 	for _, info := range infos {
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
-		if err != nil {
-			return "", err
-		}
-		kind := info.Object.GetObjectKind().GroupVersionKind()
-		switch kind.GroupKind().String() {
+		object := info.Object.(*unstructured.Unstructured)
+		var deployment appsv1.Deployment
+		var service corev1.Service
+		switch object.GroupVersionKind().GroupKind().String() {
 		case "Deployment.apps":
-			deployments = append(deployments, appsv1.Deployment{})
-			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object, &deployments[len(deployments)-1])
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment)
+			deployments = append(deployments, deployment)
 		case "Service":
-			services = append(services, corev1.Service{})
-			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object, &services[len(services)-1])
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &service)
+			services = append(services, service)
 			objects = append(objects, object)
 		default:
 			objects = append(objects, object)
 		}
 		if err != nil {
-			return "", fmt.Errorf("%s %s: %w", kind.Kind, info.Name, err)
+			return "", fmt.Errorf("%s %s: %w", object.GetKind(), info.Name, err)
 		}
 	}
 	graph, err := callgraph.Read(deployments, services)
@@ -181,12 +180,7 @@ func change(file string, changeOne func(*appsv1.Deployment, *callgraph.Graph) er
 		if err := changeOne(&deployments[i], graph); err != nil {
 			return "", err
 		}
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&deployments[i])
-		if err != nil {
-			return "", err
-		}
-		delete(object, "status") // the API server fills it in
-		objects = append(objects, object)
+		objects = append(objects, &deployments[i])
 	}
 	content, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	return string(content), err

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
@@ -32,7 +33,7 @@ import (
 // handler returns the handler of the allocation cache's pod events, to call it directly.
 func handler(tb testing.TB, pl *GPUDevice) cache.ResourceEventHandler {
 	tb.Helper()
-	logger, _ := ktestingContext(tb)
+	logger, _ := ktesting.NewTestContext(tb)
 	return pl.allocations.podHandler(logger)
 }
 
@@ -199,7 +200,7 @@ func TestPodCreatedAgain(t *testing.T) {
 // it bound. The scheduler's cache is not told and shows the first one as assumed
 // for good; it holds nothing any more.
 func TestPodReplacedUnseen(t *testing.T) {
-	logger, _ := ktestingContext(t)
+	logger, _ := ktesting.NewTestContext(t)
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	live := newLiveCache(t, profile)
 	live.AddNode(logger, gpuNode("n", 1))

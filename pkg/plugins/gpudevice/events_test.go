@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
@@ -140,7 +141,7 @@ func TestHintsOnStrangeObjects(t *testing.T) {
 
 func expectHint(t *testing.T, hint fwk.QueueingHintFn, pod *corev1.Pod, old, updated any, want fwk.QueueingHint) {
 	t.Helper()
-	logger, _ := ktestingContext(t)
+	logger, _ := ktesting.NewTestContext(t)
 	got, err := hint(logger, pod, old, updated)
 	if err != nil {
 		t.Fatal(err)

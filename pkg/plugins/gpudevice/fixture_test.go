@@ -4,8 +4,12 @@
 package gpudevice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -257,6 +262,52 @@ func newLiveCache(tb testing.TB, profile *schedtest.Profile) *liveCache {
 	return &liveCache{Cache: cache.New(tb.Context(), nil, false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot)}
 }
 
+// process is a scheduler process with the plugin that a history drives: nothing happens
+// in it by itself.
+type process struct {
+	t       *testing.T
+	rand    *rand.Rand
+	profile *schedtest.Profile
+	pl      *GPUDevice
+	live    *liveCache
+	logger  klog.Logger
+	events  clientcache.ResourceEventHandler
+}
+
+func newProcess(t *testing.T, seed1, seed2 uint64) process {
+	t.Helper()
+	logger, _ := ktesting.NewTestContext(t)
+	return process{t: t, rand: rand.New(rand.NewPCG(seed1, seed2)), logger: logger.V(10)}
+}
+
+// start starts it with an empty store and cache.
+func (p *process) start(args *config.GPUDeviceArgs) {
+	p.t.Helper()
+	p.profile, p.pl = startProfile(p.t, args, schedtest.Options{})
+	p.live = newLiveCache(p.t, p.profile)
+	p.events = p.pl.allocations.podHandler(klog.Logger{})
+}
+
+// store is the pod informer's. What is put there is told to no handler.
+func (p *process) store() clientcache.Indexer {
+	return p.profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer()
+}
+
+func (p *process) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// oneOf returns a value of the map, the zero value if there is none.
+func oneOf[K cmp.Ordered, V any](random *rand.Rand, values map[K]V) (value V) {
+	if len(values) == 0 {
+		return value
+	}
+	return values[slices.Sorted(maps.Keys(values))[random.IntN(len(values))]]
+}
+
 // makeOwner is the reference of a controller.
 func makeOwner(apiVersion, kind string) []metav1.OwnerReference {
 	controller := true
@@ -286,11 +337,6 @@ func drainEvents(profile *schedtest.Profile, reason string) []string {
 			return found
 		}
 	}
-}
-
-// ktestingContext returns a logger that writes to the test, and its context.
-func ktestingContext(tb testing.TB) (klog.Logger, context.Context) {
-	return ktesting.NewTestContext(tb)
 }
 
 // capture is New, and keeps what it built.

@@ -6,7 +6,6 @@ package gpudevice
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -20,15 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
 // TestHistories drives the plugin through random histories: pods are placed, one at a
@@ -54,7 +50,7 @@ func TestHistories(t *testing.T) {
 	for seed := range uint64(12) {
 		strategy := strategies[seed%uint64(len(strategies))]
 		t.Run(fmt.Sprintf("seed=%d/%s", seed, strategy), func(t *testing.T) {
-			h := &history{t: t, rand: rand.New(rand.NewPCG(seed, 1)), strategy: strategy, api: map[types.UID]*corev1.Pod{}}
+			h := &history{process: newProcess(t, seed, 1), strategy: strategy, api: map[types.UID]*corev1.Pod{}}
 			for i := range 3 {
 				h.nodes = append(h.nodes, gpuNode(fmt.Sprintf("n%d", i), 2+i))
 			}
@@ -89,8 +85,7 @@ type counts struct {
 type history struct {
 	counts
 
-	t        *testing.T
-	rand     *rand.Rand
+	process
 	strategy config.GPUDeviceStrategy
 	nodes    []*corev1.Node
 	count    int
@@ -101,13 +96,8 @@ type history struct {
 	version    int
 	onTheirWay []*corev1.Binding
 
-	// What follows is the scheduler's, and gone after a restart.
-	profile *schedtest.Profile
-	pl      *GPUDevice
-	live    *liveCache
-	logger  klog.Logger
-	events  cache.ResourceEventHandler
-	// assumed are pods between Reserve and the event of their Binding.
+	// What follows is gone after a restart, as process is. assumed are pods between
+	// Reserve and the event of their Binding.
 	assumed []*assumedPod
 	// dropped are assumed pods that Unreserve was called for and that the cache has
 	// not been told to forget yet.
@@ -141,19 +131,13 @@ func (h *history) restart() {
 			h.onTheirWay = append(h.onTheirWay, held.binding(h.api[p.assumed.UID]))
 		}
 	}
-	h.profile, h.pl = newProfile(h.t, gpuArgs(withStrategy(h.strategy)), schedtest.Options{})
-	h.profile.Start(h.t.Context(), h.t)
-	<-h.pl.allocations.synced.Done()
-	h.logger, _ = ktestingContext(h.t)
-	h.logger = h.logger.V(10)
-	h.live = newLiveCache(h.t, h.profile)
-	h.events = h.pl.allocations.podHandler(klog.Logger{})
+	h.start(gpuArgs(withStrategy(h.strategy)))
 	h.assumed, h.dropped, h.watch, h.toAllocations, h.toCache = nil, nil, nil, nil, nil
 	for _, node := range h.nodes {
 		h.live.AddNode(h.logger, node)
 	}
 	for _, uid := range slices.Sorted(maps.Keys(h.api)) {
-		store(h.t, h.profile, h.api[uid])
+		h.must(h.store().Add(h.api[uid]))
 	}
 	h.fence()
 	for _, uid := range slices.Sorted(maps.Keys(h.api)) {
@@ -176,7 +160,7 @@ func (h *history) fence() {
 				fenced := pod.DeepCopy()
 				fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: string(h.pl.allocations.process)}}
 				h.put(fenced)
-				store(h.t, h.profile, fenced)
+				h.must(h.store().Add(fenced))
 				return true, fenced, nil
 			}
 		}
@@ -214,17 +198,10 @@ func (h *history) arrive() {
 	}
 	h.put(onNode)
 	h.tell(
-		func() { store(h.t, h.profile, onNode) },
+		func() { h.must(h.store().Add(onNode)) },
 		func() { h.events.OnUpdate(pending, onNode) },
 		func() { h.must(h.live.AddPod(h.logger, onNode)) },
 	)
-}
-
-func (h *history) must(err error) {
-	h.t.Helper()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 }
 
 func (h *history) step() {
@@ -288,7 +265,7 @@ func (h *history) next() *corev1.Pod {
 		pod = sharePod(name, 1+h.rand.IntN(999))
 	}
 	h.put(pod)
-	store(h.t, h.profile, pod)
+	h.must(h.store().Add(pod))
 	return pod
 }
 
@@ -436,7 +413,7 @@ func (h *history) bind(lost bool) {
 	p.sent = true
 	h.assumed = append(h.assumed, p)
 	h.tell(
-		func() { store(h.t, h.profile, onNode) },
+		func() { h.must(h.store().Add(onNode)) },
 		func() { h.events.OnUpdate(pending, onNode) },
 		func() {
 			h.must(h.live.AddPod(h.logger, onNode))
@@ -476,15 +453,14 @@ func (h *history) forget() {
 
 // deletePod deletes a pod, one that runs or one that waits, also in mid-cycle.
 func (h *history) deletePod() {
-	there := slices.Sorted(maps.Keys(h.api))
-	if len(there) == 0 {
+	gone := oneOf(h.rand, h.api)
+	if gone == nil {
 		return
 	}
-	gone := h.api[there[h.rand.IntN(len(there))]]
 	delete(h.api, gone.UID)
 	h.tell(
 		func() {
-			h.must(h.profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(gone))
+			h.must(h.store().Delete(gone))
 		},
 		func() { h.events.OnDelete(gone) },
 		func() {

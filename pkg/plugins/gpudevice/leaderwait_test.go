@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
@@ -150,7 +151,7 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 
 // The informer may be up to date while the snapshot of the cycle is older.
 func TestNoShareOnAnOldSnapshot(t *testing.T) {
-	logger, _ := ktestingContext(t)
+	logger, _ := ktesting.NewTestContext(t)
 	onNode := boundPod("bound", 500, "n", "0")
 	profile, _ := startProfile(t, gpuArgs(), schedtest.Options{})
 	live := newLiveCache(t, profile)

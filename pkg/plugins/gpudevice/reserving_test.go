@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -170,7 +171,7 @@ func TestReserveForPodSeenBound(t *testing.T) {
 // assumed: it holds nothing, it is not taken for a pod of unknown devices, and it is
 // nobody's victim.
 func TestUnreserveDuringAnotherCycle(t *testing.T) {
-	logger, _ := ktestingContext(t)
+	logger, _ := ktesting.NewTestContext(t)
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	live := newLiveCache(t, profile)
 	live.AddNode(logger, gpuNode("n", 1))

@@ -6,20 +6,16 @@ package gpudevice
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
 // TestModelOfDeviceUse drives the plugin through random histories in which nodes are
@@ -60,15 +56,9 @@ type modelNode struct {
 }
 
 type model struct {
-	t       *testing.T
-	rand    *rand.Rand
-	profile *schedtest.Profile
-	pl      *GPUDevice
-	live    *liveCache
-	logger  klog.Logger
-	events  cache.ResourceEventHandler
-	nodes   map[string]*modelNode
-	pods    map[string]*corev1.Pod // bound ones, by name
+	process
+	nodes map[string]*modelNode
+	pods  map[string]*corev1.Pod // bound ones, by name
 	// real are the devices, by UUID, that each pod with a share was really given.
 	real  map[string][]string
 	count int
@@ -76,14 +66,11 @@ type model struct {
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	m := &model{
-		t: t, rand: rand.New(rand.NewPCG(seed, 7)), profile: profile, pl: pl, live: newLiveCache(t, profile),
-		nodes: map[string]*modelNode{}, pods: map[string]*corev1.Pod{}, real: map[string][]string{}, did: map[string]int{},
+		process: newProcess(t, seed, 7),
+		nodes:   map[string]*modelNode{}, pods: map[string]*corev1.Pod{}, real: map[string][]string{}, did: map[string]int{},
 	}
-	m.logger, _ = ktestingContext(t)
-	m.logger = m.logger.V(10)
-	m.events = pl.allocations.podHandler(klog.Logger{})
+	m.start(gpuArgs())
 	for i := range 3 {
 		name := fmt.Sprintf("n%d", i)
 		n := &modelNode{object: gpuNode(name, 2+i%2)}
@@ -97,17 +84,6 @@ func newModel(t *testing.T, seed uint64) *model {
 		m.live.AddNode(m.logger, n.object)
 	}
 	return m
-}
-
-func (m *model) must(err error) {
-	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-}
-
-func (m *model) pick() *modelNode {
-	return m.nodes[slices.Sorted(maps.Keys(m.nodes))[m.rand.IntN(len(m.nodes))]]
 }
 
 func (m *model) podsOn(node string) []*corev1.Pod {
@@ -129,7 +105,7 @@ func (m *model) update(n *modelNode, change func(*corev1.Node)) {
 }
 
 func (m *model) step() {
-	n := m.pick()
+	n := oneOf(m.rand, m.nodes)
 	running := len(m.podsOn(n.object.Name)) > 0
 	switch m.rand.IntN(16) {
 	case 0, 1, 2, 3, 4, 5:
@@ -414,8 +390,7 @@ func (m *model) schedule(pod *corev1.Pod) {
 		m.did["zero"]++
 	}
 	m.pods[pod.Name] = onNode
-	store := m.profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer()
-	m.must(store.Update(onNode))
+	m.must(m.store().Update(onNode))
 	events := []func(){
 		func() { m.events.OnUpdate(pod, onNode) },
 		func() { m.must(m.live.AddPod(m.logger, onNode)) },
@@ -426,34 +401,27 @@ func (m *model) schedule(pod *corev1.Pod) {
 	}
 }
 
-func (m *model) anyPod() *corev1.Pod {
-	if len(m.pods) == 0 {
-		return nil
-	}
-	return m.pods[slices.Sorted(maps.Keys(m.pods))[m.rand.IntN(len(m.pods))]]
-}
-
 func (m *model) deletePod() {
-	pod := m.anyPod()
+	pod := oneOf(m.rand, m.pods)
 	if pod == nil {
 		return
 	}
 	delete(m.pods, pod.Name)
-	m.must(m.profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(pod))
+	m.must(m.store().Delete(pod))
 	m.events.OnDelete(pod)
 	m.must(m.live.RemovePod(m.logger, pod))
 }
 
 // terminate ends a pod whose object stays, and that the cache still shows.
 func (m *model) terminate() {
-	pod := m.anyPod()
+	pod := oneOf(m.rand, m.pods)
 	if pod == nil || !running(pod) {
 		return
 	}
 	m.did["terminated"]++
 	ended := terminated(pod.DeepCopy())
 	m.pods[pod.Name] = ended
-	m.must(m.profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Update(ended))
+	m.must(m.store().Update(ended))
 	m.events.OnUpdate(pod, ended)
 	m.must(m.live.UpdatePod(m.logger, pod, ended))
 }

@@ -94,7 +94,7 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		}
 		return n.Obj()
 	}
-	pod := st.MakePod().Namespace("blue").Name("p").Obj()
+	pod := podIn("blue")
 	webPod := st.MakePod().Namespace("blue").Name("p").Label("app", "web").Obj()
 	tests := []struct {
 		name           string
@@ -122,7 +122,7 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		{name: "a new node has only the taint", args: tenancy, pod: pod, newObj: tainted(node(), "blue"), want: fwk.QueueSkip},
 		{
 			name: "the pod's namespace is not known: no node helps",
-			args: tenancy, pod: st.MakePod().Namespace("unknown").Name("p").Obj(), newObj: node(), want: fwk.QueueSkip,
+			args: tenancy, pod: podIn("unknown"), newObj: node(), want: fwk.QueueSkip,
 		},
 		{name: "not a node", args: rules, pod: pod, newObj: pod, want: fwk.Queue, wantErr: true},
 	}
@@ -186,7 +186,7 @@ func TestIsSchedulableAfterNamespaceChange(t *testing.T) {
 		}
 		return m
 	}
-	pod := st.MakePod().Namespace("ns").Name("p").Obj()
+	pod := podIn("ns")
 	tests := []struct {
 		name           string
 		pod            *corev1.Pod
@@ -274,18 +274,12 @@ func TestHintTeachesPreFilter(t *testing.T) {
 		Nodes:      []*corev1.Node{makeNode("n", map[string]string{nodeTenantKey: "blue"})},
 		Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", nil)},
 	})
-	pod := st.MakePod().Namespace("ns").Name("p").Obj()
-	got, status := profile.Filter(t.Context(), t, pod)
-	if diff := cmp.Diff(map[string]string{"n": reasonNoTenant}, got); diff != "" || !status.IsSuccess() {
-		t.Fatalf("Unexpected verdicts, PreFilter %v (-want,+got):\n%s", status, diff)
-	}
+	pod := podIn("ns")
+	expectVerdicts(t, profile, pod, map[string]string{"n": reasonNoTenant})
 
 	old, updated := makeNamespace("ns", "1", nil), makeNamespace("ns", "2", map[string]string{namespaceTenantKey: "blue"})
 	hint, err := profile.Plugin.(*LabelPresence).isSchedulableAfterNamespaceChange(logger, pod, old, updated)
 	checkHint(t, fwk.Queue, hint, false, err)
 
-	got, status = profile.Filter(t.Context(), t, pod)
-	if diff := cmp.Diff(map[string]string{"n": ""}, got); diff != "" || !status.IsSuccess() {
-		t.Errorf("Unexpected verdicts, PreFilter %v (-want,+got):\n%s", status, diff)
-	}
+	expectVerdicts(t, profile, pod, map[string]string{"n": ""})
 }

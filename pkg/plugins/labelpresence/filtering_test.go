@@ -6,7 +6,6 @@ package labelpresence
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,20 +31,17 @@ func TestFilterRules(t *testing.T) {
 	tests := []struct {
 		name  string
 		rules []config.LabelPresenceRule
-		pod   *corev1.Pod
 		// want has the reason by node; nil means that the plugin skips the pod.
 		want map[string]string
 	}{
 		{
 			name:  "a label must be there, whatever its value",
 			rules: []config.LabelPresenceRule{makeRule(true, "a")},
-			pod:   webPod,
 			want:  map[string]string{"plain": missesA, "a": "", "ab": ""},
 		},
 		{
 			name:  "a label must not be there, whatever its value",
 			rules: []config.LabelPresenceRule{makeRule(false, "a")},
-			pod:   webPod,
 			want: map[string]string{
 				"plain": "",
 				"a":     `node(s) had label "a", which rules[0] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`,
@@ -55,13 +51,11 @@ func TestFilterRules(t *testing.T) {
 		{
 			name:  "all labels of a rule, the first that is missing is named",
 			rules: []config.LabelPresenceRule{makeRule(true, "a", "b")},
-			pod:   webPod,
 			want:  map[string]string{"plain": missesA, "a": missesB, "ab": ""},
 		},
 		{
 			name:  "none of the labels of a rule",
 			rules: []config.LabelPresenceRule{makeRule(false, "b", "a")},
-			pod:   webPod,
 			want: map[string]string{
 				"plain": "",
 				"a":     `node(s) had label "a", which rules[0] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`,
@@ -71,43 +65,36 @@ func TestFilterRules(t *testing.T) {
 		{
 			name:  "all rules",
 			rules: []config.LabelPresenceRule{makeRule(true, "a"), makeRule(false, "b")},
-			pod:   webPod,
 			want:  map[string]string{"plain": missesA, "a": "", "ab": `node(s) had label "b", which rules[1] of LabelPresence in profile "berth-scheduler" forbids (ask that profile's administrator)`},
 		},
 		{
 			name:  "a rule for these pods",
 			rules: []config.LabelPresenceRule{forPods(makeRule(true, "b"), "web")},
-			pod:   webPod,
 			want:  map[string]string{"plain": missesB, "a": missesB, "ab": ""},
 		},
 		{
 			name:  "a rule for other pods",
 			rules: []config.LabelPresenceRule{forPods(makeRule(true, "b"), "db")},
-			pod:   webPod,
 			want:  nil,
 		},
 		{
 			name:  "a rule for namespaces like the pod's",
 			rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "b"), "x")},
-			pod:   webPod,
 			want:  map[string]string{"plain": missesB, "a": missesB, "ab": ""},
 		},
 		{
 			name:  "a rule for other namespaces",
 			rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "b"), "y")},
-			pod:   webPod,
 			want:  nil,
 		},
 		{
 			name:  "both selectors must match: the pod's does not",
 			rules: []config.LabelPresenceRule{inNamespaces(forPods(makeRule(true, "b"), "db"), "x")},
-			pod:   webPod,
 			want:  nil,
 		},
 		{
 			name:  "both selectors must match: the namespace's does not",
 			rules: []config.LabelPresenceRule{inNamespaces(forPods(makeRule(true, "b"), "web"), "y")},
-			pod:   webPod,
 			want:  nil,
 		},
 		{
@@ -116,7 +103,6 @@ func TestFilterRules(t *testing.T) {
 				Labels: []string{"b"}, Presence: new(true),
 				PodSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{},
 			}},
-			pod:  webPod,
 			want: map[string]string{"plain": missesB, "a": missesB, "ab": ""},
 		},
 		{
@@ -126,7 +112,6 @@ func TestFilterRules(t *testing.T) {
 				inNamespaces(makeRule(true, "nowhere"), "y"),
 				forPods(makeRule(true, "a"), "web"),
 			},
-			pod:  webPod,
 			want: map[string]string{"plain": `node(s) didn't have label "a", which rules[2] of LabelPresence in profile "berth-scheduler" requires (ask that profile's administrator)`, "a": "", "ab": ""},
 		},
 	}
@@ -136,19 +121,7 @@ func TestFilterRules(t *testing.T) {
 				Nodes:      nodes,
 				Namespaces: []*corev1.Namespace{makeNamespace("blue", "1", map[string]string{"team": "x"})},
 			})
-			if got, want := profile.Skips(t.Context(), t, tt.pod), tt.want == nil; got != want {
-				t.Fatalf("Skips: want %t, got %t", want, got)
-			}
-			if tt.want == nil {
-				return
-			}
-			got, status := profile.Filter(t.Context(), t, tt.pod)
-			if !status.IsSuccess() {
-				t.Fatalf("PreFilter: %v", status)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
-			}
+			expectVerdicts(t, profile, webPod, tt.want)
 		})
 	}
 }
@@ -247,17 +220,7 @@ func TestFilterDaemonPodIsSubjectToTenancy(t *testing.T) {
 		},
 		Namespaces: []*corev1.Namespace{makeNamespace("blue", "1", map[string]string{namespaceTenantKey: "blue"})},
 	})
-	got, status := profile.Filter(t.Context(), t, makeDaemonPod("blue", "p", "other").Obj())
-	if !status.IsSuccess() {
-		t.Fatalf("PreFilter: %v", status)
-	}
-	want := map[string]string{
-		"own":   "",
-		"other": reasonOtherTenant,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
-	}
+	expectVerdicts(t, profile, makeDaemonPod("blue", "p", "other").Obj(), map[string]string{"own": "", "other": reasonOtherTenant})
 }
 
 // The policy of old, labelsPresence {labels: [selectable], presence: true}, and a

@@ -6,6 +6,7 @@ package labelpresence
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,6 +103,11 @@ func makeDaemonPod(namespace, name, node string) *st.PodWrapper {
 	return pod
 }
 
+// podIn is a pod of a namespace, named p.
+func podIn(namespace string) *corev1.Pod {
+	return st.MakePod().Namespace(namespace).Name("p").Obj()
+}
+
 // pinnedTo is the node affinity that the DaemonSet controller adds.
 func pinnedTo(nodes ...string) *corev1.NodeAffinity {
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
@@ -125,4 +131,24 @@ func newCycle(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.Cy
 		tb.Fatalf("PreFilter: %v", status)
 	}
 	return state
+}
+
+// expectVerdicts runs PreFilter and Filter, and compares the reason of each node that is
+// refused, or "" for one that passes, by the node's name. No map at all wants the plugin
+// to skip the pod.
+func expectVerdicts(t *testing.T, profile *schedtest.Profile, pod *corev1.Pod, want map[string]string) {
+	t.Helper()
+	if got := profile.Skips(t.Context(), t, pod); got != (want == nil) {
+		t.Fatalf("skipped: want %t, got %t", want == nil, got)
+	}
+	if want == nil {
+		return
+	}
+	got, status := profile.Filter(t.Context(), t, pod)
+	if !status.IsSuccess() {
+		t.Fatalf("PreFilter: %v", status)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
+	}
 }

@@ -45,7 +45,7 @@ func TestPreFilterWaitsForTheFirstList(t *testing.T) {
 		Nodes:      []*corev1.Node{makeNode("n", nil)},
 		Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", nil)},
 	})
-	pod := st.MakePod().Namespace("ns").Name("p").Obj()
+	pod := podIn("ns")
 
 	cause := errors.New("the test has waited enough")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -213,7 +213,7 @@ func TestRejectionsAreCountedByRule(t *testing.T) {
 		Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", nil)},
 	})
 	for range 2 {
-		if _, status := profile.Filter(t.Context(), t, st.MakePod().Namespace("ns").Name("p").Obj()); !status.IsSuccess() {
+		if _, status := profile.Filter(t.Context(), t, podIn("ns")); !status.IsSuccess() {
 			t.Fatalf("PreFilter: %v", status)
 		}
 	}

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
@@ -108,20 +106,7 @@ func TestFilterTenancy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			args := &config.LabelPresenceArgs{Tenancy: makeTenancy(tt.tenants, "kube-system", "exempt-blue")}
 			profile := startProfile(t, args, schedtest.Options{Nodes: tenancyNodes(), Namespaces: tenancyNamespaces()})
-			pod := st.MakePod().Namespace(tt.namespace).Name("p").Obj()
-			if got, want := profile.Skips(t.Context(), t, pod), tt.want == nil; got != want {
-				t.Fatalf("Skips: want %t, got %t", want, got)
-			}
-			if tt.want == nil {
-				return
-			}
-			got, status := profile.Filter(t.Context(), t, pod)
-			if !status.IsSuccess() {
-				t.Fatalf("PreFilter: %v", status)
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
-			}
+			expectVerdicts(t, profile, podIn(tt.namespace), tt.want)
 		})
 	}
 }
@@ -155,18 +140,12 @@ func TestFilterTaintedNodes(t *testing.T) {
 			},
 		} {
 			t.Run(string(tenants)+"/"+namespace, func(t *testing.T) {
-				pod := st.MakePod().Namespace(namespace).Name("p").Obj()
+				pod := podIn(namespace)
 				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				got, status := profile.Filter(t.Context(), t, pod)
-				if !status.IsSuccess() {
-					t.Fatalf("PreFilter: %v", status)
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
-				}
+				expectVerdicts(t, profile, pod, want)
 			})
 		}
-		if !profile.Skips(t.Context(), t, st.MakePod().Namespace("kube-system").Name("p").Obj()) {
+		if !profile.Skips(t.Context(), t, podIn("kube-system")) {
 			t.Error("an exempt namespace is not exempt")
 		}
 	}
@@ -213,15 +192,9 @@ func TestNoPodFieldLiftsTenancy(t *testing.T) {
 	profile := startProfile(t, args, schedtest.Options{Nodes: tenancyNodes(), Namespaces: tenancyNamespaces()})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pod := st.MakePod().Namespace("blue").Name("p").Obj()
+			pod := podIn("blue")
 			tt.change(pod)
-			got, status := profile.Filter(t.Context(), t, pod)
-			if !status.IsSuccess() {
-				t.Fatalf("PreFilter: %v", status)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
-			}
+			expectVerdicts(t, profile, pod, want)
 		})
 	}
 }
@@ -233,17 +206,11 @@ func TestTenancyIsTheReasonThatIsGiven(t *testing.T) {
 		Tenancy: makeTenancy(config.TenantsConfined),
 	}
 	profile := startProfile(t, args, schedtest.Options{Nodes: tenancyNodes(), Namespaces: tenancyNamespaces()})
-	got, status := profile.Filter(t.Context(), t, st.MakePod().Namespace("blue").Name("p").Obj())
-	if !status.IsSuccess() {
-		t.Fatalf("PreFilter: %v", status)
-	}
 	want := map[string]string{
 		"shared": reasonUnconfined, "red": reasonOtherTenant, "empty": reasonOtherTenant,
 		"blue": `node(s) didn't have label "nowhere", which rules[0] of LabelPresence in profile "berth-scheduler" requires (ask that profile's administrator)`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Unexpected verdicts (-want,+got):\n%s", diff)
-	}
+	expectVerdicts(t, profile, podIn("blue"), want)
 }
 
 // Where the labels of a namespace decide, a pod of a namespace that the
@@ -259,24 +226,24 @@ func TestUnknownNamespace(t *testing.T) {
 		{
 			name:        "tenancy",
 			args:        &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree, "kube-system")},
-			pod:         st.MakePod().Namespace("unknown").Name("p").Obj(),
+			pod:         podIn("unknown"),
 			wantRefused: true,
 		},
 		{
 			name: "tenancy, exempt namespace",
 			args: &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree, "kube-system")},
-			pod:  st.MakePod().Namespace("kube-system").Name("p").Obj(),
+			pod:  podIn("kube-system"),
 		},
 		{
 			name:        "rule with a namespaceSelector",
 			args:        &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x")}},
-			pod:         st.MakePod().Namespace("unknown").Name("p").Obj(),
+			pod:         podIn("unknown"),
 			wantRefused: true,
 		},
 		{
 			name: "rule with a namespaceSelector, for other pods",
 			args: &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{forPods(inNamespaces(makeRule(true, "a"), "x"), "web")}},
-			pod:  st.MakePod().Namespace("unknown").Name("p").Obj(),
+			pod:  podIn("unknown"),
 		},
 		{
 			name: "rule with a namespaceSelector, daemon pod",
@@ -286,7 +253,7 @@ func TestUnknownNamespace(t *testing.T) {
 		{
 			name: "rule without a namespaceSelector",
 			args: &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}},
-			pod:  st.MakePod().Namespace("unknown").Name("p").Obj(),
+			pod:  podIn("unknown"),
 		},
 	}
 	for _, tt := range tests {

@@ -6,10 +6,12 @@ package validation
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -281,16 +283,35 @@ func TestValidateLabelPresenceArgs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before := tt.args.DeepCopy()
-			got := reportedBy(t, ValidateLabelPresenceArgs(field.NewPath("args"), &tt.args))
-			// Several errors may concern one field, with different words.
-			if diff := cmp.Diff(tt.want, slices.Compact(got)); diff != "" {
-				t.Errorf("Unexpected errors (-want,+got):\n%s", diff)
-			}
-			if diff := cmp.Diff(before, &tt.args); diff != "" {
-				t.Errorf("Validation changed the args (-before,+after):\n%s", diff)
-			}
+			checkReported(t, ValidateLabelPresenceArgs, &tt.args, tt.want)
 		})
+	}
+}
+
+// checkReported validates args as the field args, and compares what is reported.
+func checkReported[T runtime.Object](t *testing.T, validate func(*field.Path, T) error, args T, want []reported) {
+	t.Helper()
+	before := args.DeepCopyObject()
+	got := reportedBy(t, validate(field.NewPath("args"), args))
+	// Several errors may concern one field, with different words.
+	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+		t.Errorf("Unexpected errors (-want,+got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, runtime.Object(args)); diff != "" {
+		t.Errorf("Validation changed the args (-before,+after):\n%s", diff)
+	}
+}
+
+// checkMessages looks for texts in an error.
+func checkMessages(t *testing.T, err error, want []string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("want an error, got none")
+	}
+	for _, text := range want {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("want %q in the error, got: %v", text, err)
+		}
 	}
 }
 
