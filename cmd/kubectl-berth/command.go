@@ -53,6 +53,7 @@ func newCommand() *cobra.Command {
 	})
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(newSimulateCommand(), newBenchCommand())
+	cmd.AddCommand(newDevicesCommand())
 	versionFirst(cmd, &showVersion)
 	return cmd
 }

@@ -6,6 +6,7 @@
 //
 //	kubectl berth simulate -f FILE… --config PROFILE.yaml
 //	kubectl berth bench -f WORKLOAD.yaml --schedulers NAME,…
+//	kubectl berth devices [NODE…]
 package main
 
 import (
@@ -19,7 +20,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, newCommand(), os.Args[1:])
+	code := run(ctx, newCommand(), arguments(os.Args))
 	stop()
 	os.Exit(code)
 }

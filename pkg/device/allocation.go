@@ -4,7 +4,9 @@
 package device
 
 import (
+	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -172,4 +174,30 @@ func (a *Allocation) share(i int, memoryMiB int64) Share {
 		share.Milli = derivedMilli(min(container.MemoryMiB, memoryMiB), memoryMiB)
 	}
 	return share
+}
+
+// Conflicts returns the devices of the node of which more is used than there is, by
+// several of the pods that were given the allocations. certain are those of which
+// already the compute that the pods ask for is too much, which does not depend on what the
+// node says of its memory: two schedulers have bound at once. Of the others it may be
+// that the node says less of its devices' memory than it did.
+func Conflicts(n *Node, allocations []*Allocation) (conflicts, certain Set) {
+	// Memory that the node does not tell is not counted.
+	used := NewUsage(MaxDevices, cmp.Or(n.MemoryMiB, math.MaxInt64), 0)
+	asked := NewUsage(MaxDevices, math.MaxInt64, 0)
+	var some, several Set
+	for _, allocation := range allocations {
+		on, _ := allocation.On(n)
+		used.Add(on)
+		asked.Add(allocation.AskedOn(n))
+		several |= some & on.Devices()
+		some |= on.Devices()
+	}
+	conflicts = used.Overcommitted() & several
+	for d := range conflicts.All() {
+		if asked.Free(d).Milli < 0 {
+			certain = certain.With(d)
+		}
+	}
+	return conflicts, certain
 }

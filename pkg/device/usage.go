@@ -197,6 +197,20 @@ func (u *Usage) IdleMilli() int64 {
 	return sum
 }
 
+// AllocatedMilli returns the thousandths that are used of the node's devices, of those
+// that are not cordoned and of those that are. It is more than there is where devices
+// are overcommitted.
+func (u *Usage) AllocatedMilli() (usable, cordoned int64) {
+	for i := range u.devices {
+		if used := u.capacity.Milli - u.free[i].Milli; u.cordoned.Has(i) {
+			cordoned += used
+		} else {
+			usable += used
+		}
+	}
+	return usable, cordoned
+}
+
 // usableDevices returns how many devices are not cordoned.
 func (u *Usage) usableDevices() int {
 	n := u.devices

@@ -147,6 +147,19 @@ func checkEnabled(path *field.Path, profile *schedconfig.KubeSchedulerProfile, r
 	return nil
 }
 
+// GPUDeviceArgs returns the arguments of GPUDevice in all profiles of the configuration.
+func GPUDeviceArgs(cfg *schedconfig.KubeSchedulerConfiguration) []*config.GPUDeviceArgs {
+	var found []*config.GPUDeviceArgs
+	for i := range cfg.Profiles {
+		for _, entry := range cfg.Profiles[i].PluginConfig {
+			if args, ok := entry.Args.(*config.GPUDeviceArgs); ok {
+				found = append(found, args)
+			}
+		}
+	}
+	return found
+}
+
 // Runs reports whether any profile runs the plugin anywhere. effective is what
 // [CheckConfiguration] gets.
 func Runs(effective map[string]*schedconfig.Plugins, name string) bool {

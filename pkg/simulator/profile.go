@@ -17,6 +17,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
@@ -128,17 +129,7 @@ func (p *profile) schedulerNames() []string {
 }
 
 // gpuDeviceArgs returns the arguments of GPUDevice, which may be changed.
-func (p *profile) gpuDeviceArgs() []*config.GPUDeviceArgs {
-	var found []*config.GPUDeviceArgs
-	for i := range p.config.Profiles {
-		for _, entry := range p.config.Profiles[i].PluginConfig {
-			if args, ok := entry.Args.(*config.GPUDeviceArgs); ok {
-				found = append(found, args)
-			}
-		}
-	}
-	return found
-}
+func (p *profile) gpuDeviceArgs() []*config.GPUDeviceArgs { return registry.GPUDeviceArgs(p.config) }
 
 // learns reports whether a profile learns its expected workload.
 func (p *profile) learns() bool {

@@ -254,6 +254,7 @@ func TestImportRulesBite(t *testing.T) {
 		{"registry imports plugin", "pkg/registry/registry.go", module + "/pkg/plugins/labelpresence", ""},
 		{"registry imports the simulator", "pkg/registry/registry.go", module + "/pkg/simulator/engine", "registry"},
 		{"benchmark imports the simulator", "pkg/bench/run/experiment.go", module + "/pkg/simulator/engine", "bench"},
+		{"the report on devices imports a plugin", "pkg/deviceusage/compute.go", module + "/pkg/plugins/gpudevice", "deviceusage"},
 		{"simulator opens a connection", "pkg/simulator/cluster/live.go", "k8s.io/client-go/rest", "simulator"},
 		{"simulator uses fake informers", "pkg/simulator/cluster/live.go", "k8s.io/client-go/kubernetes/fake", ""},
 

@@ -20,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 )
 
 const (
@@ -47,7 +48,7 @@ const (
 // of the two is written, the pod gets what was assumed for it. The other one is
 // refused, because the pod has a node then.
 func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if !asksForShares(pod) {
+	if !device.AsksForShares(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	h, stored := pl.allocations.get(pod.UID), pl.allocations.stored(pod)

@@ -142,7 +142,7 @@ func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *core
 	}
 	request := pl.requestOf(pod)
 	claims := request != nil && pl.mayClaimDevices(pod)
-	if request == nil || request.Kind == device.RequestNone && !claims || request.Kind != device.RequestShares && !asksForShares(gone) {
+	if request == nil || request.Kind == device.RequestNone && !claims || request.Kind != device.RequestShares && !device.AsksForShares(gone) {
 		logger.V(5).Info("Pod with devices was deleted, but that is not waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
@@ -168,10 +168,10 @@ func (pl *GPUDevice) isSchedulableAfterResourceSliceChange(logger klog.Logger, p
 	} else {
 		pl.offers.observe(updated, false)
 	}
-	node := pl.offers.nodeOf(old)
+	node := pl.claims.OfferedBy(old)
 	// Under Forbid, a node whose devices were offered is one for pods without devices now.
-	waits := asksForShares(pod) || pl.nonGPUPods == config.NonGPUPodsForbid
-	if node == "" || node == pl.offers.nodeOf(updated) || !waits {
+	waits := device.AsksForShares(pod) || pl.nonGPUPods == config.NonGPUPodsForbid
+	if node == "" || node == pl.claims.OfferedBy(updated) || !waits {
 		logger.V(5).Info("ResourceSlice was changed, but no device that is waited for was taken back", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}

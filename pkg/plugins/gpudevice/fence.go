@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 )
 
 // fenceWorkers is how many pods are fenced at a time.
@@ -105,7 +106,7 @@ func (c *allocationCache) reach(ctx context.Context, version string) error {
 // could still be written to the pod, and was not fenced yet. The API server binds none
 // that is being deleted or has scheduling gates, and what is gated was not scheduled.
 func (c *allocationCache) mayBeBoundByAnother(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || !asksForShares(pod) {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || !device.AsksForShares(pod) {
 		return false
 	}
 	if _, done := c.leader.fenced[pod.UID]; done {

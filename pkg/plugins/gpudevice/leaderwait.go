@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
@@ -138,7 +139,7 @@ func (c *allocationCache) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
 	}
 	for _, obj := range c.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName == "" || plugin.IsTerminated(pod) || !asksForShares(pod) {
+		if !ok || pod.Spec.NodeName == "" || plugin.IsTerminated(pod) || !device.AsksForShares(pod) {
 			continue
 		}
 		pods, ok := shown[pod.Spec.NodeName]

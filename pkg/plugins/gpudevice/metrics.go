@@ -254,14 +254,9 @@ func (pl *GPUDevice) usage() *usage {
 
 // count adds what is used of the devices.
 func (m *modelUsage) count(used *device.Usage) {
-	for d := range used.Devices() {
-		milli := device.MilliPerDevice - used.Free(d).Milli
-		if used.Cordoned().Has(d) {
-			m.cordonedAllocated += milli
-		} else {
-			m.allocated += milli
-		}
-	}
+	allocated, cordoned := used.AllocatedMilli()
+	m.allocated += allocated
+	m.cordonedAllocated += cordoned
 }
 
 func (u *usage) of(model string) *modelUsage {

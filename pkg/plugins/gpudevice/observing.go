@@ -4,9 +4,6 @@
 package gpudevice
 
 import (
-	"cmp"
-	"math"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -33,7 +30,7 @@ type observation struct {
 // observe takes note of a version of a pod that the informer delivered. The first
 // version that is bound decides what the pod holds.
 func (c *allocationCache) observe(pod *corev1.Pod) observation {
-	if pod.Spec.NodeName == "" || !asksForShares(pod) {
+	if pod.Spec.NodeName == "" || !device.AsksForShares(pod) {
 		return observation{}
 	}
 	if plugin.IsTerminated(pod) {
@@ -66,32 +63,23 @@ func (c *allocationCache) observe(pod *corev1.Pod) observation {
 // ask for is too much: that does not depend on what the node says of its memory.
 func (c *allocationCache) conflictsLocked(h *podAllocation) (overcommitted device.Set, conflicting []*corev1.Pod, certain bool) {
 	node := c.describe(h.node)
-	// Memory that the node does not tell is not counted.
-	used := device.NewUsage(device.MaxDevices, cmp.Or(node.MemoryMiB, math.MaxInt64), 0)
-	asked := device.NewUsage(device.MaxDevices, math.MaxInt64, 0)
 	users := map[*podAllocation]device.Set{}
+	var allocations []*device.Allocation
 	for _, other := range c.byNode[h.node] {
 		if other.phase == bound {
 			on, _ := other.allocation.On(node)
-			used.Add(on)
-			asked.Add(other.allocation.AskedOn(node))
 			users[other] = on.Devices()
+			allocations = append(allocations, other.allocation)
 		}
 	}
-	for d := range (used.Overcommitted() & users[h]).All() {
-		for other, devices := range users {
-			if other != h && devices.Has(d) {
-				overcommitted = overcommitted.With(d)
-				certain = certain || asked.Free(d).Milli < 0
-			}
-		}
-	}
+	conflicts, certainly := device.Conflicts(node, allocations)
+	overcommitted = conflicts & users[h]
 	for other, devices := range users {
 		if devices&overcommitted != 0 {
 			conflicting = append(conflicting, other.pod)
 		}
 	}
-	return overcommitted, conflicting, certain
+	return overcommitted, conflicting, overcommitted&certainly != 0
 }
 
 // describe returns what the node says of its devices, to the first of the plugins that

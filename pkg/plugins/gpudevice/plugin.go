@@ -23,18 +23,15 @@ import (
 // Name is the name of the plugin in the registry and in configurations.
 const Name = "GPUDevice"
 
-// draDrivers are the DRA drivers that hand out what Berth shares.
-var draDrivers = []string{"gpu.nvidia.com"}
-
 // GPUDevice is the plugin. See the package comment.
 type GPUDevice struct {
 	handle fwk.Handle
 	clock  clock.Clock
 
 	// nodeKeys say how pods ask a device plugin for devices and how nodes describe
-	// them, and draDrivers which DRA drivers hand out the same devices.
+	// them, and claims which DRA drivers hand out the same devices.
 	nodeKeys   *device.NodeKeys
-	draDrivers []string
+	claims     device.Claims
 	nonGPUPods config.NonGPUPodPolicy
 
 	// strategy decides.
@@ -113,12 +110,12 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 		handle:     handle,
 		clock:      clock.RealClock{},
 		nodeKeys:   NodeKeys(args),
-		draDrivers: draDrivers,
 		nonGPUPods: args.NonGPUPods,
 		strategy:   strategy,
 		counters:   newCounters(handle.ProfileName()),
 	}
-	pl.offers.drivers = pl.draDrivers
+	pl.claims = device.Claims{Drivers: device.DefaultDRADrivers(), Keys: pl.nodeKeys}
+	pl.offers.claims = &pl.claims
 	pl.workload.read = args.ScoringStrategy.Type.ExpectsWorkload()
 	switch {
 	case expected != nil:
@@ -180,7 +177,7 @@ func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFrag
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod's request for devices cannot be served")
 	}
-	if len(pod.Spec.ResourceClaims) > 0 || pl.asksForOthersResources(pod) && pl.mayClaimDevices(pod) {
+	if len(pod.Spec.ResourceClaims) > 0 || pl.claims.AsksForOthersResources(pod) && pl.mayClaimDevices(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod's ResourceClaims are for may change")
 	}
 	var value signature

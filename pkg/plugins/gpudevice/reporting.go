@@ -226,7 +226,7 @@ func (c *allocationCache) notDrained(pl *GPUDevice, before, now *device.Node, no
 		if !ok || pod.Spec.NodeName != node || plugin.IsTerminated(pod) {
 			continue
 		}
-		if shared && (pl.asksForOther(pod) || pl.mayClaimDevices(pod)) || !shared && asksForShares(pod) {
+		if shared && (pl.nodeKeys.AsksForPlugin(pod) || pl.mayClaimDevices(pod)) || !shared && device.AsksForShares(pod) {
 			pods = append(pods, klog.KObj(pod).String())
 		}
 	}

@@ -23,7 +23,7 @@ const reasonNotPending = "the pod is not pending any more"
 func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	s, err := readPreFilterState(state)
 	if err != nil {
-		if !asksForShares(pod) {
+		if !device.AsksForShares(pod) {
 			return nil // PreFilter skipped it
 		}
 		return fwk.AsStatus(err)

@@ -5,7 +5,6 @@ package gpudevice
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
@@ -24,7 +24,7 @@ import (
 // such slices it is empty and costs nothing: the scheduler's DRA plugin watches them in
 // any case.
 type offers struct {
-	drivers []string
+	claims *device.Claims
 	// revision is raised when a node comes or goes.
 	revision atomic.Uint64
 	count    atomic.Int64
@@ -51,7 +51,7 @@ type offer struct {
 // watch adds an event handler to the informer that the scheduler's DRA plugin uses; if
 // there is none, no claim is ever served.
 func (o *offers) watch(handle fwk.Handle, logger klog.Logger) error {
-	if handle.SharedDRAManager() == nil || len(o.drivers) == 0 {
+	if handle.SharedDRAManager() == nil || len(o.claims.Drivers) == 0 {
 		return nil
 	}
 	informer := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer()
@@ -81,19 +81,11 @@ func (o *offers) on(node string) bool {
 	return ok
 }
 
-// nodeOf returns the node whose devices the slice offers, or "".
-func (o *offers) nodeOf(slice *resourcev1.ResourceSlice) string {
-	if slice == nil || len(slice.Spec.Devices) == 0 || slice.Spec.NodeName == nil || !slices.Contains(o.drivers, slice.Spec.Driver) {
-		return ""
-	}
-	return *slice.Spec.NodeName
-}
-
 // observe takes note of a version of a slice, unless a later one is known. A slice that
 // is not known may be gone: only the informer's handler adds it.
 func (o *offers) observe(slice *resourcev1.ResourceSlice, add bool) {
 	version, _ := strconv.ParseUint(slice.ResourceVersion, 10, 64)
-	node := o.nodeOf(slice)
+	node := o.claims.OfferedBy(slice)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known, ok := o.slices[slice.UID]

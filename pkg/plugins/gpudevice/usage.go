@@ -13,8 +13,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// What on a node uses which device, whoever gave it, is answered in this file and
-// nowhere else. Of the pods in a NodeInfo that have a node and have not terminated:
+// What on a node uses which device, whoever gave it, is answered in this file; what one
+// pod asks for and was given, in package device. Of the pods in a NodeInfo that have a node and have not terminated:
 //
 //   - one that asks for shares and has a record that can be believed uses what its
 //     Allocation says of the node as it is now;
@@ -49,10 +49,10 @@ func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *
 		if pod.UID == without || plugin.IsTerminated(pod) {
 			continue
 		}
-		if pod.Spec.NodeName != "" && (otherRequested && pl.asksForOther(pod) || pl.mayClaimDevices(pod)) {
+		if pod.Spec.NodeName != "" && (otherRequested && pl.nodeKeys.AsksForPlugin(pod) || pl.mayClaimDevices(pod)) {
 			v.otherUse = true
 		}
-		if !asksForShares(pod) {
+		if !device.AsksForShares(pod) {
 			continue
 		}
 		switch h := pl.allocations.allocationOn(pod.UID, v.object.Name); {
@@ -120,7 +120,7 @@ func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, invalidatio
 	}
 	for _, podInfo := range nodeInfo.GetPods() {
 		pod := podInfo.GetPod()
-		if pod.UID == without || plugin.IsTerminated(pod) || pod.Spec.NodeName == "" || !asksForShares(pod) {
+		if pod.UID == without || plugin.IsTerminated(pod) || pod.Spec.NodeName == "" || !device.AsksForShares(pod) {
 			continue
 		}
 		if pl.allocations.allocationOn(pod.UID, node) != nil || pl.allocations.recordOf(pod, node) != nothing {
@@ -141,51 +141,12 @@ func (pl *GPUDevice) requestsOther(nodeInfo fwk.NodeInfo) bool {
 	return false
 }
 
-// asksForOther reports whether a container of the pod has a limit of devices, or parts
-// of devices, that a device plugin hands out.
-func (pl *GPUDevice) asksForOther(pod *corev1.Pod) bool {
-	return pl.anyAsksForOther(pod.Spec.Containers) || pl.anyAsksForOther(pod.Spec.InitContainers)
-}
-
-func (pl *GPUDevice) anyAsksForOther(containers []corev1.Container) bool {
-	for i := range containers {
-		for name, q := range containers[i].Resources.Limits {
-			if !q.IsZero() && pl.nodeKeys.HandsOut(name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // usesDevices reports whether the pod, where it runs, uses devices in any way.
 func (pl *GPUDevice) usesDevices(pod *corev1.Pod) bool {
-	return asksForShares(pod) || pl.asksForOther(pod) || pl.mayClaimDevices(pod)
+	return device.AsksForShares(pod) || pl.nodeKeys.AsksForPlugin(pod) || pl.mayClaimDevices(pod)
 }
 
 const (
 	milliResource  = corev1.ResourceName(names.GPUMilliResource)
 	memoryResource = corev1.ResourceName(names.GPUMemoryResource)
 )
-
-// asksForShares reports whether a container of the pod has a limit of ours that is not
-// zero. It is what every pod on every changed node is asked, so it does not parse.
-func asksForShares(pod *corev1.Pod) bool {
-	return anyAsksForShares(pod.Spec.Containers) || anyAsksForShares(pod.Spec.InitContainers)
-}
-
-func anyAsksForShares(containers []corev1.Container) bool {
-	for i := range containers {
-		limits := containers[i].Resources.Limits
-		if len(limits) == 0 {
-			continue
-		}
-		if q, ok := limits[milliResource]; ok && !q.IsZero() {
-			return true
-		}
-		if q, ok := limits[memoryResource]; ok && !q.IsZero() {
-			return true
-		}
-	}
-	return false
-}

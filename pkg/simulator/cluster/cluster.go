@@ -25,6 +25,8 @@ type Cluster struct {
 	resources sets.Set[string]
 	names     map[objectKey]struct{}
 	uids      map[types.UID]objectKey
+	// listedIn is the only namespace in which a resource was listed.
+	listedIn map[string]string
 }
 
 // objectKey identifies an object within the cluster.
@@ -110,6 +112,10 @@ func (c *Cluster) Has(resource string) bool {
 	return c.resources.Has(resource)
 }
 
+// ListedIn returns the namespace whose objects of the resource are the only ones that the
+// credential could list; empty if all are there, or the resource is not.
+func (c *Cluster) ListedIn(resource string) string { return c.listedIn[resource] }
+
 // Add adds an object of a kind that [Supported] knows. The error says what is
 // wrong with the object and in which field, and does not name the file. The
 // object must not be changed afterwards; Add itself may give it a UID, and drops
@@ -127,7 +133,7 @@ func (c *Cluster) Add(obj runtime.Object) error {
 	if err := validate(kind, obj, accessor); err != nil {
 		return err
 	}
-	if pod, ok := obj.(*corev1.Pod); ok && hasTerminated(pod) {
+	if pod, ok := obj.(*corev1.Pod); ok && HasTerminated(pod) {
 		c.has(kind.Resource)
 		return nil
 	}
@@ -161,13 +167,14 @@ func (c *Cluster) has(resource string) {
 		c.resources = sets.New[string]()
 		c.names = map[objectKey]struct{}{}
 		c.uids = map[types.UID]objectKey{}
+		c.listedIn = map[string]string{}
 	}
 	c.resources.Insert(resource)
 }
 
-// hasTerminated reports whether the pod's containers have ended for good. The
+// HasTerminated reports whether the pod's containers have ended for good. The
 // scheduler's informer leaves such pods out.
-func hasTerminated(pod *corev1.Pod) bool {
+func HasTerminated(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 

@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,55 +20,91 @@ import (
 // is missing from the result, and a note says so; without nodes or pods there is
 // nothing to simulate, and that is an error.
 func List(ctx context.Context, client kubernetes.Interface) (*Cluster, []Note, error) {
-	c := &Cluster{}
-	var notes []Note
-	list := listers(client)
-	for _, kind := range supported {
-		var wrong error
-		err := pager.New(list[kind.Resource]).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-			// Of an object that the API server let through, nothing is wrong that a
-			// scheduler would mind; but the order of the pages is not in our hands.
-			wrong = c.Add(obj.DeepCopyObject())
-			return wrong
-		})
-		switch {
-		case wrong != nil:
-			return nil, nil, fmt.Errorf("listing %s: %w", kind.Resource, wrong)
-		case err == nil:
-			c.has(kind.Resource)
-		case kind.Resource != "nodes" && kind.Resource != "pods" && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)):
-			notes = append(notes, Note{Text: fmt.Sprintf("%s were left out: %v", kind.Resource, err)})
-		default:
-			return nil, nil, fmt.Errorf("listing %s: %w", kind.Resource, err)
-		}
-	}
-	return c, append(notes, c.strayNotes()...), nil
+	return Listing{Required: []string{"nodes", "pods"}}.List(ctx, client)
 }
 
-// listers returns how each resource is listed.
-func listers(client kubernetes.Interface) map[string]pager.ListPageFunc {
-	all := metav1.NamespaceAll
+// Listing says what of a cluster is listed.
+type Listing struct {
+	// Resources are those that are listed, by their plurals, which must be
+	// [Supported]. Nil is all.
+	Resources []string
+	// Required are those of them without which there is nothing to tell: an error and
+	// not a note.
+	Required []string
+	// Namespace is the one in which objects are listed that the credential may not list
+	// in all namespaces ([Cluster.ListedIn]). Empty leaves them out.
+	Namespace string
+}
+
+// List is [List] of what the listing says.
+func (l Listing) List(ctx context.Context, client kubernetes.Interface) (*Cluster, []Note, error) {
+	c := &Cluster{}
+	var notes []Note
+	everywhere, here := listers(client, metav1.NamespaceAll), listers(client, l.Namespace)
+	for _, kind := range supported {
+		resource := kind.Resource
+		if l.Resources != nil && !slices.Contains(l.Resources, resource) {
+			continue
+		}
+		err := c.list(ctx, resource, everywhere[resource])
+		if apierrors.IsForbidden(err) && kind.Namespaced && l.Namespace != "" {
+			if c.list(ctx, resource, here[resource]) == nil {
+				c.listedIn[resource] = l.Namespace
+				notes = append(notes, Note{Text: fmt.Sprintf("%s of other namespaces than %s were left out: %v", resource, l.Namespace, err)})
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+		case !slices.Contains(l.Required, resource) && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)):
+			notes = append(notes, Note{Text: fmt.Sprintf("%s were left out: %v", resource, err)})
+		default:
+			return nil, nil, fmt.Errorf("listing %s: %w", resource, err)
+		}
+	}
+	if c.Has("nodes") {
+		notes = append(notes, c.strayNotes()...)
+	}
+	return c, notes, nil
+}
+
+// list adds what is listed of a resource.
+func (c *Cluster) list(ctx context.Context, resource string, list pager.ListPageFunc) error {
+	err := pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		// Of an object that the API server let through, nothing is wrong that a
+		// scheduler would mind; but the order of the pages is not in our hands.
+		return c.Add(obj.DeepCopyObject())
+	})
+	if err == nil {
+		c.has(resource)
+	}
+	return err
+}
+
+// listers returns how each resource is listed, those that have a namespace in the given
+// one.
+func listers(client kubernetes.Interface, namespace string) map[string]pager.ListPageFunc {
 	core, apps, storage, resource := client.CoreV1(), client.AppsV1(), client.StorageV1(), client.ResourceV1()
 	return map[string]pager.ListPageFunc{
 		"namespaces":             page(core.Namespaces().List),
-		"services":               page(core.Services(all).List),
-		"endpointslices":         page(client.DiscoveryV1().EndpointSlices(all).List),
-		"replicationcontrollers": page(core.ReplicationControllers(all).List),
-		"replicasets":            page(apps.ReplicaSets(all).List),
-		"statefulsets":           page(apps.StatefulSets(all).List),
-		"poddisruptionbudgets":   page(client.PolicyV1().PodDisruptionBudgets(all).List),
+		"services":               page(core.Services(namespace).List),
+		"endpointslices":         page(client.DiscoveryV1().EndpointSlices(namespace).List),
+		"replicationcontrollers": page(core.ReplicationControllers(namespace).List),
+		"replicasets":            page(apps.ReplicaSets(namespace).List),
+		"statefulsets":           page(apps.StatefulSets(namespace).List),
+		"poddisruptionbudgets":   page(client.PolicyV1().PodDisruptionBudgets(namespace).List),
 		"storageclasses":         page(storage.StorageClasses().List),
 		"csidrivers":             page(storage.CSIDrivers().List),
 		"csinodes":               page(storage.CSINodes().List),
-		"csistoragecapacities":   page(storage.CSIStorageCapacities(all).List),
+		"csistoragecapacities":   page(storage.CSIStorageCapacities(namespace).List),
 		"persistentvolumes":      page(core.PersistentVolumes().List),
-		"persistentvolumeclaims": page(core.PersistentVolumeClaims(all).List),
+		"persistentvolumeclaims": page(core.PersistentVolumeClaims(namespace).List),
 		"volumeattachments":      page(storage.VolumeAttachments().List),
 		"deviceclasses":          page(resource.DeviceClasses().List),
 		"resourceslices":         page(resource.ResourceSlices().List),
-		"resourceclaims":         page(resource.ResourceClaims(all).List),
+		"resourceclaims":         page(resource.ResourceClaims(namespace).List),
 		"nodes":                  page(core.Nodes().List),
-		"pods":                   page(core.Pods(all).List),
+		"pods":                   page(core.Pods(namespace).List),
 	}
 }
 

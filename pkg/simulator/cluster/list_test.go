@@ -77,7 +77,7 @@ func TestList(t *testing.T) {
 
 // TestSupportedKinds makes sure that what is listed can also be read.
 func TestSupportedKinds(t *testing.T) {
-	list := listers(fake.NewClientset())
+	list := listers(fake.NewClientset(), metav1.NamespaceAll)
 	for _, kind := range Supported() {
 		if list[kind.Resource] == nil {
 			t.Errorf("%s cannot be listed", kind.Resource)

@@ -1,0 +1,116 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+)
+
+// clusterInput are the flags that say which cluster a command reads: one that kubectl
+// knows, or files of what kubectl printed.
+type clusterInput struct {
+	*genericclioptions.ConfigFlags
+
+	files         []string
+	allNamespaces bool
+
+	// client is nil where files are read. config makes it.
+	client kubernetes.Interface
+}
+
+// What kubectl allows itself; client-go's defaults are for programs that never end.
+const (
+	clientQPS   = 50
+	clientBurst = 300
+)
+
+func (in *clusterInput) addFlags(cmd *cobra.Command) {
+	in.ConfigFlags = genericclioptions.NewConfigFlags(true)
+	in.ConfigFlags.AddFlags(cmd.Flags())
+	cmd.Flags().StringArrayVarP(&in.files, "filename", "f", nil, "read the cluster from this file or folder, as kubectl get -o yaml or json prints it, and not from an API server; - is the standard input; may be given more than once")
+	completeFlag(cmd, "namespace", in.completeNamespaces)
+	completeFlag(cmd, "context", in.completeContexts)
+}
+
+// connect makes the client of the cluster, unless files are read.
+func (in *clusterInput) connect() error {
+	if i := duplicate(in.files); i >= 0 {
+		return usagef("-f: %s is given more than once", in.files[i])
+	}
+	if len(in.files) > 0 {
+		return nil
+	}
+	config, err := in.ToRESTConfig()
+	if err == nil {
+		config.UserAgent, config.QPS, config.Burst = program, clientQPS, clientBurst
+		in.client, err = kubernetes.NewForConfig(config)
+	}
+	if err != nil {
+		return configError(*in.KubeConfig, *in.Context, err)
+	}
+	return nil
+}
+
+// currentNamespace is that of -n, or else of the context.
+func (in *clusterInput) currentNamespace() string {
+	namespace, _, err := in.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "" // connect has told it
+	}
+	return namespace
+}
+
+// read reads the cluster, or the files, and tells what was left out.
+func (in *clusterInput) read(ctx context.Context, listing cluster.Listing, stdin io.Reader) (*cluster.Cluster, []string, error) {
+	var c *cluster.Cluster
+	var notes []cluster.Note
+	if in.client != nil {
+		var err error
+		if c, notes, err = listing.List(ctx, in.client); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		reader := cluster.NewReader()
+		reader.Namespace = cmp.Or(*in.Namespace, "default")
+		for _, file := range in.files {
+			if err := reader.ReadFile(file, stdin); err != nil {
+				return nil, nil, fmt.Errorf("-f: %w", err)
+			}
+		}
+		c, notes = reader.Cluster()
+	}
+	lines := make([]string, 0, len(notes))
+	for _, note := range notes {
+		lines = append(lines, note.String())
+	}
+	return c, lines, nil
+}
+
+// printNotes writes what the reader of a result should know to where it does not mix
+// with the result.
+func printNotes(status io.Writer, notes []string) {
+	for _, note := range notes {
+		fmt.Fprintf(status, "%s: note: %s\n", program, note)
+	}
+}
+
+// oneOf is an error unless a flag has one of the values.
+func oneOf(flag, value string, values ...string) error {
+	for _, allowed := range values {
+		if value == allowed {
+			return nil
+		}
+	}
+	return usagef("%s: %q is none of %s", flag, value, strings.Join(values, ", "))
+}

@@ -1,0 +1,49 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+)
+
+// AsksForShares reports whether a container of the pod has a limit of ours that is not
+// zero. It does not parse, so that every pod on every changed node can be asked.
+func AsksForShares(pod *corev1.Pod) bool {
+	return anyAsksForShares(pod.Spec.Containers) || anyAsksForShares(pod.Spec.InitContainers)
+}
+
+func anyAsksForShares(containers []corev1.Container) bool {
+	for i := range containers {
+		limits := containers[i].Resources.Limits
+		if len(limits) == 0 {
+			continue
+		}
+		if q, ok := limits[names.GPUMilliResource]; ok && !q.IsZero() {
+			return true
+		}
+		if q, ok := limits[names.GPUMemoryResource]; ok && !q.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// AsksForPlugin reports whether a container of the pod has a limit of devices, or parts
+// of devices, that a device plugin hands out.
+func (k *NodeKeys) AsksForPlugin(pod *corev1.Pod) bool {
+	return k.anyAsksForPlugin(pod.Spec.Containers) || k.anyAsksForPlugin(pod.Spec.InitContainers)
+}
+
+func (k *NodeKeys) anyAsksForPlugin(containers []corev1.Container) bool {
+	for i := range containers {
+		for name, q := range containers[i].Resources.Limits {
+			if !q.IsZero() && k.HandsOut(name) {
+				return true
+			}
+		}
+	}
+	return false
+}

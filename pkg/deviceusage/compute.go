@@ -1,0 +1,294 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceusage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/berth-scheduler/berth/pkg/device"
+)
+
+// New computes the report. keys say how nodes describe their devices.
+func New(o Objects, keys *device.NodeKeys) *Report {
+	c := &computation{
+		keys:    keys,
+		claims:  device.Claims{Drivers: device.DefaultDRADrivers(), Keys: keys},
+		source:  newClaimSource(&o),
+		offered: sets.New[string](),
+		models:  map[string]*Model{},
+		report:  &Report{FormatVersion: FormatVersion, OnlyNamespace: o.OnlyNamespace, Nodes: []Node{}, Pods: []Pod{}},
+	}
+	for _, slice := range o.Slices {
+		c.offered.Insert(c.claims.OfferedBy(slice))
+	}
+	var err error
+	if c.workload, err = device.TypicalWorkload(slices.Values(o.Pods), keys); err != nil {
+		c.report.Notes = append(c.report.Notes, "fragmentation is not measured: "+err.Error())
+	}
+	byNode := o.byNode()
+	nodes := o.Nodes
+	if o.NodesUnseen {
+		for _, name := range slices.Sorted(maps.Keys(byNode)) {
+			c.add(nil, &Node{Name: name, Kind: Unknown}, &device.Node{}, byNode[name])
+		}
+		nodes = nil
+	}
+	for _, node := range nodes {
+		c.addNode(node, byNode[node.Name])
+	}
+	return c.finish()
+}
+
+// computation is a report that is being computed.
+type computation struct {
+	keys     *device.NodeKeys
+	claims   device.Claims
+	source   *claimSource
+	offered  sets.Set[string]
+	workload *device.Workload // nil if no pod asks for devices
+	models   map[string]*Model
+	report   *Report
+}
+
+func (c *computation) finish() *Report {
+	r := c.report
+	slices.SortFunc(r.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Pods, comparePods)
+	r.Namespaces = namespacesOf(r.Pods)
+	for _, name := range slices.Sorted(maps.Keys(c.models)) {
+		r.Models = append(r.Models, *c.models[name])
+	}
+	return r
+}
+
+var kinds = map[device.NodeKind]NodeKind{
+	device.NodeWithoutDevices: NotShared,
+	device.NodeShared:         Shared,
+	device.NodeDevicePlugin:   DevicePlugin,
+	device.NodeInvalid:        Invalid,
+}
+
+// addNode adds a node that was read.
+func (c *computation) addNode(object *corev1.Node, pods []*corev1.Pod) {
+	parsed := device.ParseNode(object, c.keys)
+	if c.offered.Has(object.Name) {
+		parsed = parsed.OfferedByDRA()
+	}
+	node := &Node{
+		Name: object.Name, Kind: kinds[parsed.Kind], Model: parsed.Model, DeviceMemoryMiB: parsed.MemoryMiB,
+		Unschedulable: object.Spec.Unschedulable,
+	}
+	if parsed.Kind == device.NodeInvalid {
+		node.Problem = parsed.Invalid.Error()
+	}
+	c.add(object, node, parsed, pods)
+}
+
+// use is what is used of a node's devices while its pods are looked at.
+type use struct {
+	node    *Node
+	parsed  *device.Node
+	usage   device.Usage
+	counted bool
+	cpuFree int64
+	// allocations are those of the pods of which it is known what they hold, and holders
+	// who those are.
+	allocations []*device.Allocation
+	holders     []holder
+	// some is whether any pod uses devices.
+	some bool
+}
+
+type holder struct {
+	pod  string
+	used *device.PodUsage
+}
+
+// add adds a node and what its pods use of its devices. A node without devices of which
+// nobody holds anything is left out. object is nil for a node that was not read.
+func (c *computation) add(object *corev1.Node, node *Node, parsed *device.Node, pods []*corev1.Pod) {
+	u := &use{node: node, parsed: parsed}
+	u.usage, u.counted = parsed.Usage()
+	empty := u.usage.IdleMilli()
+	if object != nil {
+		u.cpuFree = object.Status.Allocatable.Cpu().MilliValue()
+	}
+	if parsed.Kind == device.NodeDevicePlugin {
+		node.HandedOut = &HandedOut{Devices: int64(parsed.Devices)}
+	}
+	for _, pod := range pods {
+		c.addPod(u, pod)
+	}
+	if parsed.Kind == device.NodeWithoutDevices && !u.some {
+		return
+	}
+	u.listDevices()
+	c.report.Nodes = append(c.report.Nodes, *node)
+	c.count(u, empty)
+}
+
+// addPod adds what a pod uses.
+func (c *computation) addPod(u *use, object *corev1.Pod) {
+	requests := resourcehelper.PodRequests(object, resourcehelper.PodResourcesOptions{})
+	u.cpuFree -= requests.Cpu().MilliValue()
+	pod := Pod{
+		Namespace: object.Namespace, Name: object.Name, Node: u.node.Name, Model: u.node.Model, SchedulerName: object.Spec.SchedulerName,
+	}
+	if device.AsksForShares(object) {
+		c.addShares(u, object, pod)
+	}
+	plugin := c.keys.AsksForPlugin(object)
+	if !plugin && !c.claims.MayHaveDevices(object, c.source) {
+		return
+	}
+	pod.How = ByClaim
+	if plugin {
+		pod.How = ByDevicePlugin
+		for _, name := range c.keys.PluginResources {
+			quantity := requests[name]
+			pod.WholeDevices += quantity.Value()
+		}
+	}
+	switch {
+	case u.parsed.Kind == device.NodeDevicePlugin:
+		u.usage.HandOut(pod.WholeDevices)
+		u.node.HandedOut.Held += pod.WholeDevices
+	case u.parsed.Kind == device.NodeShared:
+		pod.Problem = "uses devices of a shared node that were not given by Berth: which ones is not known"
+		u.addUnknown(&pod)
+	case u.parsed.Kind == device.NodeWithoutDevices && pod.How == ByClaim:
+		return // a DRA driver's device is none of a node that Berth knows
+	}
+	c.addUser(u, pod)
+}
+
+// addShares adds what a pod holds that asks for shares.
+func (c *computation) addShares(u *use, object *corev1.Pod, pod Pod) {
+	pod.How = ByShares
+	allocation, err := device.ParseAllocation(object)
+	if err != nil {
+		pod.Problem = err.Error()
+		u.addUnknown(&pod)
+		c.addUser(u, pod)
+		return
+	}
+	used, err := allocation.On(u.parsed)
+	if err != nil {
+		pod.Problem = err.Error()
+		u.addUnknown(&pod)
+	} else if missing := allocation.Missing(u.parsed); len(missing) > 0 {
+		pod.Problem = fmt.Sprintf("was given devices that the node does not list any more: %v", missing)
+	} else if u.parsed.Kind == device.NodeWithoutDevices && u.node.Kind != Unknown {
+		pod.Problem = "holds shares of a node that is not shared: it takes no pod of a device plugin until this one is gone"
+	}
+	u.usage.Add(used)
+	u.allocations = append(u.allocations, allocation)
+	u.holders = append(u.holders, holder{pod.key(), used})
+	for d := range used.Devices().All() {
+		pod.Devices = append(pod.Devices, d)
+		pod.Held.MemoryMiB += used[d].MemoryMiB
+	}
+	pod.Held.Milli = used.Milli()
+	c.addUser(u, pod)
+}
+
+func (p *Pod) key() string { return p.Namespace + "/" + p.Name }
+
+// addUnknown adds a pod that uses devices of which it is not known which: a shared node
+// takes no new share while it runs.
+func (u *use) addUnknown(pod *Pod) {
+	u.node.UnknownUse = append(u.node.UnknownUse, Problem{Pod: pod.key(), Message: pod.Problem})
+}
+
+// addUser adds a pod that uses devices.
+func (c *computation) addUser(u *use, pod Pod) {
+	u.some = true
+	c.report.Pods = append(c.report.Pods, pod)
+}
+
+// listDevices lists the devices of a shared node, and those that are held of any other.
+func (u *use) listDevices() {
+	conflicts, certain := device.Conflicts(u.parsed, u.allocations)
+	devices := 0
+	if u.parsed.Kind == device.NodeShared {
+		devices = u.parsed.Devices
+	}
+	for i := range device.MaxDevices {
+		d := Device{Index: i, Cordoned: u.parsed.Cordoned.Has(i)}
+		if i < len(u.parsed.UUIDs) {
+			d.UUID = u.parsed.UUIDs[i]
+		}
+		for _, h := range u.holders {
+			if share := h.used[i]; share != (device.Share{}) {
+				d.HeldBy = append(d.HeldBy, Holding{Pod: h.pod, Share: Share(share)})
+			}
+		}
+		if i >= devices && len(d.HeldBy) == 0 {
+			continue
+		}
+		if devices > 0 {
+			d.Free = Share(u.usage.Free(i))
+		}
+		switch {
+		case certain.Has(i):
+			d.Conflict = GivenTwice
+		case devices > 0 && i >= devices:
+			d.Conflict = NotThere
+		case devices > 0 && conflicts.Has(i):
+			d.Conflict = MemoryShrank
+		}
+		u.node.Devices = append(u.node.Devices, d)
+	}
+}
+
+// count adds the node to its model. empty is what nobody would use of an empty node.
+func (c *computation) count(u *use, empty int64) {
+	m := c.models[u.node.Model]
+	if m == nil {
+		m = &Model{Name: u.node.Model}
+		c.models[u.node.Model] = m
+	}
+	m.Nodes++
+	if h := u.node.HandedOut; h != nil {
+		if m.HandedOut == nil {
+			m.HandedOut = &HandedOut{}
+		}
+		m.HandedOut.Devices += h.Devices
+		m.HandedOut.Held += h.Held
+	}
+	for i := range u.node.Devices {
+		if u.node.Devices[i].Conflict != "" {
+			m.Conflicts++
+		}
+	}
+	if u.parsed.Kind != device.NodeShared || !u.counted {
+		return
+	}
+	m.Devices += u.parsed.Devices
+	m.CordonedDevices += u.parsed.Cordoned.Len()
+	m.CapacityMilli += empty
+	allocated, cordoned := u.usage.AllocatedMilli()
+	m.AllocatedMilli += allocated
+	m.CordonedAllocatedMilli += cordoned
+	m.FreeMilli += u.usage.IdleMilli()
+	if len(u.node.UnknownUse) > 0 {
+		m.BlockedMilli += u.usage.IdleMilli()
+	}
+	m.FreeDevices += u.usage.Fitting(u.usage.Capacity()).Len()
+	if c.workload != nil {
+		fragmentation := c.workload.For(u.parsed).Fragmentation(&u.usage, u.cpuFree)
+		total := max(0, fragmentation.Total())
+		if m.FragmentedMilli != nil {
+			total += *m.FragmentedMilli
+		}
+		m.FragmentedMilli = &total
+	}
+}

@@ -1,0 +1,17 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deviceusage says of each device of a cluster what is free of it, who holds
+// the rest, and what is wrong: from API objects alone, and counted by package device, as
+// GPUDevice counts it.
+//
+// What a running scheduler knows beyond the API is not in it: devices that are promised
+// to a pod whose Binding is not written yet, and those that a nominated pod will get.
+//
+//	nodes ─────────── device.ParseNode ───▶ device.Usage ──▶ [Node], [Device], [Model]
+//	ResourceSlices ── Node.OfferedByDRA        ▲
+//	pods ──────────── device.ParseAllocation ──┴───────────▶ [Pod], [Namespace]
+//
+// Fragmentation is measured against the commonest shapes of the cluster's own pods, as
+// `kubectl berth simulate` measures it (device.TypicalWorkload).
+package deviceusage

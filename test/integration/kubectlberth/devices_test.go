@@ -1,0 +1,212 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectlberth
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+)
+
+// gpuNode is a shared node with devices.
+func gpuNode(name, devices string) corev1.Node {
+	n := controlplane.FakeNodes(1)[0]
+	n.Name = name
+	n.Labels[corev1.LabelHostname] = name
+	n.Labels[names.GPUSharingLabel], n.Labels["nvidia.com/gpu.count"] = "true", devices
+	n.Labels["nvidia.com/gpu.memory"], n.Labels["nvidia.com/gpu.product"] = "16384", "Tesla-T4"
+	return n
+}
+
+// deviceObjects are pods of two namespaces on the nodes, and readers of one of them: one
+// who may see nodes, and one who may not.
+const deviceObjects = `
+{apiVersion: v1, kind: Namespace, metadata: {name: team}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: other}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ours, namespace: team, annotations: {berth.dev/gpu-assigned: "main=0:500m:8192Mi", gpu.berth.dev/main: "0"}}
+spec:
+  nodeName: gpu-1
+  containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "500"}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: theirs, namespace: other, annotations: {berth.dev/gpu-assigned: "main=0:250m:4096Mi", gpu.berth.dev/main: "0"}}
+spec:
+  nodeName: gpu-1
+  containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "250"}}}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: view, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: User, name: reader}, {kind: User, name: node-reader}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: node-reader}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: node-reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: node-reader}
+subjects: [{kind: User, name: node-reader}]
+`
+
+func TestDevices(t *testing.T) {
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu-1", "1"), gpuNode("gpu-2", "1")}, Audit: true})
+	c.Apply(t, deviceObjects)
+	tests := []struct {
+		name       string
+		user       string // the administrator if empty
+		args       []string
+		wantCode   int
+		want       []string
+		wantStderr string
+	}{
+		{
+			name: "by device",
+			want: []string{
+				"gpu-1 tesla-t4 0 250m 4096Mi other/theirs (250m 4096Mi), team/ours (500m 8192Mi) -",
+				"gpu-2 tesla-t4 0 1000m 16384Mi - -",
+			},
+		},
+		{name: "by namespace", args: []string{"--by", "namespace"}, want: []string{"other 1 250m 4096Mi 0 0", "team 1 500m 8192Mi 0 0"}},
+		{name: "one node", args: []string{"gpu-2", "--by", "node"}, want: []string{"gpu-2 Shared tesla-t4 1 1000m 1 0 0 0 -"}},
+		{
+			name: "who may see the pods of a namespace", user: "node-reader", args: []string{"-n", "team"},
+			want:       []string{"gpu-1 tesla-t4 0 <=500m 8192Mi team/ours (500m 8192Mi) -"},
+			wantStderr: "pods of other namespaces than team were left out: pods is forbidden",
+		},
+		{
+			name: "who may not see nodes", user: "reader", args: []string{"-n", "team", "--by", "pod"},
+			want:       []string{"team ours gpu-1 0 500m 8192Mi -"},
+			wantStderr: "nodes were left out: nodes is forbidden",
+		},
+		{
+			name: "who insists on all namespaces", user: "reader", args: []string{"-A"}, wantCode: 1,
+			wantStderr: "listing pods: pods is forbidden",
+		},
+		{
+			name: "who may see nothing", user: "nobody", args: []string{"-n", "team"}, wantCode: 1,
+			wantStderr: "listing pods: pods is forbidden",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			kubeconfig := c.Kubeconfig
+			if tt.user != "" {
+				kubeconfig = c.UserKubeconfig(t, tt.user)
+			}
+			got := kubectl(t, kubeconfig, append([]string{"berth", "devices", "--no-headers"}, tt.args...)...)
+			if got.code != tt.wantCode || !strings.Contains(got.stderr, tt.wantStderr) || tt.wantStderr == "" && got.stderr != "" {
+				t.Errorf("exit code %d, want %d, and %q in:\n%s", got.code, tt.wantCode, tt.wantStderr, got.stderr)
+			}
+			if diff := cmp.Diff(tt.want, words(got.stdout)); diff != "" {
+				t.Errorf("rows (-want,+got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("requests", func(t *testing.T) { checkRequests(t, c.AuditLog) })
+	t.Run("completion", func(t *testing.T) { checkCompletion(t, c) })
+	t.Run("watch", func(t *testing.T) { checkWatch(t, c) })
+	t.Run("an API server that is gone", func(t *testing.T) {
+		if err := c.KillComponent(controlplane.APIServer); err != nil {
+			t.Fatal(err)
+		}
+		got := kubectl(t, c.Kubeconfig, "berth", "devices", "--request-timeout=5s")
+		if got.code != 1 || !strings.Contains(got.stderr, "connection refused") {
+			t.Errorf("exit code %d, want 1, and that the connection was refused in:\n%s", got.code, got.stderr)
+		}
+	})
+}
+
+// checkRequests expects lists alone, in pages.
+func checkRequests(t *testing.T, auditLog string) {
+	file, err := os.Open(auditLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lists := 0
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var event auditv1.Event
+		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
+			t.Fatal(err)
+		}
+		if event.UserAgent != plugin {
+			continue
+		}
+		lists++
+		if event.Verb != "list" || !strings.Contains(event.RequestURI, "limit=500") {
+			t.Errorf("%s %s", event.Verb, event.RequestURI)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if lists == 0 {
+		t.Error("the audit log has no request")
+	}
+}
+
+// checkCompletion asks kubectl, which asks the plugin.
+func checkCompletion(t *testing.T, c *framework.Cluster) {
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"devices", "gpu"}, []string{"gpu-1", "gpu-2"}},
+		{[]string{"devices", "gpu-1", "gpu"}, []string{"gpu-2"}},
+		{[]string{"devices", "-n", "te"}, []string{"team"}},
+		{[]string{"dev"}, []string{"devices"}},
+	} {
+		got := kubectl(t, c.Kubeconfig, append([]string{"__complete", "berth"}, tt.args...)...)
+		var completions []string
+		for _, line := range words(got.stdout) {
+			if word, _, _ := strings.Cut(line, " "); !strings.HasPrefix(word, ":") {
+				completions = append(completions, word)
+			}
+		}
+		if !slices.Equal(completions, tt.want) {
+			t.Errorf("%q is completed by %q, want %q\n%s", tt.args, completions, tt.want, got.stderr)
+		}
+	}
+}
+
+// checkWatch changes a device under a watch.
+func checkWatch(t *testing.T, c *framework.Cluster) {
+	const patience = 30 * time.Second
+	watch := framework.StartProcess(t, plugin, "devices", "--kubeconfig", c.Kubeconfig, "--watch", "--no-headers")
+	watch.WaitForOutput(t, patience, "gpu-2   tesla-t4   0   1000m 16384Mi")
+	before := strings.Count(watch.Output(), "gpu-1")
+	c.Kubectl(t, "annotate", "node", "gpu-2", names.GPUCordonedAnnotation+"=0")
+	watch.WaitForOutput(t, patience, "cordoned")
+	c.Kubectl(t, "delete", "node", "gpu-2")
+	watch.WaitForOutput(t, patience, "gone")
+	if after := strings.Count(watch.Output(), "gpu-1"); after != before {
+		t.Errorf("the device that did not change was printed %d times more", after-before)
+	}
+	if code := watch.Stop(t); code != 0 {
+		t.Errorf("exit code %d after a signal, want 0", code)
+	}
+}
