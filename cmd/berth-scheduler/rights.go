@@ -95,7 +95,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 	}
 	if enabled(features.GenericWorkload) {
 		need("gang scheduling", "scheduling.k8s.io", "podgroups", read...)
-		needSub("gang scheduling", "scheduling.k8s.io", "podgroups", "status", "update", "patch")
+		needSub("gang scheduling", "scheduling.k8s.io", "podgroups", "status", "patch")
 	}
 
 	need("a pod's events say where it went and why it waits", "events.k8s.io", "events", "create", "patch")

@@ -255,11 +255,36 @@ func reserveOn(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod, node 
 type liveCache struct {
 	cache.Cache
 	snapshot *cache.Snapshot
+
+	tb    testing.TB
+	nodes clientcache.Indexer
 }
 
 func newLiveCache(tb testing.TB, profile *schedtest.Profile) *liveCache {
 	tb.Helper()
-	return &liveCache{Cache: cache.New(tb.Context(), nil, false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot)}
+	return &liveCache{
+		Cache: cache.New(tb.Context(), nil, false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot),
+		tb: tb, nodes: profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer(),
+	}
+}
+
+// AddNode adds the node, to the informer's store too: of one that is not there nothing is
+// remembered.
+func (c *liveCache) AddNode(logger klog.Logger, node *corev1.Node) *framework.NodeInfo {
+	c.store(node)
+	return c.Cache.AddNode(logger, node)
+}
+
+// UpdateNode is AddNode for another version of the node.
+func (c *liveCache) UpdateNode(logger klog.Logger, old, node *corev1.Node) *framework.NodeInfo {
+	c.store(node)
+	return c.Cache.UpdateNode(logger, old, node)
+}
+
+func (c *liveCache) store(node *corev1.Node) {
+	if err := c.nodes.Add(node); err != nil {
+		c.tb.Fatal(err)
+	}
 }
 
 // process is a scheduler process with the plugin that a history drives: nothing happens

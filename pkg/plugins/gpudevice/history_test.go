@@ -275,7 +275,8 @@ func (h *history) place() {
 	pod := h.next()
 	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
 	h.interrupt()
-	state, node := h.choose(pod, nil)
+	state := framework.NewCycleState()
+	node := h.choose(pod, state, nil)
 	if node == "" {
 		return
 	}
@@ -283,19 +284,55 @@ func (h *history) place() {
 	h.reserve(pod, state, node)
 }
 
-// placeGroup places a few pods as the cycle of a pod group does once the group fits:
-// all of them are assumed on the snapshot of the beginning, which shows none.
+// placeGroup places a few pods as the cycle of a pod group does: each is tried on the
+// snapshot, which shows those before it; then all of that is taken back, and each is assumed
+// once more on the snapshot of the beginning, which shows none.
 func (h *history) placeGroup() {
+	type member struct {
+		pod   *corev1.Pod
+		state *framework.CycleState
+		node  string
+	}
 	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
-	node := h.nodes[h.rand.IntN(len(h.nodes))].Name
+	only := h.nodes[h.rand.IntN(len(h.nodes))].Name
+	var fit []member
+	var revert []func()
+	tried := map[types.UID]bool{}
 	for range 2 + h.rand.IntN(3) {
-		pod := h.next()
-		state, chosen := h.choose(pod, &node)
-		if chosen == "" {
+		pod, state := h.next(), framework.NewCycleState()
+		if tried[pod.UID] {
 			continue
 		}
+		tried[pod.UID] = true
+		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
+		node := h.choose(pod, state, &only)
+		if node == "" {
+			continue
+		}
+		assumed := pod.DeepCopy()
+		assumed.Spec.NodeName = node
+		info, err := framework.NewPodInfo(assumed)
+		h.must(err)
+		h.must(h.live.snapshot.AssumePod(info))
+		takeBack := func() {
+			h.profile.RunReservePluginsUnreserve(h.t.Context(), state, assumed, node)
+			h.must(h.live.snapshot.ForgetPod(h.logger, assumed))
+		}
+		if !h.profile.RunReservePluginsReserve(h.t.Context(), state, assumed, node).IsSuccess() {
+			takeBack()
+			continue
+		}
+		fit = append(fit, member{pod, state, node})
+		revert = append(revert, takeBack)
+	}
+	for _, takeBack := range slices.Backward(revert) {
+		takeBack()
+	}
+	for _, m := range fit {
+		h.interrupt()
 		h.members++
-		h.reserve(pod, state, chosen)
+		m.state.SetPodGroupSchedulingCycle(nil)
+		h.reserve(m.pod, m.state, m.node)
 		if h.rand.IntN(3) == 0 {
 			h.bind(false) // the binding cycle of a member that was assumed before
 			h.deliver()
@@ -305,8 +342,7 @@ func (h *history) placeGroup() {
 
 // choose runs PreFilter and Filter and returns a node that fits, or "". only, if not
 // nil, is the only node that is tried.
-func (h *history) choose(pod *corev1.Pod, only *string) (fwk.CycleState, string) {
-	state := framework.NewCycleState()
+func (h *history) choose(pod *corev1.Pod, state fwk.CycleState, only *string) string {
 	if _, status, _ := h.profile.RunPreFilterPlugins(h.t.Context(), state, pod); !status.IsSuccess() {
 		h.t.Fatalf("PreFilter: %v", status)
 	}
@@ -325,9 +361,9 @@ func (h *history) choose(pod *corev1.Pod, only *string) (fwk.CycleState, string)
 		}
 	}
 	if len(feasible) == 0 {
-		return state, ""
+		return ""
 	}
-	return state, feasible[h.rand.IntN(len(feasible))]
+	return feasible[h.rand.IntN(len(feasible))]
 }
 
 // reserve assumes the pod and reserves devices for it. It may be refused: on a snapshot
@@ -531,7 +567,7 @@ func (h *history) check() {
 				}
 			}
 		}
-		v := h.pl.viewToReserve(nodeInfo(h.t, h.profile, node.Name), "")
+		v := h.pl.viewToReserve(framework.NewCycleState(), nodeInfo(h.t, h.profile, node.Name), "")
 		if v.unrecorded || v.nominatedUnfit {
 			h.t.Fatalf("node %s takes nothing: unassigned %t, crowded %t", node.Name, v.unrecorded, v.nominatedUnfit)
 		}

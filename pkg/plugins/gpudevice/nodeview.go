@@ -99,9 +99,13 @@ func (pl *GPUDevice) viewWithout(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView
 
 // viewToReserve is viewWithout, and as if also those pods were on the node that hold
 // devices there and that the NodeInfo does not show. As a rule there are none, which
-// is told by their number.
-func (pl *GPUDevice) viewToReserve(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
+// is told by their number. In the cycle of a pod group the NodeInfo shows the members
+// that were reserved before, and whom it does not show preemption has taken out of it.
+func (pl *GPUDevice) viewToReserve(state fwk.CycleState, nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
 	v := pl.viewWithout(nodeInfo, uid)
+	if state.IsPodGroupSchedulingCycle() {
+		return v
+	}
 	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.allocations.invalidationOf)
 	if v.node.Kind != device.NodeShared || cell.invalidation.held.Load() == v.shown {
 		return v

@@ -82,17 +82,17 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 	if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
 		t.Fatal(err)
 	}
-	place := func(name string, milli int) *corev1.Pod {
+	assume := func(pod *corev1.Pod) *corev1.Pod {
 		t.Helper()
-		pod := sharePod(name, milli)
-		state := preFilter(t, profile, pod)
+		name, state := pod.Name, preFilter(t, profile, pod)
+		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
 		assumed := pod.DeepCopy()
 		assumed.Spec.NodeName = "n"
 		info, err := framework.NewPodInfo(assumed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status := pl.Filter(t.Context(), state, pod, nodeInfo(t, profile, "n")); !status.IsSuccess() {
+		if status := profile.RunFilterPlugins(t.Context(), state, pod, nodeInfo(t, profile, "n")); !status.IsSuccess() {
 			t.Fatalf("%s: %v", name, status)
 		}
 		generation := nodeInfo(t, profile, "n").GetGeneration()
@@ -111,9 +111,15 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 		}
 		return assumed
 	}
+	place := func(name string, milli int) *corev1.Pod {
+		t.Helper()
+		return assume(sharePod(name, milli))
+	}
 	forget := func(pod *corev1.Pod) {
 		t.Helper()
-		profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), pod, "n")
+		state := framework.NewCycleState()
+		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
+		profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
 		if err := live.snapshot.ForgetPod(logger, pod); err != nil {
 			t.Fatal(err)
 		}
@@ -135,6 +141,20 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 	expect("empty again", 1000, 1000)
 	place("c", 400)
 	expect("with another first pod", 600, 1000)
+
+	// A member without shares takes what the scores depend on.
+	cpuFree := func() int64 { return pl.view(nodeInfo(t, profile, "n"), false).cpuFree }
+	before := cpuFree()
+	plain := makePod("plain", "cpu", "1")
+	plain.Spec.Containers[0].Resources.Requests = plain.Spec.Containers[0].Resources.Limits
+	plain = assume(plain)
+	if got := cpuFree(); got != before-1000 {
+		t.Errorf("with a member of 1 CPU, %d of %d milli-CPU are free", got, before)
+	}
+	forget(plain)
+	if got := cpuFree(); got != before {
+		t.Errorf("without it, %d of %d milli-CPU are free", got, before)
+	}
 }
 
 // A pod that something else bound uses devices of which nobody knows: its node

@@ -21,6 +21,7 @@ const reasonNotPending = "the pod is not pending any more"
 // Reserve chooses the devices by the strategy, and assumes them for the pod until
 // it is seen bound.
 func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	pl.snapshotChanged(state, nodeName)
 	s, err := readPreFilterState(state)
 	if err != nil {
 		if !device.AsksForShares(pod) {
@@ -36,7 +37,7 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserving devices of node %q: %w", nodeName, err))
 	}
-	v := pl.viewToReserve(nodeInfo, pod.UID)
+	v := pl.viewToReserve(state, nodeInfo, pod.UID)
 	// The nominated pods that Filter minded are not here: they have not got the
 	// devices yet, and this pod is not of lower priority.
 	if rejected := v.check(s); rejected != device.Fits {
@@ -70,8 +71,21 @@ func overtaken(state fwk.CycleState, node, reason string) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("node %q was chosen and has no room any more, the pod is tried again: %s", node, reason))
 }
 
+// snapshotChanged makes the view of the node worthless in the cycle of a pod group, where
+// the member was put into the snapshot before Reserve and is taken out after Unreserve. It
+// may change what is free without asking for shares.
+func (pl *GPUDevice) snapshotChanged(state fwk.CycleState, nodeName string) {
+	if !state.IsPodGroupSchedulingCycle() {
+		return
+	}
+	if cell := pl.nodes.get(nodeName); cell != nil {
+		cell.invalidation.revision.Add(1)
+	}
+}
+
 // Unreserve takes that back. Called again, or for a pod for which none were assumed
 // nothing, it does nothing.
-func (pl *GPUDevice) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+func (pl *GPUDevice) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	pl.allocations.forget(pod.UID)
+	pl.snapshotChanged(state, nodeName)
 }

@@ -274,6 +274,37 @@ func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 	}
 }
 
+// Preemption for a pod group takes victims out of the NodeInfos of the snapshot and tries
+// the members on what is left, on that snapshot or after it is restored.
+func TestReserveInPlaceOfVictims(t *testing.T) {
+	logger, _ := ktesting.NewTestContext(t)
+	victim := boundPod("victim", 1000, "n", "0")
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{victim}})
+	member := sharePod("member", 600)
+	show(t, profile, member)
+	state := framework.NewCycleState()
+	state.SetPodGroupSchedulingCycle(framework.NewCycleState())
+	if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, member); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	info := nodeInfo(t, profile, "n")
+	if err := info.RemovePod(logger, victim); err != nil {
+		t.Fatal(err)
+	}
+	if status := pl.Filter(t.Context(), state, member, info); !status.IsSuccess() {
+		t.Errorf("Filter without the victim: %v", status)
+	}
+	if status := profile.RunReservePluginsReserve(t.Context(), state, member, "n"); !status.IsSuccess() {
+		t.Errorf("Reserve without the victim: %v", status)
+	}
+	profile.RunReservePluginsUnreserve(t.Context(), state, member, "n")
+	// Out of that cycle, who is not shown was bound since the snapshot was taken.
+	state.SetPodGroupSchedulingCycle(nil)
+	if status := profile.RunReservePluginsReserve(t.Context(), state, member, "n"); status.Code() != fwk.Error {
+		t.Errorf("Reserve beside a pod that the snapshot does not show: want an error, got %v", status)
+	}
+}
+
 func TestUnreserve(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	pod, state := sharePod("p", 600), framework.NewCycleState()

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -69,10 +70,11 @@ func create(t *testing.T, c *framework.Cluster, pods ...*corev1.Pod) {
 	}
 }
 
+// remove deletes pods, those of them that were not evicted.
 func remove(t *testing.T, c *framework.Cluster, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
-		if err := c.Client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		if err := c.Client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
 	}
