@@ -36,9 +36,14 @@ const (
 )
 
 func (in *clusterInput) addFlags(cmd *cobra.Command) {
+	in.addConfigFlags(cmd)
+	cmd.Flags().StringArrayVarP(&in.files, "filename", "f", nil, "read the cluster from this file or folder, as kubectl get -o yaml or json prints it, and not from an API server; - is the standard input; may be given more than once")
+}
+
+// addConfigFlags adds the flags that choose a cluster that kubectl knows.
+func (in *clusterInput) addConfigFlags(cmd *cobra.Command) {
 	in.ConfigFlags = genericclioptions.NewConfigFlags(true)
 	in.ConfigFlags.AddFlags(cmd.Flags())
-	cmd.Flags().StringArrayVarP(&in.files, "filename", "f", nil, "read the cluster from this file or folder, as kubectl get -o yaml or json prints it, and not from an API server; - is the standard input; may be given more than once")
 	completeFlag(cmd, "namespace", in.completeNamespaces)
 	completeFlag(cmd, "context", in.completeContexts)
 }

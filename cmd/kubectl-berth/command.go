@@ -54,6 +54,7 @@ func newCommand() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(newSimulateCommand(), newBenchCommand())
 	cmd.AddCommand(newDevicesCommand())
+	cmd.AddCommand(newExplainCommand())
 	versionFirst(cmd, &showVersion)
 	return cmd
 }

@@ -4,6 +4,7 @@
 // Command kubectl-berth is a kubectl plugin: with it in PATH, `kubectl berth`
 // answers questions about what Berth would do.
 //
+//	kubectl berth explain pod/NAME
 //	kubectl berth simulate -f FILE… --config PROFILE.yaml
 //	kubectl berth bench -f WORKLOAD.yaml --schedulers NAME,…
 //	kubectl berth devices [NODE…]

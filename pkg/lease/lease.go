@@ -160,6 +160,19 @@ func (l *Lock) notReplica(holder string) error {
 		l.Describe(), holder, strings.Join(l.serves, ", "))
 }
 
+// Serves returns the scheduler names that the holder of a lease serves, by the identity
+// that it wrote; nil if that does not say.
+func Serves(identity string) []string {
+	_, served := parse(identity)
+	return served
+}
+
+// Host returns the host's name in an identity: of a pod, mostly the pod's.
+func Host(identity string) string {
+	host, _ := parse(identity)
+	return host
+}
+
 const separator = "_"
 
 // parse splits an identity into the host's name and the scheduler names, none if

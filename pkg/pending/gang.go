@@ -31,6 +31,17 @@ func GangReason(found int, this bool) string {
 	return fmt.Sprintf(gangReasonFormat, found) + gangReasonOther
 }
 
+// GangNotFound says that there is no PodGroup, NAMESPACE/NAME, of the name that the label
+// of the pod has.
+func GangNotFound(gang, label string) string {
+	return fmt.Sprintf("PodGroup %s, which the pod's label %s names, does not exist: correct the label or create it", gang, label)
+}
+
+// GangIncomplete says that a gang, NAMESPACE/NAME, has fewer members than it needs.
+func GangIncomplete(gang string, members int, needed int64) string {
+	return fmt.Sprintf("gang %s: %d of its %d members exist, and it starts when all do", gang, members, needed)
+}
+
 // parseGangReason is the reverse of GangReason.
 func parseGangReason(text string) (found int, this, ok bool) {
 	if n, err := fmt.Sscanf(text, gangReasonFormat, &found); err != nil || n != 1 {
@@ -76,7 +87,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 			m.reasons = nil // "PodGroup not found"
 		}
 		m.preemptible = false // no room makes up for it
-		return fmt.Sprintf("PodGroup %s, which the pod's label %s names, does not exist: correct the label or create it", gang, e.Gangs.Label), actionFindGang
+		return GangNotFound(gang, e.Gangs.Label), actionFindGang
 	case err != nil:
 		return "", ""
 	}
@@ -87,7 +98,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 	case byGang && int64(members) < needed:
 		m.refused = "" // it says the same, of the pod
 		m.preemptible = false
-		return fmt.Sprintf("gang %s: %d of its %d members exist, and it starts when all do", gang, members, needed), actionGatherGang
+		return GangIncomplete(gang, members, needed), actionGatherGang
 	case gaveUp && this:
 		return fmt.Sprintf("gang %s: %d of its %d members %s", gang, found+bound, needed, gangReasonThis), actionPlaceMember
 	case gaveUp:

@@ -211,11 +211,16 @@ func (e *Explainer) uncountedHeadline(m *message) string {
 	resource := strings.TrimPrefix(m.reasons[i].text, "Insufficient ")
 	m.drop(func(text string) bool { return strings.HasPrefix(text, insufficient) })
 	m.preemptible = false // under this profile the pod runs nowhere
+	return Uncounted(resource, m.profile, e.DeviceProfiles)
+}
+
+// Uncounted says that a profile does not count a resource of Berth, and which others do.
+func Uncounted(resource, profile string, others []string) string {
 	instead := "ask the cluster's administrator for one that does"
-	if len(e.DeviceProfiles) > 0 {
-		instead = "use " + quoted(e.DeviceProfiles)
+	if len(others) > 0 {
+		instead = "use " + quoted(others)
 	}
-	return fmt.Sprintf("limit %s: spec.schedulerName %q doesn't run GPUDevice, which counts it: %s", resource, m.profile, instead)
+	return fmt.Sprintf("limit %s: spec.schedulerName %q doesn't run GPUDevice, which counts it: %s", resource, profile, instead)
 }
 
 // drop leaves out the reasons that the headline says better.

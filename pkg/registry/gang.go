@@ -22,6 +22,9 @@ import (
 // PodGroupLabel is the key of the label with which a pod joins a PodGroup.
 const PodGroupLabel = v1alpha1.PodGroupLabel
 
+// GangPlugin is the name of the plugin that places gangs.
+const GangPlugin = coscheduling.Name
+
 // gangs is Coscheduling with reasons that say how many members of the gang had a
 // node. Its decisions are Coscheduling's.
 type gangs struct {

@@ -60,11 +60,7 @@ type Profile struct {
 // was stopped. With two replicas each records the event: the handler runs before
 // leader election, and a warning too many does no harm.
 func Watch(factory informers.SharedInformerFactory, keys []Key, profiles map[string]*Profile) error {
-	k := known{byName: map[string]Key{}}
-	for _, key := range keys {
-		k.byName[key.Name] = key
-		k.names = append(k.names, key.Name)
-	}
+	k := newKnown(keys)
 	warn := func(old, pod *corev1.Pod) {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Labels)+len(pod.Annotations) == 0 {
 			return
@@ -111,6 +107,22 @@ func Watch(factory informers.SharedInformerFactory, keys []Key, profiles map[str
 type known struct {
 	byName map[string]Key
 	names  []string
+}
+
+func newKnown(keys []Key) *known {
+	k := &known{byName: map[string]Key{}}
+	for _, key := range keys {
+		k.byName[key.Name] = key
+		k.names = append(k.names, key.Name)
+	}
+	return k
+}
+
+// Findings says of each key of the pod that has no effect under the profile why it has
+// none, sorted. The profile needs no Recorder.
+func Findings(keys []Key, pod *corev1.Pod, profile *Profile) []string {
+	unknown, ignored := newKnown(keys).findings(pod, profile)
+	return slices.Concat(unknown, ignored)
 }
 
 // findings says of each key of the pod that has no effect why it has none: those

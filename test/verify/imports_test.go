@@ -217,6 +217,10 @@ func TestImportRulesBite(t *testing.T) {
 		{"Kubernetes in any package", "pkg/controlplane/up.go", "k8s.io/kubernetes/pkg/scheduler", "kubernetes"},
 		{"Kubernetes in the demo", "hack/demo/main.go", "k8s.io/kubernetes/pkg/scheduler", "kubernetes"},
 		{"Kubernetes in a command", "cmd/berth-local/main.go", "k8s.io/kubernetes/cmd/kube-apiserver/app", ""},
+		{"Kubernetes in explanations", "pkg/explain/nearness.go", "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names", ""},
+		{"explanations connect", "pkg/explain/source/server.go", "k8s.io/client-go/tools/clientcmd", "explain"},
+		{"explanations make a client", "pkg/explain/source/server.go", "k8s.io/client-go/rest", "explain"},
+		{"explanations import the benchmark", "pkg/explain/answer.go", module + "/pkg/bench/run", "explain"},
 		{"Kubernetes in the registry", "pkg/registry/registry.go", "k8s.io/kubernetes/pkg/scheduler/framework/runtime", ""},
 		{"framework in any package", "pkg/preflight/preflight.go", "k8s.io/client-go/kubernetes", ""},
 

@@ -59,6 +59,10 @@ type Reader struct {
 	// Namespace is that of objects which name none, as kubectl apply has it. Empty
 	// means that such an object is an error.
 	Namespace string
+	// Keep, if it is not nil, is shown the JSON of each object that is of none of the
+	// [Supported] kinds, and says whether the caller takes it; then it is not told as
+	// left out.
+	Keep func(kind schema.GroupVersionKind, object []byte) (taken bool, err error)
 
 	cluster Cluster
 	// left are the objects that were left out, by file and kind.
@@ -228,6 +232,11 @@ func (s *source) add(it item) error {
 	}
 	s.objects++
 	kind, supported := kindNamed(*gvk)
+	if !supported && s.reader.Keep != nil {
+		if taken, err := s.reader.Keep(*gvk, it.json); taken || err != nil {
+			return s.wrap(it, gvk.Kind, err)
+		}
+	}
 	pods, isWorkload, podsErr := podsOf(*gvk, obj, written)
 	if !supported {
 		if why := whyLeftOut(isWorkload, written); why != "" {
@@ -256,6 +265,9 @@ func (s *source) add(it item) error {
 	if err := s.reader.cluster.Add(obj); err != nil {
 		return s.errorAt(it, name, err)
 	}
+	if pod, ok := obj.(*corev1.Pod); ok && written {
+		setDefaults(pod)
+	}
 	if kind.Resource == "pods" && len(s.reader.cluster.pods) == before {
 		s.leaveOut("pod(s) were left out: they have terminated")
 	}
@@ -280,6 +292,7 @@ func (s *source) addPods(it item, workload string, pods []*corev1.Pod) error {
 		if err := s.reader.cluster.Add(pod); err != nil {
 			return s.errorAt(it, workload+", pod "+pod.Name, err)
 		}
+		setDefaults(pod)
 	}
 	return nil
 }
@@ -354,6 +367,14 @@ func nameOf(gvk *schema.GroupVersionKind, meta metav1.Object) string {
 		name = meta.GetNamespace() + "/" + name
 	}
 	return strings.TrimSpace(gvk.Kind + " " + name)
+}
+
+// wrap is errorAt, and nil for no error.
+func (s *source) wrap(it item, object string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.errorAt(it, object, err)
 }
 
 // errorAt puts an error to its place.

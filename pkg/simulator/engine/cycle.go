@@ -252,7 +252,10 @@ func (e *Engine) postFilter(ctx context.Context, fw framework.Framework, pod *co
 		failed.fit.Diagnosis.PostFilterMsg = status.Message()
 	}
 	if status.Code() == fwk.Error {
-		return nil, false, status.AsError()
+		// The scheduler logs it, and the pod waits. So it is for every pod that a PreFilter
+		// plugin refuses before DynamicResources was asked.
+		klog.FromContext(ctx).V(2).Info("A PostFilter plugin failed", "pod", klog.KObj(pod), "err", status.AsError())
+		return nil, false, nil
 	}
 	evicted := e.api.take().evicted
 	slices.SortFunc(evicted, func(a, b types.NamespacedName) int { // they came in parallel

@@ -33,6 +33,8 @@ type Engine struct {
 	profiles profile.Map
 	// only is the profile that schedules every pod; nil if each names its own.
 	only framework.Framework
+	// instances are the plugins by profile and name.
+	instances map[string]map[string]fwk.Plugin
 
 	cache     schedcache.Cache
 	snapshot  *schedcache.Snapshot

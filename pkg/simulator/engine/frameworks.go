@@ -35,13 +35,14 @@ import (
 // and with the same handles, and holds them to the checks that berth-scheduler
 // makes at its start.
 func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration, opts Options) (profile.Map, error) {
-	plugins, err := newRegistry(opts.Preemption)
+	plugins, err := e.newRegistry(opts.Preemption)
 	if err != nil {
 		return nil, err
 	}
 	if err := plugins.Merge(opts.extra); err != nil {
 		return nil, err
 	}
+	e.keepInstances(plugins)
 	draManager, err := e.newDRAManager(ctx)
 	if err != nil {
 		return nil, err
@@ -74,15 +75,40 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 	return profiles, nil
 }
 
+// keepInstances has the factories leave what they make in e.instances: a framework
+// keeps its plugins to itself, and runs them up to the first that rejects a node.
+func (e *Engine) keepInstances(plugins frameworkruntime.Registry) {
+	e.instances = map[string]map[string]fwk.Plugin{}
+	for name, factory := range plugins {
+		plugins[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+			plugin, err := factory(ctx, args, handle)
+			if err != nil {
+				return nil, err
+			}
+			if e.instances[handle.ProfileName()] == nil {
+				e.instances[handle.ProfileName()] = map[string]fwk.Plugin{}
+			}
+			e.instances[handle.ProfileName()][name] = plugin
+			return plugin, nil
+		}
+	}
+}
+
 // newRegistry returns the plugins that are compiled into berth-scheduler, but for
 // three things: those of other projects cannot be built, preemption evicts before it
 // returns instead of in a goroutine, or nothing at all, and GPUDevice takes a yardstick
 // for a strategy too.
-func newRegistry(preemption bool) (frameworkruntime.Registry, error) {
+func (e *Engine) newRegistry(preemption bool) (frameworkruntime.Registry, error) {
 	r := plugins.NewInTreeRegistry()
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	gates.EnableAsyncPreemption = false
-	r[defaultpreemption.Name] = frameworkruntime.FactoryAdapter(gates, defaultpreemption.New)
+	r[defaultpreemption.Name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		plugin, err := defaultpreemption.New(ctx, args, handle, gates)
+		if err != nil {
+			return nil, err
+		}
+		return optionalPreemption{plugin, &e.preempts}, nil
+	}
 	if !preemption {
 		r[defaultpreemption.Name] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return noPreemption{}, nil }
 	}
@@ -99,6 +125,25 @@ func newRegistry(preemption bool) (frameworkruntime.Registry, error) {
 		}
 	}
 	return r, r.Merge(outOfTree)
+}
+
+// optionalPreemption is DefaultPreemption that can be switched off.
+type optionalPreemption struct {
+	*defaultpreemption.DefaultPreemption
+	on *bool
+}
+
+var (
+	_ fwk.PreEnqueuePlugin = optionalPreemption{}
+	_ fwk.PostFilterPlugin = optionalPreemption{}
+)
+
+// PostFilter preempts, or does what [noPreemption] does.
+func (p optionalPreemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if !*p.on {
+		return noPreemption{}.PostFilter(ctx, state, pod, nodes)
+	}
+	return p.DefaultPreemption.PostFilter(ctx, state, pod, nodes)
 }
 
 // noPreemption stands in for DefaultPreemption where nothing is to be evicted. Other

@@ -1,0 +1,213 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/explain"
+	"github.com/berth-scheduler/berth/pkg/explain/source"
+	"github.com/berth-scheduler/berth/pkg/output"
+)
+
+// explainOptions are the flags of explain.
+type explainOptions struct {
+	source.Options
+	clusterInput
+
+	output string
+}
+
+func newExplainCommand() *cobra.Command {
+	o := &explainOptions{}
+	cmd := &cobra.Command{
+		Use:   "explain (pod/NAME | -f MANIFEST…)",
+		Short: "Say why a pod is Pending, and the smallest change that would help",
+		Long: `Say why a pod is Pending, who serves its schedulerName, what keeps it from the nodes
+that come nearest, and the smallest changes that would give it one: each is tried
+on the objects of the cluster, by the code of the scheduler's own profile, before it
+is printed. Of a pod that has a node it is said whether it would get the same now.
+
+With -f the pod, Deployment, StatefulSet, ReplicaSet, Job or gang does not exist
+yet. The profile is that of the running scheduler, as its ConfigMap has it, or that
+of --config. With --snapshot the cluster is that of files, as "kubectl get
+nodes,pods,namespaces,services,… -A -o yaml" (or json, which is read faster) prints it.
+
+Nothing is written to the cluster: get and list requests alone are made. What you may
+not read is said, and as much as can be is explained without it.
+
+Exit codes: 0 the pod has a node, or would get one; 1 it could not be explained; 2 the
+command line is wrong; 3 the pod has no node, and why was said.`,
+		Example: `  kubectl berth explain pod/train-7 -n team-a
+  kubectl berth explain -f deployment.yaml
+  kubectl get nodes,pods,namespaces -A -o json > cluster.json
+  kubectl berth explain pod/train-7 --snapshot cluster.json --config config/berth-scheduler/gpu.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(args); err != nil {
+				return err
+			}
+			o.Stdin, o.Now = cmd.InOrStdin(), time.Now()
+			return o.run(withErrorsOnly(cmd.Context()), cmd.OutOrStdout())
+		},
+	}
+	o.addConfigFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.Manifests, "filename", "f", nil, "a file or folder of what does not exist yet, YAML or JSON; - is the standard input; may be given more than once")
+	flags.StringArrayVar(&o.Snapshots, "snapshot", nil, "read the cluster from this file or folder, as kubectl get -o yaml or json prints it, and not from an API server; may be given more than once")
+	flags.StringVar(&o.Config, "config", "", "a KubeSchedulerConfiguration file, instead of the running scheduler's profile")
+	flags.IntVar(&o.Parallelism, "parallel", runtime.GOMAXPROCS(0), "goroutines that filter and score; the result does not depend on it")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, wide, json or yaml")
+	cmd.ValidArgsFunction = o.completePods
+	completeFlag(cmd, "output", completeValues(outputTable, outputWide, outputJSON, outputYAML))
+	return cmd
+}
+
+// complete checks the command line and connects to the cluster, if one is read.
+func (o *explainOptions) complete(args []string) error {
+	if err := oneOf("-o", o.output, outputTable, outputWide, outputJSON, outputYAML); err != nil {
+		return err
+	}
+	if o.Parallelism < 1 {
+		return usagef("--parallel: %d must be at least 1", o.Parallelism)
+	}
+	var err error
+	if o.Pod, err = podName(args); err != nil {
+		return err
+	}
+	switch {
+	case o.Pod == "" && len(o.Manifests) == 0:
+		return usagef("name a pod, as in pod/NAME, or a manifest with -f")
+	case o.Pod != "" && len(o.Manifests) > 0:
+		return usagef("-f: is for what does not exist yet: leave it out, or pod/%s", o.Pod)
+	case len(o.Snapshots) > 0 && *o.KubeConfig+*o.Context != "":
+		return usagef("--snapshot: is read instead of a cluster: leave it out, or --kubeconfig and --context")
+	}
+	if len(o.Snapshots) > 0 {
+		o.Options.Namespace = cmp.Or(*o.ConfigFlags.Namespace, corev1.NamespaceDefault)
+		return nil
+	}
+	if err := o.connect(); err != nil {
+		return err
+	}
+	o.Client, o.Options.Namespace = o.client, o.currentNamespace()
+	if config, err := o.ToRESTConfig(); err == nil {
+		o.Host = config.Host
+	}
+	return nil
+}
+
+// podKinds are the names of the kind that are taken.
+var podKinds = []string{"pod", "pods", "po"}
+
+// podName reads pod/NAME, pods/NAME, po/NAME, or pod NAME.
+func podName(args []string) (string, error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	kind, name, ok := strings.Cut(strings.Join(args, "/"), "/")
+	if !ok || name == "" || strings.Contains(name, "/") {
+		return "", usagef("unexpected %q: want one pod, as in pod/NAME", strings.Join(args, " "))
+	}
+	if !slices.Contains(podKinds, kind) {
+		return "", usagef("unexpected %q: pods alone are explained, as in pod/NAME; a workload that does not exist yet with -f", strings.Join(args, " "))
+	}
+	return name, nil
+}
+
+// run explains, and prints.
+func (o *explainOptions) run(ctx context.Context, out io.Writer) error {
+	inputs, err := source.Read(ctx, &o.Options)
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	var explanations []*explain.Explanation
+	placed := true
+	for _, in := range inputs {
+		x, err := explain.Explain(ctx, in)
+		if err != nil {
+			return interruptedOr(ctx, err)
+		}
+		explanations = append(explanations, x)
+		placed = placed && x.State.Placed()
+	}
+	if err := o.print(out, explanations); err != nil {
+		return err
+	}
+	if !placed {
+		return errNotPlaced
+	}
+	return nil
+}
+
+// interruptedOr returns err, or what a user who has interrupted should read.
+func interruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
+// print writes the explanations: one as it is, several as a list.
+func (o *explainOptions) print(out io.Writer, explanations []*explain.Explanation) error {
+	var value any = explanations
+	if len(explanations) == 1 {
+		value = explanations[0]
+	}
+	switch o.output {
+	case outputJSON:
+		return output.WriteJSON(out, value)
+	case outputYAML:
+		content, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(content)
+		return err
+	}
+	for i, x := range explanations {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := x.WriteTable(out, o.output == outputWide); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completePods completes pod/NAME.
+func (o *explainOptions) completePods(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	kind, _, ok := strings.Cut(toComplete, "/")
+	if !ok || !slices.Contains(podKinds, kind) {
+		return beginning([]string{"pod/"}, toComplete), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return o.clusterInput.complete(cmd, args, toComplete, func(ctx context.Context, client kubernetes.Interface) ([]string, error) {
+		list, err := client.CoreV1().Pods(o.currentNamespace()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		names := make([]string, 0, len(list.Items))
+		for i := range list.Items {
+			names = append(names, kind+"/"+list.Items[i].Name)
+		}
+		return names, nil
+	})
+}

@@ -1,0 +1,209 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/explain"
+	"github.com/berth-scheduler/berth/pkg/explain/source"
+	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+)
+
+const (
+	clusterFile    = "testdata/cluster.yaml"
+	profilesFile   = "testdata/profiles.yaml"
+	tenancyProfile = "../../config/berth-scheduler/tenancy.yaml"
+)
+
+// testCase is an entry of cases.yaml.
+type testCase struct {
+	Name     string        `json:"name"`
+	Tenancy  bool          `json:"tenancy"`
+	State    explain.State `json:"state"`
+	Causes   []string      `json:"causes"`
+	First    string        `json:"first"`
+	Manifest string        `json:"manifest"`
+}
+
+func readCases(t *testing.T) []testCase {
+	t.Helper()
+	content, err := os.ReadFile("testdata/cases.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []testCase
+	if err := yaml.UnmarshalStrict(content, &cases); err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+// read reads the cluster and the pods of a case.
+func (c *testCase) read(t *testing.T) *explain.Input {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(file, []byte(c.Manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := &source.Options{
+		Namespace: corev1.NamespaceDefault, Manifests: []string{file}, Snapshots: []string{clusterFile},
+		Config: profilesFile, Now: time.Unix(0, 0),
+	}
+	if c.Tenancy {
+		options.Config = tenancyProfile
+	}
+	inputs, err := source.Read(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inputs[0]
+}
+
+func explainIt(t *testing.T, in *explain.Input) *explain.Explanation {
+	t.Helper()
+	x, err := explain.Explain(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// table is an explanation as people read it.
+func table(t *testing.T, x *explain.Explanation) string {
+	t.Helper()
+	var out strings.Builder
+	if err := x.WriteTable(&out, true); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// applied returns the input as it is when a change was made: with other objects, and
+// with pods that were created anew. Nothing is shared with the engine that tried it.
+func applied(t *testing.T, in *explain.Input, change *explain.Change) *explain.Input {
+	t.Helper()
+	set, removed := change.Objects()
+	other := map[string]runtime.Object{}
+	for _, object := range set {
+		other[key(t, object)] = object
+	}
+	gone := map[string]bool{}
+	for _, pod := range removed {
+		gone[key(t, pod)] = true
+	}
+	after := *in
+	after.Objects = &cluster.Cluster{}
+	for _, object := range all(in.Objects) {
+		if replaced, ok := other[key(t, object)]; ok {
+			object = replaced
+			delete(other, key(t, object))
+		}
+		if !gone[key(t, object)] {
+			add(t, after.Objects, object)
+		}
+	}
+	for _, object := range other {
+		add(t, after.Objects, object)
+	}
+	after.Pods = nil
+	for i := range change.Count(len(in.Pods)) {
+		pod := in.Pods[min(i, len(in.Pods)-1)].DeepCopy()
+		if i >= len(in.Pods) {
+			pod.Name, pod.UID = fmt.Sprintf("%s-more-%d", pod.Name, i), ""
+		}
+		if pod.UID == "" {
+			pod.UID = apitypes.UID("of-" + pod.Name)
+		}
+		change.Edit(pod)
+		after.Pods = append(after.Pods, pod)
+	}
+	if len(after.Pods) == 1 {
+		after.Pods = explain.Members(&after, after.Pods[0])
+	}
+	if change.Gang() > 0 {
+		after.PodGroups = nil
+		for _, group := range in.PodGroups {
+			if group.Name == explain.GangLabel(after.Pods[0]) {
+				group.MinMember = change.Gang()
+			}
+			after.PodGroups = append(after.PodGroups, group)
+		}
+	}
+	return &after
+}
+
+func all(c *cluster.Cluster) []runtime.Object {
+	objects := c.Others()
+	for _, node := range c.Nodes() {
+		objects = append(objects[:len(objects):len(objects)], node)
+	}
+	for _, pod := range c.Pods() {
+		objects = append(objects[:len(objects):len(objects)], pod)
+	}
+	return objects
+}
+
+func add(t *testing.T, c *cluster.Cluster, object runtime.Object) {
+	t.Helper()
+	if err := c.Add(object.DeepCopyObject()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func key(t *testing.T, object runtime.Object) string {
+	t.Helper()
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%T %s/%s", object, accessor.GetNamespace(), accessor.GetName())
+}
+
+// TestCases explains pods that wait for causes that are known, and makes the first
+// change that is proposed.
+func TestCases(t *testing.T) {
+	for _, tt := range readCases(t) {
+		t.Run(tt.Name, func(t *testing.T) {
+			in := tt.read(t)
+			x := explainIt(t, in)
+			text := table(t, x)
+			t.Log("\n" + text)
+			if x.State != tt.State {
+				t.Errorf("state: got %s, want %s", x.State, tt.State)
+			}
+			for _, cause := range tt.Causes {
+				if !strings.Contains(x.Answer, cause) {
+					t.Errorf("the answer does not say %q: %s", cause, x.Answer)
+				}
+			}
+			if tt.First == "" && len(x.Changes) == 0 {
+				return
+			}
+			if len(x.Changes) == 0 {
+				t.Fatalf("no change is proposed, want first: %s", tt.First)
+			}
+			if first := &x.Changes[0]; !strings.Contains(first.Text, tt.First) {
+				t.Errorf("first change: got %q, want %q in it", first.Text, tt.First)
+			}
+			for i := range x.Changes {
+				after := explainIt(t, applied(t, in, &x.Changes[i]))
+				if after.State != explain.Fits {
+					t.Errorf("with the change %q it is %s: %s", x.Changes[i].Text, after.State, after.Answer)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+)
+
+// Who is who can make a change, by what is changed.
+type Who string
+
+const (
+	// OnPod is for whoever wrote the pod.
+	OnPod Who = "pod"
+	// OnNode is for whoever may change nodes.
+	OnNode Who = "node"
+	// OnOthers is about other pods, or what other people own.
+	OnOthers Who = "others"
+	// OnCluster is for the administrators of the cluster.
+	OnCluster Who = "cluster"
+)
+
+// Change is something that gives the pod a node: the engine has placed it so, or all
+// pods of the workload.
+type Change struct {
+	Who Who `json:"who"`
+	// Kind is what is done, in one word for programs.
+	Kind string `json:"kind"`
+	// Text is what to do, and Command a command that does it, if one does.
+	Text    string `json:"change"`
+	Command string `json:"command,omitempty"`
+	// Node is where the pod was placed with it.
+	Node string `json:"node"`
+
+	// cost orders changes: small is little work and little harm.
+	cost float64
+	// last is the place of the change, or of the last of those that it combines, among
+	// all that are proposed.
+	last int
+	// pod is applied to each pod that is explained, before it is created.
+	pod func(*corev1.Pod)
+	// count is how many pods of the workload there are then; 0 for as many as there are.
+	count int
+	// extra is how many copies of the last pod come besides.
+	extra int
+	// gang is how many members the gang then needs; 0 for as many as it does.
+	gang int
+	// edits are made on objects, in their order, and removed pods are deleted first.
+	edits   []edit
+	removed []*corev1.Pod
+}
+
+// edit is a change of one object, or a new one.
+type edit struct {
+	object runtime.Object
+	change func(runtime.Object)
+}
+
+// Edit makes the change on a pod that is explained.
+func (c *Change) Edit(pod *corev1.Pod) {
+	if c.pod != nil {
+		c.pod(pod)
+	}
+}
+
+// Count returns how many pods a workload of so many has with the change.
+func (c *Change) Count(pods int) int { return cmp.Or(c.count, pods+c.extra) }
+
+// Objects returns the objects that are other than before, or new, and the pods that are
+// deleted.
+func (c *Change) Objects() (set []runtime.Object, removed []*corev1.Pod) {
+	var keys []string
+	byKey := map[string]runtime.Object{}
+	for _, e := range c.edits {
+		key := keyOf(e.object)
+		if byKey[key] == nil {
+			byKey[key] = e.object.DeepCopyObject()
+			keys = append(keys, key)
+		}
+		if e.change != nil {
+			e.change(byKey[key])
+		}
+	}
+	for _, key := range keys {
+		set = append(set, byKey[key])
+	}
+	return set, c.removed
+}
+
+// keyOf tells objects apart.
+func keyOf(object runtime.Object) string {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return fmt.Sprintf("%p", object)
+	}
+	return fmt.Sprintf("%T/%s", object, klog.KRef(accessor.GetNamespace(), accessor.GetName()))
+}
+
+// onNode returns an edit of a node.
+func onNode(node *corev1.Node, change func(*corev1.Node)) edit {
+	return edit{object: node, change: func(object runtime.Object) {
+		if node, ok := object.(*corev1.Node); ok {
+			change(node)
+		}
+	}}
+}
+
+// namespaceEdit is an edit of a label of a namespace.
+func namespaceEdit(namespace *corev1.Namespace, key, value string) edit {
+	return edit{object: namespace, change: func(object runtime.Object) {
+		if namespace, ok := object.(*corev1.Namespace); ok {
+			metav1.SetMetaDataLabel(&namespace.ObjectMeta, key, value)
+		}
+	}}
+}
+
+// both is two changes made together.
+func both(a, b *Change) *Change {
+	c := *a
+	c.Kind = a.Kind + "+" + b.Kind
+	c.Text = a.Text + "; and " + b.Text
+	c.Command = strings.Trim(a.Command+" && "+b.Command, " &")
+	if a.Who != b.Who && a.Who == OnPod {
+		c.Who = b.Who // who else is needed
+	}
+	c.cost, c.last = a.cost+b.cost, b.last
+	c.pod = func(pod *corev1.Pod) {
+		a.Edit(pod)
+		b.Edit(pod)
+	}
+	c.count, c.gang, c.extra = cmp.Or(a.count, b.count), cmp.Or(a.gang, b.gang), cmp.Or(a.extra, b.extra)
+	c.edits = slices.Concat(a.edits, b.edits)
+	c.removed = slices.Concat(a.removed, b.removed)
+	return &c
+}
+
+// proposer proposes changes that might help. What it returns is tried in the order of
+// its cost.
+type proposer func(*situation) []*Change
+
+// proposers are all kinds of changes.
+func proposers() []proposer {
+	return []proposer{
+		proposeSchedulerName,
+		proposeTolerations,
+		proposeNodeSelector,
+		proposeNodeAffinity,
+		proposeDeviceValues,
+		proposeDeviceModel,
+		proposeSmallerShare,
+		proposeSmallerRequests,
+		proposePodAffinity,
+		proposeSpread,
+		proposePorts,
+		proposeColocation,
+		proposeClaims,
+		proposeGang,
+		proposeReplicas,
+		proposeUncordon,
+		proposeUntaint,
+		proposeLabels,
+		proposeRuleLabels,
+		proposeTenancy,
+		proposeSharing,
+		proposeEviction,
+		proposeNode,
+	}
+}
+
+// Gang returns how many members the gang needs with the change; 0 for as many as without.
+func (c *Change) Gang() int { return c.gang }

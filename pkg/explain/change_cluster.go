@@ -1,0 +1,129 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/output"
+)
+
+// newNodeName is that of nodes that are tried. No cluster has it.
+const newNodeName = "berth-explain-new-node"
+
+// proposeNode proposes one more node like one that there is, without its taints, or one
+// that is large enough.
+func proposeNode(s *situation) []*Change {
+	var changes []*Change
+	seen := map[string]bool{}
+	for i := range s.nodes {
+		node := s.nodes[i].node()
+		shape := shapeOf(node, s.keys)
+		if seen[shape] || len(seen) >= 8 {
+			continue
+		}
+		seen[shape] = true
+		changes = append(changes, &Change{
+			Who: OnCluster, Kind: "node", cost: 9 + 0.1*float64(len(seen)), edits: []edit{{object: emptyNode(node)}},
+			Text: fmt.Sprintf("add a node like %s (%s)", node.Name, shape),
+		})
+		if larger, text := largerNode(s, node); text != "" {
+			changes = append(changes, &Change{
+				Who: OnCluster, Kind: "node", cost: 10 + 0.1*float64(len(seen)), edits: []edit{{object: larger}},
+				Text: fmt.Sprintf("add a node like %s, but with %s", node.Name, text),
+			})
+		}
+	}
+	return changes
+}
+
+// shapeOf says what a node is.
+func shapeOf(node *corev1.Node, keys *device.NodeKeys) string {
+	parts := []string{
+		node.Status.Allocatable.Cpu().String() + " CPU",
+		mebibytes(node.Status.Allocatable.Memory().Value()>>20) + " of memory",
+	}
+	if d := device.ParseNode(node, keys); d.Kind != device.NodeWithoutDevices {
+		how := "from a device plugin"
+		if d.Kind == device.NodeShared {
+			how = "shared"
+		}
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s", output.Count(d.Devices, "device"), d.Model))+", "+how)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// emptyNode is another node like one, that nobody has closed.
+func emptyNode(node *corev1.Node) *corev1.Node {
+	empty := node.DeepCopy()
+	empty.ObjectMeta = metav1.ObjectMeta{Name: newNodeName, UID: types.UID(newNodeName), Labels: empty.Labels, Annotations: empty.Annotations}
+	metav1.SetMetaDataLabel(&empty.ObjectMeta, corev1.LabelHostname, newNodeName)
+	delete(empty.Annotations, names.GPUCordonedAnnotation)
+	delete(empty.Annotations, names.GPUUUIDsAnnotation)
+	empty.Spec.Unschedulable = false
+	var taints []corev1.Taint
+	for _, taint := range empty.Spec.Taints {
+		if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+			taints = append(taints, taint)
+		}
+	}
+	empty.Spec.Taints = taints
+	return empty
+}
+
+// largerNode is an empty node with as much as the pod requests of everything that
+// the node counts, and says of what it has more; "" if it has enough.
+func largerNode(s *situation, node *corev1.Node) (larger *corev1.Node, text string) {
+	larger = emptyNode(node)
+	var more []string
+	requests := resourcehelper.PodRequests(s.pod, resourcehelper.PodResourcesOptions{})
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		asked, has := requests[name], larger.Status.Allocatable[name]
+		if asked.Cmp(has) > 0 {
+			larger.Status.Allocatable[name], larger.Status.Capacity[name] = asked, asked
+			more = append(more, fmt.Sprintf("%s of %s", asked.String(), name))
+		}
+	}
+	for name, asked := range requests {
+		has := larger.Status.Allocatable[name]
+		if strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), names.Prefix) && asked.Cmp(has) > 0 {
+			larger.Status.Allocatable[name], larger.Status.Capacity[name] = asked, asked
+			more = append(more, fmt.Sprintf("%s of %s", asked.String(), name))
+		}
+	}
+	if s.request != nil && s.request.Kind == device.RequestShares {
+		more = append(more, largerDevices(s, larger)...)
+	}
+	return larger, strings.Join(more, " and ")
+}
+
+// largerDevices gives the node devices that are large enough, and enough of them.
+func largerDevices(s *situation, node *corev1.Node) []string {
+	d := device.ParseNode(node, s.keys)
+	if d.Kind != device.NodeShared {
+		return nil
+	}
+	var more []string
+	memoryMiB, count := max(d.MemoryMiB, s.request.MinMemoryMiB), d.Devices
+	for _, c := range s.request.Containers {
+		memoryMiB, count = max(memoryMiB, c.MemoryMiB), max(count, c.Devices)
+	}
+	if memoryMiB > d.MemoryMiB {
+		node.Labels[s.keys.Memory] = fmt.Sprint(memoryMiB)
+		more = append(more, "devices of "+mebibytes(memoryMiB))
+	}
+	if count > d.Devices {
+		node.Labels[s.keys.Count] = fmt.Sprint(count)
+		more = append(more, output.Count(count, "device"))
+	}
+	return more
+}

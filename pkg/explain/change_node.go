@@ -1,0 +1,246 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+)
+
+// proposeUncordon proposes to let pods onto a node again.
+func proposeUncordon(s *situation) []*Change {
+	var changes []*Change
+	for _, n := range s.near() {
+		if !n.node().Spec.Unschedulable {
+			continue
+		}
+		cost := 4.0
+		if isWished(s.pod, &n) {
+			cost = 2.8
+		}
+		changes = append(changes, &Change{
+			Who: OnNode, Kind: "uncordon", cost: cost, Text: "uncordon node " + n.node().Name + ", if its maintenance is over",
+			Command: "kubectl uncordon " + n.node().Name,
+			edits: []edit{onNode(n.node(), func(node *corev1.Node) {
+				node.Spec.Unschedulable = false
+				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+			})},
+		})
+	}
+	return changes
+}
+
+// proposeUntaint proposes to take taints off a node.
+func proposeUntaint(s *situation) []*Change {
+	var changes []*Change
+	for _, n := range s.near() {
+		taints := untolerated(s.pod, n.node())
+		if len(taints) == 0 || slices.ContainsFunc(taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) {
+			continue // the node's controllers would put those back
+		}
+		var texts, commands []string
+		for _, t := range taints {
+			texts = append(texts, t.ToString())
+			commands = append(commands, fmt.Sprintf("kubectl taint node %s %s:%s-", n.node().Name, t.Key, t.Effect))
+		}
+		changes = append(changes, &Change{
+			Who: OnNode, Kind: "untaint", cost: 5, Text: fmt.Sprintf("take the taint %s off node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
+			Command: strings.Join(commands, " && "),
+			edits: []edit{onNode(n.node(), func(node *corev1.Node) {
+				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+					return slices.ContainsFunc(taints, func(other corev1.Taint) bool { return t.MatchTaint(&other) })
+				})
+			})},
+		})
+	}
+	return changes
+}
+
+// labelling proposes to set labels of a node, or to remove those whose value is nil.
+func labelling(cost float64, node *corev1.Node, why string, keys []string, values map[string]*string) *Change {
+	var texts []string
+	for _, key := range keys {
+		if values[key] == nil {
+			texts = append(texts, key+"-")
+		} else {
+			texts = append(texts, key+"="+*values[key])
+		}
+	}
+	return &Change{
+		Who: OnNode, Kind: "label", cost: cost, Text: fmt.Sprintf("label node %s %s%s", node.Name, strings.Join(texts, " "), why),
+		Command: fmt.Sprintf("kubectl label node %s --overwrite %s", node.Name, strings.Join(texts, " ")),
+		edits: []edit{onNode(node, func(node *corev1.Node) {
+			if node.Labels == nil {
+				node.Labels = map[string]string{}
+			}
+			for _, key := range keys {
+				if values[key] == nil {
+					delete(node.Labels, key)
+				} else {
+					node.Labels[key] = *values[key]
+				}
+			}
+		})},
+	}
+}
+
+// fixed are labels that say what a node is; to set them would be a lie.
+func fixed(key string) bool {
+	return key == corev1.LabelHostname || strings.HasPrefix(key, "kubernetes.io/") || strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "node.kubernetes.io/")
+}
+
+// proposeLabels proposes to give a node the labels that the pod asks for.
+func proposeLabels(s *situation) []*Change {
+	var changes []*Change
+	for _, n := range s.near() {
+		values := map[string]*string{}
+		keys := unselected(s.pod, n.node())
+		for _, key := range keys {
+			value := s.pod.Spec.NodeSelector[key]
+			values[key] = &value
+		}
+		if terms := required(s.pod); terms != nil && !meetsAffinity(s.pod, n.node()) && len(terms.NodeSelectorTerms) == 1 {
+			for _, r := range terms.NodeSelectorTerms[0].MatchExpressions {
+				value, ok := n.node().Labels[r.Key]
+				if r.Operator == corev1.NodeSelectorOpIn && (!ok || !slices.Contains(r.Values, value)) && len(r.Values) > 0 {
+					keys, values[r.Key] = append(keys, r.Key), &r.Values[0]
+				}
+				if r.Operator == corev1.NodeSelectorOpExists && !ok {
+					keys, values[r.Key] = append(keys, r.Key), new(string)
+				}
+			}
+		}
+		if len(keys) == 0 || slices.ContainsFunc(keys, fixed) {
+			continue
+		}
+		changes = append(changes, labelling(4.5, n.node(), ", if it is one of those that the pod means", keys, values))
+	}
+	return changes
+}
+
+// proposeRuleLabels proposes to give a node the labels that rules of LabelPresence
+// require, and to take those away that they forbid.
+func proposeRuleLabels(s *situation) []*Change {
+	args, ok := argsOf[*config.LabelPresenceArgs](s.in, s.pod.Spec.SchedulerName)
+	if !ok {
+		return nil
+	}
+	var changes []*Change
+	for _, n := range s.near() {
+		if _, ok := n.has(labelpresence.Name); !ok {
+			continue
+		}
+		var keys []string
+		values := map[string]*string{}
+		for i := range args.Rules {
+			for _, key := range args.Rules[i].Labels {
+				if _, has := n.node().Labels[key]; has == *args.Rules[i].Presence || slices.Contains(keys, key) {
+					continue
+				}
+				keys = append(keys, key)
+				if *args.Rules[i].Presence {
+					values[key] = new(string)
+				}
+				one := map[string]*string{key: values[key]}
+				changes = append(changes, labelling(3.8, n.node(), fmt.Sprintf(", which rules[%d] of LabelPresence asks for", i), []string{key}, one))
+			}
+		}
+		if len(keys) > 1 {
+			changes = append(changes, labelling(4, n.node(), ", which rules of LabelPresence ask for", keys, values))
+		}
+	}
+	return changes
+}
+
+// proposeTenancy proposes to assign the namespace, or a node, to a tenant.
+func proposeTenancy(s *situation) []*Change {
+	args, ok := argsOf[*config.LabelPresenceArgs](s.in, s.pod.Spec.SchedulerName)
+	if !ok || args.Tenancy == nil {
+		return nil
+	}
+	nodeKey, namespaceKey := args.Tenancy.NodeLabelKey, args.Tenancy.NamespaceLabelKey
+	var changes []*Change
+	for _, namespace := range others[*corev1.Namespace](s.in) {
+		if namespace.Name != s.pod.Namespace {
+			continue
+		}
+		owner, has := namespace.Labels[namespaceKey]
+		seen := map[string]bool{}
+		for _, n := range s.near() {
+			if _, ok := n.has(labelpresence.Name); !ok {
+				continue
+			}
+			if tenant, of := n.node().Labels[nodeKey]; of && !has && !seen[tenant] {
+				seen[tenant] = true
+				// Whose the node is, is not for the pod's author to read.
+				changes = append(changes, labelNamespace(namespace, namespaceKey, tenant, "assign namespace "+namespace.Name+" to the tenant of node "+n.node().Name+" (label "+namespaceKey+")"))
+			} else if !of && has {
+				changes = append(changes, labelling(5.2, n.node(), ", which assigns the node to the tenant of namespace "+namespace.Name, []string{nodeKey}, map[string]*string{nodeKey: &owner}))
+			}
+		}
+	}
+	return changes
+}
+
+func labelNamespace(namespace *corev1.Namespace, key, value, text string) *Change {
+	return &Change{
+		Who: OnCluster, Kind: "tenant", cost: 5, Text: text,
+		edits: []edit{namespaceEdit(namespace, key, value)},
+	}
+}
+
+// proposeSharing proposes to let shares onto the devices of a node.
+func proposeSharing(s *situation) []*Change {
+	if s.request == nil || s.request.Kind != device.RequestShares || !s.devices {
+		return nil
+	}
+	var changes []*Change
+	yes := "true"
+	for i := range s.nodes {
+		node := s.nodes[i].node()
+		if len(changes) >= 6 {
+			break
+		}
+		if value, ok := node.Labels[names.GPUSharingLabel]; ok && value != yes && value != "false" {
+			changes = append(changes, labelling(2.9, node, ": the value "+value+" means nothing", []string{names.GPUSharingLabel}, map[string]*string{names.GPUSharingLabel: &yes}))
+			continue
+		}
+		if _, ok := node.Annotations[names.GPUCordonedAnnotation]; ok {
+			changes = append(changes, &Change{
+				Who: OnNode, Kind: "uncordonDevices", cost: 3.1, Text: fmt.Sprintf("let new pods onto the cordoned devices of node %s: remove its annotation %s", node.Name, names.GPUCordonedAnnotation),
+				Command: fmt.Sprintf("kubectl annotate node %s %s-", node.Name, names.GPUCordonedAnnotation),
+				edits:   []edit{onNode(node, func(node *corev1.Node) { delete(node.Annotations, names.GPUCordonedAnnotation) })},
+			})
+			continue
+		}
+		if parsed := device.ParseNode(node, s.keys); node.Labels[names.GPUSharingLabel] == "" && (parsed.Kind == device.NodeDevicePlugin || node.Labels[s.keys.Count] != "") {
+			changes = append(changes, share(s, node))
+		}
+	}
+	return changes
+}
+
+// share proposes to take a node's devices from the device plugin.
+func share(s *situation, node *corev1.Node) *Change {
+	return &Change{
+		Who: OnNode, Kind: "share", cost: 6.5,
+		Text: fmt.Sprintf("share the devices of node %s: drain it, take the device plugin off it, and label it %s=true", node.Name, names.GPUSharingLabel),
+		edits: []edit{onNode(node, func(node *corev1.Node) {
+			node.Labels[names.GPUSharingLabel] = "true"
+			for _, list := range []corev1.ResourceList{node.Status.Allocatable, node.Status.Capacity} {
+				for _, resource := range s.keys.PluginResources {
+					delete(list, resource)
+				}
+			}
+		})},
+	}
+}

@@ -1,0 +1,115 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/berth-scheduler/berth/pkg/spelling"
+)
+
+// servedBy finds out who serves the pod's schedulerName.
+func servedBy(in *Input, pod *corev1.Pod) Scheduler {
+	s := Scheduler{Name: pod.Spec.SchedulerName, Profile: in.Profile}
+	if s.Name == "" {
+		s.Name = corev1.DefaultSchedulerName
+	}
+	known := map[string]bool{}
+	hasProfile := false
+	if in.Config != nil {
+		for i := range in.Config.Profiles {
+			known[in.Config.Profiles[i].SchedulerName] = true
+			hasProfile = hasProfile || in.Config.Profiles[i].SchedulerName == s.Name
+		}
+	}
+	for i := range in.Servers {
+		for _, name := range in.Servers[i].Names {
+			known[name] = true
+			if name == s.Name {
+				s.heldBy(&in.Servers[i], in.Now)
+			}
+		}
+	}
+	switch {
+	case s.Lease != "":
+	case wasTaken(in, pod):
+		s.Known = true
+		s.Text = fmt.Sprintf("some scheduler has taken pods of the name %q up; which one was not seen", s.Name)
+	case hasProfile && !in.ServersSeen:
+		s.Known = true
+		s.Text = fmt.Sprintf("%q is a profile of %s; whether a scheduler runs with it was not seen", s.Name, in.Profile)
+	case hasProfile:
+		s.Known = true
+		s.Text = fmt.Sprintf("%q is a profile of %s, and no scheduler holds a lease that serves it: none seems to run", s.Name, in.Profile)
+	default:
+		s.unknown(slices.Sorted(maps.Keys(known)), in.ServersSeen)
+	}
+	return s
+}
+
+// heldBy tells of a lease.
+func (s *Scheduler) heldBy(server *Server, now time.Time) {
+	renewed := server.Renewed
+	s.Known, s.Lease, s.Holder, s.Renewed = true, server.Lease, server.Holder, &renewed
+	age := now.Sub(renewed)
+	s.Alive = server.Holder != "" && age <= server.Duration
+	told := fmt.Sprintf("renewed %s ago", duration.HumanDuration(max(0, age)))
+	switch {
+	case server.Holder == "":
+		s.Text = fmt.Sprintf("nobody holds the lease %s: no scheduler serves %q now", server.Lease, s.Name)
+	case s.Alive:
+		s.Text = fmt.Sprintf("%s serves it (lease %s, %s)", server.Holder, server.Lease, told)
+	default:
+		s.Text = fmt.Sprintf("%s served it and does not answer: its lease %s was %s; ask the administrators of the cluster", server.Holder, server.Lease, told)
+	}
+}
+
+// unknown tells of a name that nobody serves, and of the one that may be meant.
+func (s *Scheduler) unknown(names []string, seen bool) {
+	folded := map[string]string{}
+	var candidates []string
+	for _, name := range append(names, corev1.DefaultSchedulerName) {
+		folded[strings.ToLower(name)] = name
+		candidates = append(candidates, strings.ToLower(name))
+	}
+	s.Nearest = folded[spelling.Nearest(strings.ToLower(s.Name), candidates)]
+	s.Text = fmt.Sprintf("no scheduler is known that serves %q", s.Name)
+	if !seen {
+		s.Text += "; leases were not seen"
+	}
+	if len(names) > 0 {
+		s.Text += ": there are " + strings.Join(names, ", ")
+	}
+	if s.Nearest != "" {
+		s.Text += fmt.Sprintf("; perhaps %q is meant", s.Nearest)
+	}
+}
+
+// wasTaken reports whether a scheduler has written to the pod, or placed another of its
+// schedulerName.
+func wasTaken(in *Input, pod *corev1.Pod) bool {
+	pods := []*corev1.Pod{pod}
+	if in.Objects != nil {
+		pods = append(pods, in.Objects.Pods()...)
+	}
+	for _, other := range pods {
+		if other.Spec.SchedulerName != pod.Spec.SchedulerName {
+			continue
+		}
+		// A pod that was created with its node says nothing of a scheduler.
+		for i := range other.Status.Conditions {
+			if c := &other.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated {
+				return true
+			}
+		}
+	}
+	return false
+}

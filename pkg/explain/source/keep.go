@@ -1,0 +1,100 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/explain"
+	"github.com/berth-scheduler/berth/pkg/lease"
+)
+
+// keep takes the objects that no plugin reads and that say who schedules, and in gangs
+// of how many.
+func (f *found) keep(kind schema.GroupVersionKind, object []byte) (bool, error) {
+	switch kind.GroupKind() {
+	case podGroups.Kind:
+		group, err := podGroupOf(object)
+		f.in.PodGroups = append(f.in.PodGroups, group)
+		return true, err
+	case schema.GroupKind{Group: coordinationv1.GroupName, Kind: "Lease"}:
+		l := &coordinationv1.Lease{}
+		err := json.Unmarshal(object, l)
+		f.addLease(l)
+		return true, err
+	case schema.GroupKind{Kind: "ConfigMap"}:
+		m := &corev1.ConfigMap{}
+		err := json.Unmarshal(object, m)
+		f.addConfigMap(m, "", nil)
+		return true, err
+	}
+	return false, nil
+}
+
+// podGroupOf reads a PodGroup of Coscheduling.
+func podGroupOf(object []byte) (explain.PodGroup, error) {
+	var group struct {
+		Metadata struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			MinMember int `json:"minMember"`
+		} `json:"spec"`
+	}
+	err := json.Unmarshal(object, &group)
+	if group.Metadata.Namespace == "" {
+		group.Metadata.Namespace = corev1.NamespaceDefault
+	}
+	return explain.PodGroup{Namespace: group.Metadata.Namespace, Name: group.Metadata.Name, MinMember: group.Spec.MinMember}, err
+}
+
+// addLease takes note of who holds a lease, if that says whom it serves, or is
+// kube-scheduler's own.
+func (f *found) addLease(l *coordinationv1.Lease) {
+	s := explain.Server{
+		Lease: l.Namespace + "/" + l.Name, Holder: ptr.Deref(l.Spec.HolderIdentity, ""),
+		Duration: time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second,
+	}
+	if l.Spec.RenewTime != nil {
+		s.Renewed = l.Spec.RenewTime.Time
+	}
+	s.Names = lease.Serves(s.Holder)
+	if len(s.Names) == 0 && strings.HasSuffix(l.Name, "scheduler") {
+		// kube-scheduler, and most others, call the lease by the component.
+		s.Names = []string{l.Name}
+		if l.Name == "kube-scheduler" {
+			s.Names = []string{corev1.DefaultSchedulerName}
+		}
+	}
+	if len(s.Names) > 0 {
+		f.in.Servers = append(f.in.Servers, s)
+	}
+}
+
+// addConfigMap takes the KubeSchedulerConfigurations of a ConfigMap; of one key, if it is
+// named.
+func (f *found) addConfigMap(m *corev1.ConfigMap, key string, names []string) {
+	for _, name := range slices.Sorted(maps.Keys(m.Data)) {
+		var meta struct {
+			Kind string `json:"kind"`
+		}
+		if key != "" && name != key || key == "" && (yaml.Unmarshal([]byte(m.Data[name]), &meta) != nil || meta.Kind != "KubeSchedulerConfiguration") {
+			continue
+		}
+		f.configs = append(f.configs, configuration{
+			source: "ConfigMap " + m.Namespace + "/" + m.Name + ", " + name, content: []byte(m.Data[name]), names: names,
+		})
+	}
+}

@@ -1,0 +1,223 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/lease"
+	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+)
+
+// podGroups is where Coscheduling's PodGroups are served.
+var podGroups = struct {
+	Kind schema.GroupKind
+	Path string
+}{schema.GroupKind{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}, "/apis/scheduling.x-k8s.io/v1alpha1"}
+
+// readServer reads a cluster from its API server. That something may not be read is no
+// error.
+func (f *found) readServer(ctx context.Context, o *Options) error {
+	objects, notes, err := cluster.Listing{Required: []string{"pods"}, Namespace: o.Namespace}.List(ctx, o.Client)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.Host, err)
+	}
+	for _, note := range notes {
+		f.in.NotSeen = append(f.in.NotSeen, note.String())
+	}
+	f.in.Objects = objects
+	f.in.Incomplete = !objects.Has("nodes") || objects.ListedIn("pods") != ""
+	if f.in.Incomplete {
+		f.notSeen("all nodes and all pods, so what the scheduler wrote is told, and nothing was tried")
+	}
+	if err := f.readPodGroups(ctx, o); err != nil {
+		return fmt.Errorf("%s: %w", o.Host, err)
+	}
+	if err := f.readLeases(ctx, o.Client); err != nil {
+		return fmt.Errorf("%s: %w", o.Host, err)
+	}
+	if o.Config != "" {
+		return nil
+	}
+	if err := f.readConfigMaps(ctx, o.Client); err != nil {
+		return fmt.Errorf("%s: %w", o.Host, err)
+	}
+	return nil
+}
+
+func (f *found) notSeen(format string, args ...any) {
+	f.in.NotSeen = append(f.in.NotSeen, fmt.Sprintf(format, args...))
+}
+
+// refused reports whether the API server refuses to tell, or does not serve it.
+func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
+
+// readPodGroups reads the gangs: all of them, or those of the pod's namespace.
+func (f *found) readPodGroups(ctx context.Context, o *Options) error {
+	rest := o.Client.CoreV1().RESTClient()
+	for _, where := range []string{"/podgroups", "/namespaces/" + o.Namespace + "/podgroups"} {
+		content, err := rest.Get().AbsPath(podGroups.Path + where).Do(ctx).Raw()
+		switch {
+		case apierrors.IsForbidden(err):
+			continue
+		case apierrors.IsNotFound(err):
+			return nil // there are no gangs here
+		case err != nil:
+			return fmt.Errorf("listing podgroups: %w", err)
+		}
+		var list struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(content, &list); err != nil {
+			return fmt.Errorf("listing podgroups: %w", err)
+		}
+		for _, item := range list.Items {
+			group, err := podGroupOf(item)
+			if err != nil {
+				return fmt.Errorf("listing podgroups: %w", err)
+			}
+			f.in.PodGroups = append(f.in.PodGroups, group)
+		}
+		return nil
+	}
+	f.notSeen("PodGroups, so gangs are not told")
+	return nil
+}
+
+// readLeases reads who schedules. The leases of nodes are left out: there is one for each.
+func (f *found) readLeases(ctx context.Context, client kubernetes.Interface) error {
+	options := metav1.ListOptions{FieldSelector: "metadata.namespace!=" + corev1.NamespaceNodeLease}
+	err := f.listLeases(ctx, client, metav1.NamespaceAll, options)
+	if !apierrors.IsForbidden(err) {
+		f.in.ServersSeen = err == nil
+		return err
+	}
+	for _, namespace := range []string{metav1.NamespaceSystem, names.Namespace} {
+		switch err := f.listLeases(ctx, client, namespace, metav1.ListOptions{}); {
+		case err == nil:
+			f.in.ServersSeen = true
+		case !refused(err):
+			return err
+		}
+	}
+	if !f.in.ServersSeen {
+		f.notSeen("leases, so whether a scheduler runs is not known: %v", err)
+	}
+	return nil
+}
+
+func (f *found) listLeases(ctx context.Context, client kubernetes.Interface, namespace string, options metav1.ListOptions) error {
+	p := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list, err := client.CoordinationV1().Leases(namespace).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			f.addLease(&list.Items[i])
+		}
+		return list, nil
+	})
+	return p.EachListItem(ctx, options, func(runtime.Object) error { return nil })
+}
+
+// readConfigMaps reads the profiles of the schedulers that hold leases, and of those that
+// Berth's manifests have installed: the file that --config of the container names, in the
+// ConfigMap that is mounted there.
+func (f *found) readConfigMaps(ctx context.Context, client kubernetes.Interface) error {
+	before := len(f.in.NotSeen)
+	for _, server := range f.in.Servers {
+		namespace, _, _ := strings.Cut(server.Lease, "/")
+		if len(lease.Serves(server.Holder)) == 0 {
+			continue
+		}
+		pod, err := client.CoreV1().Pods(namespace).Get(ctx, lease.Host(server.Holder), metav1.GetOptions{})
+		if err == nil {
+			err = f.readMounted(ctx, client, namespace, &pod.Spec, server.Names)
+		}
+		if err := f.unlessRefused("the profile of "+server.Holder, err); err != nil {
+			return err
+		}
+	}
+	if len(f.configs) > 0 {
+		return nil
+	}
+	var list *appsv1.DeploymentList
+	list, err := client.AppsV1().Deployments(names.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=berth"})
+	if err != nil {
+		return f.unlessRefused("Deployments in "+names.Namespace, err)
+	}
+	for i := range list.Items {
+		if err := f.readMounted(ctx, client, names.Namespace, &list.Items[i].Spec.Template.Spec, nil); err != nil {
+			if err := f.unlessRefused("the profile of Deployment "+list.Items[i].Name, err); err != nil {
+				return err
+			}
+		}
+	}
+	if len(f.configs) > 0 {
+		f.in.NotSeen = f.in.NotSeen[:before]
+	}
+	return nil
+}
+
+// unlessRefused returns the error, unless it is that something may not be read or is not
+// there: then it is told.
+func (f *found) unlessRefused(what string, err error) error {
+	if err == nil || !refused(err) {
+		return err
+	}
+	f.notSeen("%s: %v (--config FILE names a copy)", what, err)
+	return nil
+}
+
+// readMounted reads the configuration that a container of the pod is started with.
+func (f *found) readMounted(ctx context.Context, client kubernetes.Interface, namespace string, pod *corev1.PodSpec, serves []string) error {
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		file := configFlag(c)
+		for _, mount := range c.VolumeMounts {
+			key, within := strings.CutPrefix(file, mount.MountPath+"/")
+			if !within || path.Base(key) != key {
+				continue
+			}
+			for j := range pod.Volumes {
+				if source := pod.Volumes[j].ConfigMap; pod.Volumes[j].Name == mount.Name && source != nil {
+					m, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, source.Name, metav1.GetOptions{})
+					if err != nil {
+						return err
+					}
+					f.addConfigMap(m, key, serves)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// configFlag returns the value of --config of a container.
+func configFlag(c *corev1.Container) string {
+	args := append(append([]string{}, c.Command...), c.Args...)
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--config="); ok {
+			return value
+		}
+		if arg == "--config" && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,253 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-scheduler/berth/pkg/explain"
+	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
+)
+
+// Options say what is asked about, and where it is read.
+type Options struct {
+	// Namespace is that of the pod, and of objects in manifests that name none.
+	Namespace string
+	// Pod is the name of a pod; or Manifests are files of pods and workloads that do not
+	// exist yet. - is Stdin.
+	Pod       string
+	Manifests []string
+	Stdin     io.Reader
+	// Snapshots are files of the objects of a cluster; Client is that of a cluster, if
+	// there are none.
+	Snapshots []string
+	Client    kubernetes.Interface
+	Host      string
+	// Config is a KubeSchedulerConfiguration file. Without it that of the running
+	// scheduler is looked for.
+	Config string
+	// Now is the time by which leases have run out.
+	Now time.Time
+	// Parallelism is how many goroutines filter and score.
+	Parallelism int
+}
+
+// ErrNoPod is that there is no such pod.
+var ErrNoPod = errors.New("not found")
+
+// Read reads everything, and returns one Input for each pod or workload that is asked
+// about.
+func Read(ctx context.Context, o *Options) ([]*explain.Input, error) {
+	found := &found{in: explain.Input{Now: o.Now, Parallelism: o.Parallelism}}
+	var err error
+	if len(o.Snapshots) > 0 {
+		err = found.readSnapshots(o)
+	} else {
+		err = found.readServer(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	units, err := found.units(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	var inputs []*explain.Input
+	for _, unit := range units {
+		in := found.in
+		in.Pods, in.Of = unit.pods, unit.of
+		if err := found.readConfig(ctx, o, unit.pods[0].Spec.SchedulerName, &in); err != nil {
+			return nil, err
+		}
+		if len(in.Pods) == 1 && in.Objects != nil {
+			in.Pods = explain.Members(&in, in.Pods[0])
+		}
+		inputs = append(inputs, &in)
+	}
+	return inputs, nil
+}
+
+// found is what was read.
+type found struct {
+	in explain.Input
+	// configs are the configurations of schedulers, by where they were found.
+	configs []configuration
+}
+
+// unit is a pod, or the pods of a workload.
+type unit struct {
+	of   string
+	pods []*corev1.Pod
+}
+
+// units returns what is asked about.
+func (f *found) units(ctx context.Context, o *Options) ([]unit, error) {
+	if len(o.Manifests) > 0 {
+		return f.readManifests(o)
+	}
+	if f.in.Objects != nil {
+		for _, pod := range f.in.Objects.Pods() {
+			if pod.Namespace == o.Namespace && pod.Name == o.Pod {
+				return []unit{{pods: []*corev1.Pod{pod}}}, nil
+			}
+		}
+	}
+	if o.Client == nil {
+		return nil, fmt.Errorf("pod %s/%s: %w in %s", o.Namespace, o.Pod, ErrNoPod, strings.Join(o.Snapshots, ", "))
+	}
+	pod, err := o.Client.CoreV1().Pods(o.Namespace).Get(ctx, o.Pod, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: getting pod %s/%s: %w", o.Host, o.Namespace, o.Pod, err)
+	}
+	return []unit{{pods: []*corev1.Pod{pod}}}, nil
+}
+
+// readFiles reads files and folders into a reader.
+func readFiles(reader *cluster.Reader, files []string, stdin io.Reader, flag string) error {
+	for _, file := range files {
+		if err := reader.ReadFile(file, stdin); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	return nil
+}
+
+// readSnapshots reads the objects of a cluster from files.
+func (f *found) readSnapshots(o *Options) error {
+	reader := cluster.NewReader()
+	reader.Namespace = o.Namespace
+	reader.Keep = f.keep
+	if err := readFiles(reader, o.Snapshots, o.Stdin, "--snapshot"); err != nil {
+		return err
+	}
+	f.in.Objects, _ = reader.Cluster()
+	f.in.ServersSeen = len(f.in.Servers) > 0
+	if len(f.in.Objects.Nodes()) == 0 {
+		return fmt.Errorf("--snapshot: no nodes in %s: add the output of \"kubectl get nodes -o yaml\"", strings.Join(o.Snapshots, ", "))
+	}
+	return nil
+}
+
+// readManifests reads what does not exist yet: its pods are asked about, and everything
+// else is taken for applied.
+func (f *found) readManifests(o *Options) ([]unit, error) {
+	reader := cluster.NewReader()
+	reader.Namespace = o.Namespace
+	reader.Keep = f.keep
+	if err := readFiles(reader, o.Manifests, o.Stdin, "-f"); err != nil {
+		return nil, err
+	}
+	written, _ := reader.Cluster()
+	if f.in.Objects != nil {
+		for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
+			_ = f.in.Objects.Add(object) // one that is there already stays
+		}
+	}
+	var units []unit
+	index := map[string]int{}
+	for _, pod := range written.Pods() {
+		if pod.Spec.NodeName != "" {
+			continue
+		}
+		if pod.Spec.SchedulerName == "" {
+			pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+		}
+		key, of := "Pod "+pod.Name, ""
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			key, of = owner.Kind+" "+owner.Name, fmt.Sprintf("%s %s/%s", owner.Kind, pod.Namespace, owner.Name)
+		}
+		if gang := explain.GangLabel(pod); gang != "" {
+			key, of = "gang "+gang, cmp.Or(of, fmt.Sprintf("Gang %s/%s", pod.Namespace, gang))
+		}
+		key = pod.Namespace + " " + key
+		if _, ok := index[key]; !ok {
+			index[key] = len(units)
+			units = append(units, unit{of: of})
+		}
+		units[index[key]].pods = append(units[index[key]].pods, pod)
+	}
+	if len(units) == 0 {
+		return nil, fmt.Errorf("-f: no pods without a node in %s: want a Pod, Deployment, StatefulSet, ReplicaSet or Job", strings.Join(o.Manifests, ", "))
+	}
+	return units, nil
+}
+
+func objects[T runtime.Object](list []T) []runtime.Object {
+	found := make([]runtime.Object, 0, len(list))
+	for _, object := range list {
+		found = append(found, object)
+	}
+	return found
+}
+
+// configuration is the content of a KubeSchedulerConfiguration, and where it stands.
+type configuration struct {
+	source  string
+	content []byte
+	// names are the schedulerNames that its scheduler is known to serve.
+	names []string
+}
+
+// readConfig finds the configuration of the scheduler that serves the name.
+func (f *found) readConfig(_ context.Context, o *Options, schedulerName string, in *explain.Input) error {
+	if o.Config != "" {
+		content, err := os.ReadFile(o.Config)
+		if err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+		in.Profile = o.Config
+		in.Config, err = engine.LoadConfiguration(o.Config, content)
+		return err
+	}
+	var broken error
+	for _, c := range f.configs {
+		config, err := engine.LoadConfiguration(c.source, c.content)
+		if err != nil {
+			if slices.Contains(c.names, schedulerName) || broken == nil {
+				broken = fmt.Errorf("the running scheduler's profile: %w", err)
+			}
+			continue
+		}
+		serves := false
+		for i := range config.Profiles {
+			serves = serves || config.Profiles[i].SchedulerName == schedulerName
+		}
+		if serves || in.Config == nil && schedulerName != corev1.DefaultSchedulerName {
+			in.Config, in.Profile = config, c.source
+		}
+		if serves {
+			return nil
+		}
+	}
+	if in.Config == nil && broken != nil {
+		return broken
+	}
+	if in.Config == nil && schedulerName == corev1.DefaultSchedulerName {
+		var err error
+		in.Profile = "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)"
+		in.Config, err = engine.LoadConfiguration(in.Profile, []byte(stockDefaults))
+		return err
+	}
+	return nil
+}
+
+// stockDefaults is what kube-scheduler runs without a file.
+const stockDefaults = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceNamespace: kube-system, resourceName: kube-scheduler}
+`
