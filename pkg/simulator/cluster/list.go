@@ -40,15 +40,14 @@ type Listing struct {
 func (l Listing) List(ctx context.Context, client kubernetes.Interface) (*Cluster, []Note, error) {
 	c := &Cluster{}
 	var notes []Note
-	everywhere, here := listers(client, metav1.NamespaceAll), listers(client, l.Namespace)
 	for _, kind := range supported {
 		resource := kind.Resource
 		if l.Resources != nil && !slices.Contains(l.Resources, resource) {
 			continue
 		}
-		err := c.list(ctx, resource, everywhere[resource])
+		err := c.list(ctx, resource, kind.list(client, metav1.NamespaceAll))
 		if apierrors.IsForbidden(err) && kind.Namespaced && l.Namespace != "" {
-			if c.list(ctx, resource, here[resource]) == nil {
+			if c.list(ctx, resource, kind.list(client, l.Namespace)) == nil {
 				c.listedIn[resource] = l.Namespace
 				notes = append(notes, Note{Text: fmt.Sprintf("%s of other namespaces than %s were left out: %v", resource, l.Namespace, err)})
 				continue
@@ -79,33 +78,6 @@ func (c *Cluster) list(ctx context.Context, resource string, list pager.ListPage
 		c.has(resource)
 	}
 	return err
-}
-
-// listers returns how each resource is listed, those that have a namespace in the given
-// one.
-func listers(client kubernetes.Interface, namespace string) map[string]pager.ListPageFunc {
-	core, apps, storage, resource := client.CoreV1(), client.AppsV1(), client.StorageV1(), client.ResourceV1()
-	return map[string]pager.ListPageFunc{
-		"namespaces":             page(core.Namespaces().List),
-		"services":               page(core.Services(namespace).List),
-		"endpointslices":         page(client.DiscoveryV1().EndpointSlices(namespace).List),
-		"replicationcontrollers": page(core.ReplicationControllers(namespace).List),
-		"replicasets":            page(apps.ReplicaSets(namespace).List),
-		"statefulsets":           page(apps.StatefulSets(namespace).List),
-		"poddisruptionbudgets":   page(client.PolicyV1().PodDisruptionBudgets(namespace).List),
-		"storageclasses":         page(storage.StorageClasses().List),
-		"csidrivers":             page(storage.CSIDrivers().List),
-		"csinodes":               page(storage.CSINodes().List),
-		"csistoragecapacities":   page(storage.CSIStorageCapacities(namespace).List),
-		"persistentvolumes":      page(core.PersistentVolumes().List),
-		"persistentvolumeclaims": page(core.PersistentVolumeClaims(namespace).List),
-		"volumeattachments":      page(storage.VolumeAttachments().List),
-		"deviceclasses":          page(resource.DeviceClasses().List),
-		"resourceslices":         page(resource.ResourceSlices().List),
-		"resourceclaims":         page(resource.ResourceClaims(namespace).List),
-		"nodes":                  page(core.Nodes().List),
-		"pods":                   page(core.Pods(namespace).List),
-	}
 }
 
 // page adapts the List method of a typed client.
