@@ -67,10 +67,8 @@ const minCurveSeconds = 4
 func (r *Report) longestRound(phase Phase) int {
 	longest := 0
 	for i := range r.Schedulers {
-		for k := range r.Schedulers[i].Rounds {
-			if round := &r.Schedulers[i].Rounds[k]; round.Phase == phase {
-				longest = max(longest, len(round.BoundPerSecond))
-			}
+		for round := range r.Schedulers[i].RoundsIn(phase) {
+			longest = max(longest, len(round.BoundPerSecond))
 		}
 	}
 	return longest
@@ -95,9 +93,8 @@ func inSteps(counts []int, seconds int) []float64 {
 func (s *Scheduler) boundCurves(phase Phase, seconds int) (curves [][]float64, kinds []string, middle []float64) {
 	longest := 0
 	var valid [][]float64
-	for i := range s.Rounds {
-		round := &s.Rounds[i]
-		if round.Phase != phase || len(round.BoundPerSecond) == 0 {
+	for round := range s.RoundsIn(phase) {
+		if len(round.BoundPerSecond) == 0 {
 			continue
 		}
 		curve := inSteps(round.BoundPerSecond, seconds)
@@ -193,13 +190,11 @@ func (c *chart) steps(values []float64, seconds int) string {
 func (r *Report) latencyChart(phase Phase) *chart {
 	low, high := math.Inf(1), 0.0
 	for i := range r.Schedulers {
-		for k := range r.Schedulers[i].Rounds {
-			if round := &r.Schedulers[i].Rounds[k]; round.Phase == phase {
-				for _, latency := range round.LatencyMillis {
-					high = max(high, latency)
-					if latency >= smallest {
-						low = min(low, latency)
-					}
+		for round := range r.Schedulers[i].RoundsIn(phase) {
+			for _, latency := range round.LatencyMillis {
+				high = max(high, latency)
+				if latency >= smallest {
+					low = min(low, latency)
 				}
 			}
 		}
@@ -208,15 +203,15 @@ func (r *Report) latencyChart(phase Phase) *chart {
 		return nil
 	}
 	c := &chart{
-		Title:  phase.title(),
+		Title:  phaseTitles[phase],
 		XLabel: "milliseconds from creation to binding, logarithmic", YLabel: "% of the pods bound",
 		X: logAxis(low, high, plotLeft, plotRight), Y: linearAxis(100, plotBottom, plotTop),
 	}
 	var words []string
 	for i := range r.Schedulers {
 		s := &r.Schedulers[i]
-		for k := range s.Rounds {
-			if round := &s.Rounds[k]; round.Phase == phase && len(round.LatencyMillis) > 0 {
+		for round := range s.RoundsIn(phase) {
+			if len(round.LatencyMillis) > 0 {
 				c.Lines = append(c.Lines, line{Scheduler: i, Kind: round.kind(), Path: c.distribution(round.LatencyMillis)})
 			}
 		}
@@ -237,8 +232,8 @@ func rank(kind string) int { return slices.Index([]string{"excluded", "round", "
 // latencies returns the median of the rounds that count at each percentage, or nil.
 func (s *Scheduler) latencies(phase Phase) []float64 {
 	var valid [][]float64
-	for i := range s.Rounds {
-		if round := &s.Rounds[i]; round.Phase == phase && len(round.Invalid) == 0 && round.Inexact[LatencyP50] == "" && len(round.LatencyMillis) == latencyPoints {
+	for round := range s.RoundsIn(phase) {
+		if len(round.Invalid) == 0 && round.Inexact[LatencyP50] == "" && len(round.LatencyMillis) == latencyPoints {
 			valid = append(valid, round.LatencyMillis)
 		}
 	}

@@ -85,13 +85,3 @@ func (r *Report) headline() []string {
 	}
 	return sentences
 }
-
-// ran reports whether there is a round of the phase.
-func (s *Scheduler) ran(phase Phase) bool {
-	for i := range s.Rounds {
-		if s.Rounds[i].Phase == phase {
-			return true
-		}
-	}
-	return false
-}

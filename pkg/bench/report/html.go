@@ -127,7 +127,7 @@ func newPage(r *Report) *page {
 	}
 	phases := r.phases()
 	for _, phase := range phases {
-		p.Phases = append(p.Phases, phaseRows{phase.title(), r.rows(phase)})
+		p.Phases = append(p.Phases, phaseRows{phaseTitles[phase], r.rows(phase)})
 	}
 	if len(phases) == 0 {
 		return p
@@ -211,7 +211,7 @@ func (r *Report) roundRows() []roundRow {
 				}
 				return absent
 			}
-			phase := round.Phase.short()
+			phase := phaseNames[round.Phase]
 			if round.Phase == PhaseSteady {
 				phase += fmt.Sprintf(", %.0f/s", round.TargetRate)
 			}

@@ -98,10 +98,9 @@ func Median(values []float64) float64 {
 // number. A round in which it is 0 has none: no ratio can be made of it.
 func (s *Scheduler) byNumber(phase Phase, key string) map[int]float64 {
 	values := map[int]float64{}
-	for i := range s.Rounds {
-		round := &s.Rounds[i]
+	for round := range s.RoundsIn(phase) {
 		_, inexact := round.Inexact[key]
-		if value := round.Metrics[key]; round.Phase == phase && len(round.Invalid) == 0 && !inexact && value > 0 {
+		if value := round.Metrics[key]; len(round.Invalid) == 0 && !inexact && value > 0 {
 			values[round.Number] = value
 		}
 	}

@@ -42,7 +42,7 @@ func WriteTable(w io.Writer, r *Report) error {
 		fmt.Fprintln(&out, "\nNo round was run.")
 	}
 	for _, phase := range r.phases() {
-		fmt.Fprintf(&out, "\n%s; median of the rounds that count, with the least and the most:\n\n", phase.title())
+		fmt.Fprintf(&out, "\n%s; median of the rounds that count, with the least and the most:\n\n", phaseTitles[phase])
 		writeRows(&out, r.names(), r.rows(phase))
 	}
 	if ratios := r.ratios(); len(ratios) > 0 {

@@ -6,6 +6,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -118,42 +119,41 @@ func (r *Report) what(s *Scheduler) string {
 
 // phases returns the phases that there are rounds of.
 func (r *Report) phases() []Phase {
-	var phases []Phase
-	for _, phase := range allPhases() {
-		if slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool {
-			return slices.ContainsFunc(s.Rounds, func(round Round) bool { return round.Phase == phase })
-		}) {
-			phases = append(phases, phase)
-		}
-	}
-	return phases
+	return slices.DeleteFunc(allPhases(), func(phase Phase) bool {
+		return !slices.ContainsFunc(r.Schedulers, func(s Scheduler) bool { return s.ran(phase) })
+	})
 }
 
 // allPhases are the phases in the order in which they are shown.
 func allPhases() []Phase { return []Phase{PhaseAsPlanned, PhaseHostile, PhaseSteady} }
 
-// title names the phase for a reader.
-func (p Phase) title() string {
-	switch p {
-	case PhaseHostile:
-		return "Beside a hostile namespace; the others' pods"
-	case PhaseSteady:
-		return "Steady, at 80 % of the scheduler's own throughput"
-	case PhaseAsPlanned:
+// phaseTitles names the phases for a reader, and phaseNames in a line about a round.
+var (
+	phaseTitles = map[Phase]string{
+		PhaseAsPlanned: "As planned",
+		PhaseHostile:   "Beside a hostile namespace; the others' pods",
+		PhaseSteady:    "Steady, at 80 % of the scheduler's own throughput",
 	}
-	return "As planned"
+	phaseNames = map[Phase]string{PhaseAsPlanned: "as planned", PhaseHostile: "hostile", PhaseSteady: "steady"}
+)
+
+// RoundsIn returns the rounds of a phase, in their order.
+func (s *Scheduler) RoundsIn(phase Phase) iter.Seq[*Round] {
+	return func(yield func(*Round) bool) {
+		for i := range s.Rounds {
+			if round := &s.Rounds[i]; round.Phase == phase && !yield(round) {
+				return
+			}
+		}
+	}
 }
 
-// short names the phase in a line about a round.
-func (p Phase) short() string {
-	switch p {
-	case PhaseHostile:
-		return "hostile"
-	case PhaseSteady:
-		return "steady"
-	case PhaseAsPlanned:
+// ran reports whether there is a round of the phase.
+func (s *Scheduler) ran(phase Phase) bool {
+	for range s.RoundsIn(phase) {
+		return true
 	}
-	return "as planned"
+	return false
 }
 
 // cell is a metric of a scheduler, as text.
@@ -197,11 +197,7 @@ func (r *Report) rows(phase Phase) []row {
 	target := row{Title: "pods/s that arrive"}
 	for i := range r.Schedulers {
 		all, rates := 0, []float64{}
-		for k := range r.Schedulers[i].Rounds {
-			round := &r.Schedulers[i].Rounds[k]
-			if round.Phase != phase {
-				continue
-			}
+		for round := range r.Schedulers[i].RoundsIn(phase) {
 			all++
 			if len(round.Invalid) == 0 {
 				rates = append(rates, round.TargetRate)
@@ -229,8 +225,8 @@ func (r *Report) rows(phase Phase) []row {
 // counting is how many rounds of a phase count.
 func (s *Scheduler) counting(phase Phase) int {
 	count := 0
-	for i := range s.Rounds {
-		if s.Rounds[i].Phase == phase && len(s.Rounds[i].Invalid) == 0 {
+	for round := range s.RoundsIn(phase) {
+		if len(round.Invalid) == 0 {
 			count++
 		}
 	}
@@ -396,7 +392,7 @@ func (r *Report) excluded() []remark {
 			if why == "" {
 				continue
 			}
-			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("round %d, %s: %s", round.Number, round.Phase.short(), why)})
+			remarks = append(remarks, remark{output.Line(s.Name), fmt.Sprintf("round %d, %s: %s", round.Number, phaseNames[round.Phase], why)})
 		}
 	}
 	return remarks

@@ -134,30 +134,32 @@ func New(options Options) (*Experiment, error) {
 	}, &keys); err != nil {
 		return nil, err
 	}
-	limited, free := rest.CopyConfig(options.Config), rest.CopyConfig(options.Config)
+	limited := rest.CopyConfig(options.Config)
 	limited.RateLimiter = e.limiter
-	free.QPS, free.RateLimiter = -1, nil
-	free.Dial = (&net.Dialer{}).DialContext // not shared with any other client
-	if e.client, err = kubernetes.NewForConfig(limited); err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
+	if e.client, err = kubernetes.NewForConfig(limited); err == nil {
+		e.watcher, err = ownClient(options.Config)
 	}
-	if e.watcher, err = kubernetes.NewForConfig(free); err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
-	}
-	if hostile := e.plans[workload.Shares].Hostile; hostile != nil {
+	if hostile := e.plans[workload.Shares].Hostile; err == nil && hostile != nil {
 		// Its requests must wait neither for the benchmark's nor for the watch.
-		own := rest.CopyConfig(free)
-		own.Dial = (&net.Dialer{}).DialContext
-		client, err := kubernetes.NewForConfig(own)
-		if err != nil {
-			return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
-		}
-		e.hostileTenant = &hostileTenant{client: client, plan: hostile, environment: options.Environment}
+		e.hostileTenant = &hostileTenant{plan: hostile, environment: options.Environment}
+		e.hostileTenant.client, err = ownClient(options.Config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a client for %s: %w", options.Config.Host, err)
 	}
 	for _, spec := range options.Schedulers {
 		e.results = append(e.results, e.describe(spec))
 	}
 	return e, nil
+}
+
+// ownClient returns a client without a rate limit, and with a connection that it shares
+// with no other.
+func ownClient(config *rest.Config) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.RateLimiter = -1, nil
+	config.Dial = (&net.Dialer{}).DialContext
+	return kubernetes.NewForConfig(config)
 }
 
 // describe is a scheduler before its first round.
@@ -284,9 +286,8 @@ func (e *Experiment) turn(ctx context.Context, i, number int, phase report.Phase
 // none of its rounds counts.
 func (e *Experiment) steadyRate(i int) (float64, bool) {
 	var throughputs []float64
-	for k := range e.results[i].Rounds {
-		round := &e.results[i].Rounds[k]
-		if round.Phase == report.PhaseAsPlanned && len(round.Invalid) == 0 {
+	for round := range e.results[i].RoundsIn(report.PhaseAsPlanned) {
+		if len(round.Invalid) == 0 {
 			throughputs = append(throughputs, round.Metrics[report.Throughput])
 		}
 	}
@@ -307,13 +308,7 @@ func (e *Experiment) FullRounds() int {
 	full := e.options.Rounds
 	for i := range e.results {
 		for _, phase := range e.plannedPhases(1) {
-			n := 0
-			for k := range e.results[i].Rounds {
-				if e.results[i].Rounds[k].Phase == phase {
-					n++
-				}
-			}
-			full = min(full, n)
+			full = min(full, len(slices.Collect(e.results[i].RoundsIn(phase))))
 		}
 	}
 	return full
