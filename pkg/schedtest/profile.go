@@ -175,12 +175,15 @@ func (p *Profile) Skips(ctx context.Context, tb testing.TB, pod *corev1.Pod) boo
 	return state.GetSkipFilterPlugins().Has(p.Plugin.Name())
 }
 
-// Scores runs PreScore and Score, and returns the score of every node by its
+// Scores runs PreFilter, PreScore and Score, and returns the score of every node by its
 // name. It is empty if PreScore says Skip.
 func (p *Profile) Scores(ctx context.Context, tb testing.TB, pod *corev1.Pod) map[string]int64 {
 	tb.Helper()
 	nodes := p.nodes(tb)
 	state := framework.NewCycleState()
+	if _, status, _ := p.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
+		tb.Fatalf("PreFilter: %v", status)
+	}
 	if status := p.RunPreScorePlugins(ctx, state, pod, nodes); !status.IsSuccess() {
 		tb.Fatalf("PreScore: %v", status)
 	}

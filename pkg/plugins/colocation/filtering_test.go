@@ -317,7 +317,7 @@ func TestSkips(t *testing.T) {
 			if got := !profile.Skips(t.Context(), t, tt.pod); got != tt.wantFilter {
 				t.Errorf("Filter is called: %t", got)
 			}
-			if got := len(scores(t, profile, tt.pod)) > 0; got != tt.wantScore {
+			if got := len(profile.Scores(t.Context(), t, tt.pod)) > 0; got != tt.wantScore {
 				t.Errorf("Score is called: %t", got)
 			}
 		})

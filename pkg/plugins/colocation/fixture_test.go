@@ -163,31 +163,6 @@ func newCycle(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.Cy
 	return state
 }
 
-// scores returns the score of each node by its name; empty if PreScore skips.
-func scores(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) map[string]int64 {
-	tb.Helper()
-	state := newCycle(tb, profile, pod)
-	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if status := profile.RunPreScorePlugins(tb.Context(), state, pod, nodes); !status.IsSuccess() {
-		tb.Fatalf("PreScore: %v", status)
-	}
-	got := map[string]int64{}
-	if state.GetSkipScorePlugins().Has(Name) {
-		return got
-	}
-	scored, status := profile.RunScorePlugins(tb.Context(), state, pod, nodes)
-	if !status.IsSuccess() {
-		tb.Fatalf("Score: %v", status)
-	}
-	for _, node := range scored {
-		got[node.Name] = node.TotalScore
-	}
-	return got
-}
-
 // passing returns the names of the nodes that pass Filter.
 func passing(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) map[string]bool {
 	tb.Helper()

@@ -4,22 +4,17 @@
 package colocation
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
@@ -56,14 +51,11 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestNewNeedsInformers(t *testing.T) {
-	plugins := &schedconfig.Plugins{}
-	for _, set := range []*schedconfig.PluginSet{&plugins.QueueSort, &plugins.Bind, &plugins.MultiPoint} {
-		set.Enabled = []schedconfig.Plugin{{Name: Name}}
+	framework, err := frameworkruntime.NewFramework(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, err := frameworkruntime.NewFramework(t.Context(), frameworkruntime.Registry{Name: New}, &schedconfig.KubeSchedulerProfile{
-		Plugins: plugins, PluginConfig: []schedconfig.PluginConfig{{Name: Name, Args: newArgs()}},
-	})
-	if err == nil || !strings.Contains(err.Error(), "needs a framework with an informer factory") {
+	if _, err := New(t.Context(), newArgs(), framework); err == nil || !strings.Contains(err.Error(), "needs a framework with an informer factory") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -71,35 +63,13 @@ func TestNewNeedsInformers(t *testing.T) {
 // The profiles of one scheduler instance see each other's reservations; those of
 // another one in the same process do not.
 func TestProfilesShareTheIndex(t *testing.T) {
-	build := func(factory informers.SharedInformerFactory, profile string) *Colocation {
-		t.Helper()
-		var built fwk.Plugin
-		_, err := frameworkruntime.NewFramework(t.Context(), frameworkruntime.Registry{
-			queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New,
-			Name: func(ctx context.Context, args runtime.Object, handle fwk.Handle) (_ fwk.Plugin, err error) {
-				built, err = New(ctx, args, handle)
-				return built, err
-			},
-		}, &schedconfig.KubeSchedulerProfile{
-			SchedulerName: profile,
-			Plugins: &schedconfig.Plugins{
-				QueueSort:  schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: queuesort.Name}}},
-				Bind:       schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
-				MultiPoint: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: Name, Weight: 1}}},
-			},
-			PluginConfig: []schedconfig.PluginConfig{{Name: Name, Args: newArgs()}},
-		}, frameworkruntime.WithInformerFactory(factory))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return built.(*Colocation)
+	profile, first := newProfile(t, newArgs(), schedtest.Options{})
+	second, err := New(t.Context(), newArgs(), profile)
+	if err != nil {
+		t.Fatal(err)
 	}
-	factory := func() informers.SharedInformerFactory {
-		return informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	}
-	one := factory()
-	first, second, other := build(one, "first"), build(one, "second"), build(factory(), "first")
-	if first.instance != second.instance {
+	_, other := newProfile(t, newArgs(), schedtest.Options{})
+	if first.instance != second.(*Colocation).instance {
 		t.Error("two profiles of one instance have an index each")
 	}
 	if first.instance == other.instance {

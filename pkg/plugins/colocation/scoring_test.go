@@ -78,7 +78,7 @@ func TestScore(t *testing.T) {
 			profile, _ := startProfile(t, tt.args, schedtest.Options{
 				Nodes: threeZones(), Pods: tt.pods, Objects: append(objects(makeService("shop", "backend")), tt.services...),
 			})
-			if diff := cmp.Diff(tt.want, scores(t, profile, tt.pod)); diff != "" {
+			if diff := cmp.Diff(tt.want, profile.Scores(t.Context(), t, tt.pod)); diff != "" {
 				t.Errorf("scores (-want,+got):\n%s", diff)
 			}
 		})
@@ -138,7 +138,7 @@ func TestForbiddenIsMissing(t *testing.T) {
 		_, _, status := runPreFilter(t, profile, pod)
 		got.Status = status.Message()
 		if status.IsSuccess() {
-			got.Scores, got.Passing = scores(t, profile, pod), passing(t, profile, pod)
+			got.Scores, got.Passing = profile.Scores(t.Context(), t, pod), passing(t, profile, pod)
 		}
 		select {
 		case got.Event = <-profile.Events:

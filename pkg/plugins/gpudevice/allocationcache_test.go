@@ -13,17 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
-	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -250,43 +243,27 @@ func TestPodReplacedUnseen(t *testing.T) {
 // One cache of allocations to an informer factory: profiles of one scheduler share it, and
 // schedulers in one process do not.
 func TestAllocationCacheIsSharedByProfiles(t *testing.T) {
-	metrics.Register()
-	client := fake.NewClientset()
-	build := func(name string, factory informers.SharedInformerFactory) *allocationCache {
-		t.Helper()
-		var built *GPUDevice
-		registry := frameworkruntime.Registry{queuesort.Name: queuesort.New, defaultbinder.Name: defaultbinder.New, Name: capture(&built)}
-		profile := &schedulerconfig.KubeSchedulerProfile{
-			SchedulerName: name,
-			Plugins: &schedulerconfig.Plugins{
-				QueueSort:  schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: queuesort.Name}}},
-				Bind:       schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: defaultbinder.Name}}},
-				MultiPoint: schedulerconfig.PluginSet{Enabled: []schedulerconfig.Plugin{{Name: Name, Weight: 1}}},
-			},
-			PluginConfig: []schedulerconfig.PluginConfig{{Name: Name, Args: gpuArgs()}},
-		}
-		if _, err := frameworkruntime.NewFramework(t.Context(), registry, profile,
-			frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory)); err != nil {
-			t.Fatal(err)
-		}
-		return built.allocations
+	one, first := newProfile(t, gpuArgs(), schedtest.Options{})
+	second, err := New(t.Context(), gpuArgs(), one)
+	if err != nil {
+		t.Fatal(err)
 	}
-	one, other := informers.NewSharedInformerFactory(client, 0), informers.NewSharedInformerFactory(client, 0)
-	a, b, c := build("a", one), build("b", one), build("c", other)
-	if a != b {
+	_, other := newProfile(t, gpuArgs(), schedtest.Options{})
+	if first.allocations != second.(*GPUDevice).allocations {
 		t.Error("two profiles of one scheduler have a cache each")
 	}
-	if a == c {
+	if first.allocations == other.allocations {
 		t.Error("two schedulers share a cache")
 	}
-	if got := len(a.plugins); got != 2 {
+	if got := len(first.allocations.plugins); got != 2 {
 		t.Errorf("want 2 plugins, got %d", got)
 	}
 	// The index that holds it holds nothing else.
-	if keys := one.Core().V1().Pods().Informer().GetIndexer().ListIndexFuncValues(allocationCacheIndex); len(keys) > 0 {
+	pods := one.SharedInformerFactory().Core().V1().Pods()
+	if keys := pods.Informer().GetIndexer().ListIndexFuncValues(allocationCacheIndex); len(keys) > 0 {
 		t.Errorf("unexpected keys %q", keys)
 	}
-	if _, err := one.Core().V1().Pods().Lister().List(labels.Everything()); err != nil {
+	if _, err := pods.Lister().List(labels.Everything()); err != nil {
 		t.Error(err)
 	}
 }

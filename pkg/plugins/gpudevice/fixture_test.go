@@ -5,7 +5,6 @@ package gpudevice
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -361,15 +359,6 @@ func drainEvents(profile *schedtest.Profile, reason string) []string {
 		default:
 			return found
 		}
-	}
-}
-
-// capture is New, and keeps what it built.
-func capture(built **GPUDevice) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		plugin, err := New(ctx, args, handle)
-		*built, _ = plugin.(*GPUDevice)
-		return plugin, err
 	}
 }
 
