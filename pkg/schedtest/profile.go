@@ -159,19 +159,27 @@ func (p *Profile) Filter(ctx context.Context, tb testing.TB, pod *corev1.Pod) (m
 		return nil, status
 	}
 	verdicts := map[string]string{}
-	for _, node := range p.nodes(tb) {
+	for _, node := range p.Nodes(tb) {
 		verdicts[node.Node().Name] = p.RunFilterPlugins(ctx, state, pod, node).Message()
 	}
 	return verdicts, nil
 }
 
-// Skips reports whether the plugin's PreFilter says Skip for the pod.
-func (p *Profile) Skips(ctx context.Context, tb testing.TB, pod *corev1.Pod) bool {
+// NewCycle starts a scheduling cycle: it runs PreFilter, which must not refuse the pod, and
+// returns the state.
+func (p *Profile) NewCycle(ctx context.Context, tb testing.TB, pod *corev1.Pod) fwk.CycleState {
 	tb.Helper()
 	state := framework.NewCycleState()
 	if _, status, _ := p.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
 		tb.Fatalf("PreFilter: %v", status)
 	}
+	return state
+}
+
+// Skips reports whether the plugin's PreFilter says Skip for the pod.
+func (p *Profile) Skips(ctx context.Context, tb testing.TB, pod *corev1.Pod) bool {
+	tb.Helper()
+	state := p.NewCycle(ctx, tb, pod)
 	return state.GetSkipFilterPlugins().Has(p.Plugin.Name())
 }
 
@@ -179,11 +187,8 @@ func (p *Profile) Skips(ctx context.Context, tb testing.TB, pod *corev1.Pod) boo
 // name. It is empty if PreScore says Skip.
 func (p *Profile) Scores(ctx context.Context, tb testing.TB, pod *corev1.Pod) map[string]int64 {
 	tb.Helper()
-	nodes := p.nodes(tb)
-	state := framework.NewCycleState()
-	if _, status, _ := p.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
-		tb.Fatalf("PreFilter: %v", status)
-	}
+	nodes := p.Nodes(tb)
+	state := p.NewCycle(ctx, tb, pod)
 	if status := p.RunPreScorePlugins(ctx, state, pod, nodes); !status.IsSuccess() {
 		tb.Fatalf("PreScore: %v", status)
 	}
@@ -202,7 +207,8 @@ func (p *Profile) Scores(ctx context.Context, tb testing.TB, pod *corev1.Pod) ma
 	return scores
 }
 
-func (p *Profile) nodes(tb testing.TB) []fwk.NodeInfo {
+// Nodes returns the nodes of the snapshot.
+func (p *Profile) Nodes(tb testing.TB) []fwk.NodeInfo {
 	tb.Helper()
 	nodes, err := p.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {

@@ -342,7 +342,7 @@ func TestDryRuns(t *testing.T) {
 		return info
 	}
 	const rejected = "node(s) had no pod of Service shop/backend in the same topology.kubernetes.io/zone"
-	original := newCycle(t, profile, pod)
+	original := profile.NewCycle(t.Context(), t, pod)
 	podInfo := map[string]fwk.PodInfo{}
 	for _, info := range node("a1").GetPods() {
 		podInfo[info.GetPod().Name] = info
@@ -435,12 +435,12 @@ func TestDryRunsOfPodsThatTheViewCountsOtherwise(t *testing.T) {
 	fits := func(state fwk.CycleState, name string) bool {
 		return profile.RunFilterPlugins(t.Context(), state, pod, node(name)).IsSuccess()
 	}
-	state := newCycle(t, profile, pod).Clone()
+	state := profile.NewCycle(t.Context(), t, pod).Clone()
 	profile.RunPreFilterExtensionRemovePod(t.Context(), state, pod, only("a1"), node("a1"))
 	if !fits(state, "a1") {
 		t.Error("a peer that does not count any more was subtracted: backend-2 is still in the zone")
 	}
-	state = newCycle(t, profile, pod).Clone()
+	state = profile.NewCycle(t.Context(), t, pod).Clone()
 	profile.RunPreFilterExtensionAddPod(t.Context(), state, pod, only("a2"), node("a2"))
 	profile.RunPreFilterExtensionRemovePod(t.Context(), state, pod, only("a2"), node("a2"))
 	if fits(state, "a1") {

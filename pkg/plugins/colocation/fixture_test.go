@@ -153,16 +153,6 @@ func runPreFilter(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) (f
 	return state, result, status
 }
 
-// newCycle starts a scheduling cycle of a pod that PreFilter does not refuse.
-func newCycle(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
-	tb.Helper()
-	state, _, status := runPreFilter(tb, profile, pod)
-	if !status.IsSuccess() {
-		tb.Fatalf("PreFilter: %v", status)
-	}
-	return state
-}
-
 // passing returns the names of the nodes that pass Filter.
 func passing(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) map[string]bool {
 	tb.Helper()
@@ -195,10 +185,7 @@ func attempt(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) bool {
 	state := framework.NewCycleState()
 	_, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod)
 	if status.IsSuccess() {
-		nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-		if err != nil {
-			tb.Fatal(err)
-		}
+		nodes := profile.Nodes(tb)
 		for _, node := range nodes {
 			if profile.RunFilterPlugins(tb.Context(), state, pod, node).IsSuccess() {
 				return true

@@ -128,7 +128,7 @@ func fail(t *testing.T, profile *schedtest.Profile, pl *Colocation, pod *corev1.
 	if pl.instance.waiting.rejectionOf(pod.UID) != nil {
 		return
 	}
-	state := newCycle(t, profile, pod)
+	state := profile.NewCycle(t.Context(), t, pod)
 	s, err := readPreFilterState(state)
 	if err != nil {
 		t.Fatal(err)

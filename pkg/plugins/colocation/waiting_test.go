@@ -288,7 +288,7 @@ func TestWhoWaits(t *testing.T) {
 
 	// It can be near the backend, and fits on no node for the sake of another plugin.
 	near := version(asking(with, "backend", require, zone), 2)
-	state := newCycle(t, profile, near)
+	state := profile.NewCycle(t.Context(), t, near)
 	profile.RunPostFilterPlugins(t.Context(), state, near, framework.NewDefaultNodeToStatus())
 	waits(false, "not rejected")
 	if pl.instance.waiting.pods[pod.UID].attempts != 3 {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/schedtest"
@@ -33,18 +32,9 @@ func newProfile(tb testing.TB, nodes ...*corev1.Node) *schedtest.Profile {
 
 func TestFilter(t *testing.T) {
 	profile := newProfile(t, openNode, closedNode)
-	pod := st.MakePod().Name("p").Obj()
-	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := framework.NewCycleState()
-	if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
+	got, status := profile.Filter(t.Context(), t, st.MakePod().Name("p").Obj())
+	if !status.IsSuccess() {
 		t.Fatal(status)
-	}
-	got := map[string]string{}
-	for _, node := range nodes {
-		got[node.Node().Name] = profile.RunFilterPlugins(t.Context(), state, pod, node).Message()
 	}
 	want := map[string]string{"open": "", "closed": reasonClosed}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -87,10 +77,7 @@ func TestNewTakesNoArgs(t *testing.T) {
 
 func BenchmarkFilter(b *testing.B) {
 	profile := newProfile(b, openNode)
-	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		b.Fatal(err)
-	}
+	nodes := profile.Nodes(b)
 	pl := &Example{}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -271,7 +271,7 @@ func TestAllocationCacheIsSharedByProfiles(t *testing.T) {
 // A node that goes takes its memory with it, unless pods still hold its devices.
 func TestNodeGone(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("a", 1), gpuNode("b", 1)}})
-	preFilter(t, profile, sharePod("p", 100))
+	profile.NewCycle(t.Context(), t, sharePod("p", 100))
 	handler(t, pl).OnAdd(boundPod("bound", 500, "b", "0"), false)
 	nodes := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer()
 	for _, node := range []string{"a", "b"} {

@@ -74,8 +74,8 @@ func realisticArgs() *config.GPUDeviceArgs {
 // Score: they run for every node of every pod.
 func TestNoAllocationForANodeThatPasses(t *testing.T) {
 	profile, pl := startProfile(t, realisticArgs(), busyCluster(1))
-	pod, nodes := sharePod("p", 100), snapshotNodes(t, profile)
-	state, ctx := preFilter(t, profile, pod), t.Context()
+	pod, nodes := sharePod("p", 100), profile.Nodes(t)
+	state, ctx := profile.NewCycle(t.Context(), t, pod), t.Context()
 	if status := pl.PreScore(ctx, state, pod, nodes); !status.IsSuccess() {
 		t.Fatal(status)
 	}

@@ -97,7 +97,7 @@ func TestIsSchedulableAfterPodDeletion(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1), pluginNode("plugin", a100, 1)}})
-			preFilter(t, profile, sharePod("looks-at-the-nodes", 1))
+			profile.NewCycle(t.Context(), t, sharePod("looks-at-the-nodes", 1))
 			expectHint(t, pl.isSchedulableAfterPodDeletion, tt.pod, tt.gone, nil, tt.want)
 		})
 	}

@@ -66,10 +66,10 @@ func TestExpectedWorkloadFromArgs(t *testing.T) {
 func TestLearnt(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 8)}})
 	for range 5 {
-		preFilter(t, profile, sharePod("often", 300))
+		profile.NewCycle(t.Context(), t, sharePod("often", 300))
 	}
-	preFilter(t, profile, makePod("plain"))
-	preFilter(t, profile, makePod("plugin", "nvidia.com/gpu", "2"))
+	profile.NewCycle(t.Context(), t, makePod("plain"))
+	profile.NewCycle(t.Context(), t, makePod("plugin", "nvidia.com/gpu", "2"))
 	want := []string{"1000x2: 1048576", "300x1: 1048576"}
 	if diff := cmp.Diff(want, expected(pl)); diff != "" {
 		t.Errorf("Unexpected workload (-want,+got):\n%s", diff)
@@ -98,7 +98,7 @@ func TestLearntIsRestored(t *testing.T) {
 	var first []string
 	for range 3 {
 		profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: nodes, Pods: pods})
-		preFilter(t, profile, sharePod("p", 500))
+		profile.NewCycle(t.Context(), t, sharePod("p", 500))
 		got := expected(pl)
 		if first == nil {
 			first = got
@@ -121,7 +121,7 @@ func TestExpectedWorkloadIsPriced(t *testing.T) {
 	args.ExpectedWorkload = []config.GPUDeviceWorkloadClass{{Weight: 3, GPUMilli: 1000}, {Weight: 1, GPUMilli: 1000, GPUModel: "rare"}}
 	profile, pl := startProfile(t, args, schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 8), rare}})
 	for range 3 {
-		preFilter(t, profile, sharePod("p", 1000))
+		profile.NewCycle(t.Context(), t, sharePod("p", 1000))
 	}
 	// The second was published when the devices were counted.
 	if got := pl.workload.current.Load().epoch; got != 2 {

@@ -165,7 +165,7 @@ func TestRefusedNodes(t *testing.T) {
 				t.Fatalf("the node is refused for %q, want %q", got, tt.reason)
 			}
 			pod := sharePod("p", 100)
-			state := preFilter(t, profile, pod)
+			state := profile.NewCycle(t.Context(), t, pod)
 			status := pl.Filter(t.Context(), state, pod, nodeInfo(t, profile, "n"))
 			if got := status.Message(); got != tt.want || status.Code() != fwk.UnschedulableAndUnresolvable {
 				t.Errorf("want %q (unresolvable), got %q (%v)", tt.want, got, status.Code())

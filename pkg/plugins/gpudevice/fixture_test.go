@@ -192,26 +192,6 @@ func nodeInfo(tb testing.TB, profile *schedtest.Profile, name string) fwk.NodeIn
 	return info
 }
 
-// snapshotNodes returns the nodes of the profile's snapshot.
-func snapshotNodes(tb testing.TB, profile *schedtest.Profile) []fwk.NodeInfo {
-	tb.Helper()
-	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return nodes
-}
-
-// preFilter starts a scheduling cycle: it runs PreFilter and returns the state.
-func preFilter(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
-	tb.Helper()
-	state := framework.NewCycleState()
-	if _, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod); !status.IsSuccess() {
-		tb.Fatalf("PreFilter: %v", status)
-	}
-	return state
-}
-
 // freeMilli returns what is free of each device of the node.
 func freeMilli(pl *GPUDevice, info fwk.NodeInfo) []int64 {
 	v := pl.view(info, false)
@@ -244,7 +224,7 @@ func store(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) {
 func reserveOn(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod, node string) *fwk.Status {
 	tb.Helper()
 	show(tb, profile, pod)
-	state := preFilter(tb, profile, pod)
+	state := profile.NewCycle(tb.Context(), tb, pod)
 	return profile.RunReservePluginsReserve(tb.Context(), state, pod, node)
 }
 

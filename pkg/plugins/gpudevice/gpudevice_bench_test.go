@@ -20,7 +20,7 @@ const benchmarkNodes = 5000
 func benchmark(b *testing.B) (*schedtest.Profile, *GPUDevice, []fwk.NodeInfo) {
 	b.Helper()
 	profile, pl := startProfile(b, realisticArgs(), busyCluster(benchmarkNodes))
-	return profile, pl, snapshotNodes(b, profile)
+	return profile, pl, profile.Nodes(b)
 }
 
 // One operation is one node.
@@ -36,7 +36,7 @@ func BenchmarkFilter(b *testing.B) {
 	} {
 		b.Run("nodes=5000/gpus=8/verdict="+bb.verdict, func(b *testing.B) {
 			pod := sharePod("p", bb.milli)
-			state, ctx := preFilter(b, profile, pod), b.Context()
+			state, ctx := profile.NewCycle(b.Context(), b, pod), b.Context()
 			other := 0
 			i := 0
 			b.ReportAllocs()
@@ -60,7 +60,7 @@ func BenchmarkFilter(b *testing.B) {
 func BenchmarkScore(b *testing.B) {
 	profile, pl, nodes := benchmark(b)
 	pod := sharePod("p", 100)
-	state, ctx := preFilter(b, profile, pod), b.Context()
+	state, ctx := profile.NewCycle(b.Context(), b, pod), b.Context()
 	if status := pl.PreScore(ctx, state, pod, nodes); !status.IsSuccess() {
 		b.Fatal(status)
 	}
@@ -125,7 +125,7 @@ func BenchmarkLook(b *testing.B) {
 func BenchmarkPreFilter(b *testing.B) {
 	profile, pl, nodes := benchmark(b)
 	pod := sharePod("p", 100)
-	preFilter(b, profile, pod) // the first one looks at every node
+	profile.NewCycle(b.Context(), b, pod) // the first one looks at every node
 	b.Run("nodes=5000/gpus=8", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -142,7 +142,7 @@ func BenchmarkReserve(b *testing.B) {
 	pods := []*corev1.Pod{sharePod("share", 100), sharePod("whole", 1000)}
 	for _, pod := range pods {
 		b.Run("nodes=5000/gpus=8/shapes=20/pod="+pod.Name, func(b *testing.B) {
-			state, ctx := preFilter(b, profile, pod), b.Context()
+			state, ctx := profile.NewCycle(b.Context(), b, pod), b.Context()
 			show(b, profile, pod)
 			var fitting []string
 			for _, info := range nodes {
@@ -189,7 +189,7 @@ func BenchmarkPlainPod(b *testing.B) {
 				objects = append(objects, makeNode(fmt.Sprintf("n%d", i), nil))
 			}
 			profile, pl := startProfile(b, gpuArgs(), schedtest.Options{Nodes: objects})
-			nodes, pod, ctx := snapshotNodes(b, profile), makePod("p"), b.Context()
+			nodes, pod, ctx := profile.Nodes(b), makePod("p"), b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
 				state := framework.NewCycleState()

@@ -347,7 +347,7 @@ func (h *history) choose(pod *corev1.Pod, state fwk.CycleState, only *string) st
 		h.t.Fatalf("PreFilter: %v", status)
 	}
 	var feasible []string
-	for _, info := range snapshotNodes(h.t, h.profile) {
+	for _, info := range h.profile.Nodes(h.t) {
 		if only != nil && info.Node().Name != *only {
 			continue
 		}

@@ -25,7 +25,7 @@ func TestDeviceNodes(t *testing.T) {
 		if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		if status := profile.RunPreScorePlugins(t.Context(), state, pod, snapshotNodes(t, profile)); !status.IsSuccess() {
+		if status := profile.RunPreScorePlugins(t.Context(), state, pod, profile.Nodes(t)); !status.IsSuccess() {
 			t.Fatal(status)
 		}
 		_, err := readPreScoreState(state)

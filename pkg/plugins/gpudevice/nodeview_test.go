@@ -25,7 +25,7 @@ func TestViewOfAChangedClone(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{bound}})
 	original := nodeInfo(t, profile, "n")
 	pod := sharePod("p", 600)
-	state := preFilter(t, profile, pod)
+	state := profile.NewCycle(t.Context(), t, pod)
 	expect := func(what string, state fwk.CycleState, info fwk.NodeInfo, want string) {
 		t.Helper()
 		if got := pl.Filter(t.Context(), state, pod, info).Message(); got != want {
@@ -62,7 +62,7 @@ func TestViewOfAChangedClone(t *testing.T) {
 	small := sharePod("small", 100)
 	clone = original.Snapshot()
 	clone.AddPodInfo(nominated)
-	if got := pl.Filter(t.Context(), preFilter(t, profile, small).Clone(), small, clone).Message(); got != reasonTexts[device.NoShare] {
+	if got := pl.Filter(t.Context(), profile.NewCycle(t.Context(), t, small).Clone(), small, clone).Message(); got != reasonTexts[device.NoShare] {
 		t.Errorf("beside a nominated pod and its victim: want %q, got %q", reasonTexts[device.NoShare], got)
 	}
 	expect("the node in the end", state, original, reasonTexts[device.NoShare])
@@ -84,7 +84,7 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 	}
 	assume := func(pod *corev1.Pod) *corev1.Pod {
 		t.Helper()
-		name, state := pod.Name, preFilter(t, profile, pod)
+		name, state := pod.Name, profile.NewCycle(t.Context(), t, pod)
 		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
 		assumed := pod.DeepCopy()
 		assumed.Spec.NodeName = "n"

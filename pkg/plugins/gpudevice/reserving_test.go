@@ -131,7 +131,7 @@ func TestReserveForPodNotPending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 			pod := sharePod("p", 500)
-			state := preFilter(t, profile, pod)
+			state := profile.NewCycle(t.Context(), t, pod)
 			if stored != nil {
 				if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(stored); err != nil {
 					t.Fatal(err)
@@ -152,7 +152,7 @@ func TestReserveForPodNotPending(t *testing.T) {
 func TestReserveForPodSeenBound(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}})
 	pod := sharePod("p", 500)
-	state := preFilter(t, profile, pod)
+	state := profile.NewCycle(t.Context(), t, pod)
 	seen := pl.allocations.observe(boundPod("p", 500, "n", "1"))
 	if seen.held == nil || seen.held.pod.UID != pod.UID {
 		t.Fatalf("the bound pod was not seen: %+v", seen)
@@ -195,7 +195,7 @@ func TestUnreserveDuringAnotherCycle(t *testing.T) {
 	begin() // the other cycle
 	other := sharePod("other", 700)
 	show(t, profile, other)
-	state := preFilter(t, profile, other)
+	state := profile.NewCycle(t.Context(), t, other)
 	if status := pl.Filter(t.Context(), state, other, nodeInfo(t, profile, "n")); status.Message() != reasonTexts[device.NoShare] {
 		t.Errorf("while the devices are assumed: want %q, got %v", reasonTexts[device.NoShare], status)
 	}
@@ -208,7 +208,7 @@ func TestUnreserveDuringAnotherCycle(t *testing.T) {
 	// A whole device fits beside it too: preemption's dry run finds no reason to take it away.
 	whole := sharePod("whole", 1000)
 	show(t, profile, whole)
-	simulation := preFilter(t, profile, whole).Clone()
+	simulation := profile.NewCycle(t.Context(), t, whole).Clone()
 	if status := pl.Filter(t.Context(), simulation, whole, nodeInfo(t, profile, "n").Snapshot()); !status.IsSuccess() {
 		t.Errorf("with the pod that was given up in the dry run: %v", status)
 	}
@@ -245,7 +245,7 @@ func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 			var members []*corev1.Pod
 			for i := range 7 {
 				members = append(members, sharePod(fmt.Sprintf("member-%d", i), 500))
-				states = append(states, preFilter(t, profile, members[i]))
+				states = append(states, profile.NewCycle(t.Context(), t, members[i]))
 				show(t, profile, members[i])
 			}
 			given := map[string]int{}

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -181,8 +180,8 @@ func TestScoresAreNotRememberedForOthers(t *testing.T) {
 		profile, pl := startProfile(t, args, schedtest.Options{Nodes: nodes})
 		var all []int64
 		for _, pod := range turn {
-			state := preFilter(t, profile, pod())
-			if status := pl.PreScore(t.Context(), state, pod(), snapshotNodes(t, profile)); !status.IsSuccess() {
+			state := profile.NewCycle(t.Context(), t, pod())
+			if status := pl.PreScore(t.Context(), state, pod(), profile.Nodes(t)); !status.IsSuccess() {
 				t.Fatal(status)
 			}
 			score, status := pl.Score(t.Context(), state, pod(), nodeInfo(t, profile, "rare"))
@@ -215,15 +214,12 @@ func TestWhatIsNotScoredChangesNothing(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(withNonGPUPods(config.NonGPUPodsAllow)), schedtest.Options{Nodes: []*corev1.Node{rare, gpuNode("plenty", 1)}})
 	cycle := func(pod *corev1.Pod, nodes []fwk.NodeInfo) {
 		t.Helper()
-		state := framework.NewCycleState()
-		if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
-			t.Fatal(status)
-		}
+		state := profile.NewCycle(t.Context(), t, pod)
 		if status := pl.PreScore(t.Context(), state, pod, nodes); !status.IsSuccess() && !status.IsSkip() {
 			t.Fatal(status)
 		}
 	}
-	all := snapshotNodes(t, profile)
+	all := profile.Nodes(t)
 	cycle(sharePod("share", 500), all)
 	before := pl.workload.epoch
 	if before == 0 {
@@ -263,8 +259,8 @@ func TestRememberedScoresAreRight(t *testing.T) {
 				case 2:
 					annotated(pod, "berth.dev/gpu-min-memory", "1Gi")
 				}
-				state := preFilter(t, profile, pod)
-				all := snapshotNodes(t, profile)
+				state := profile.NewCycle(t.Context(), t, pod)
+				all := profile.Nodes(t)
 				if status := pl.PreScore(t.Context(), state, pod, all); !status.IsSuccess() {
 					t.Fatal(status)
 				}

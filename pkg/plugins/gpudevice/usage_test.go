@@ -250,7 +250,7 @@ func TestNonGPUPodsBesideMIGAndClaims(t *testing.T) {
 		profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{migNode, makeNode("bare", nil)}})
 		for _, pod := range []*corev1.Pod{mig, claim, plain} {
 			state := preFilterOrSkip(t, profile, pod)
-			status := pl.PreScore(t.Context(), state, pod, snapshotNodes(t, profile))
+			status := pl.PreScore(t.Context(), state, pod, profile.Nodes(t))
 			if wantSkip := pod != plain; status.IsSkip() != wantSkip {
 				t.Errorf("%s: want PreScore to skip it %t, got %v", pod.Name, wantSkip, status)
 			}

@@ -65,22 +65,12 @@ func realisticPod() *corev1.Pod {
 	return st.MakePod().Namespace("blue").Name("p").Label("app", "web").Obj()
 }
 
-// snapshotNodes returns the nodes of the profile's snapshot.
-func snapshotNodes(tb testing.TB, profile *schedtest.Profile) []fwk.NodeInfo {
-	tb.Helper()
-	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return nodes
-}
-
 // A node that passes costs no memory, neither in Filter nor in Score: they run
 // for every node of every pod.
 func TestNoAllocationForANodeThatPasses(t *testing.T) {
 	profile := startProfile(t, realisticArgs(), schedtest.Options{Nodes: realisticNodes(1, false), Namespaces: realisticNamespaces()})
-	pl, pod, node := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(t, profile)[0]
-	state, ctx := newCycle(t, profile, pod), t.Context()
+	pl, pod, node := profile.Plugin.(*LabelPresence), realisticPod(), profile.Nodes(t)[0]
+	state, ctx := profile.NewCycle(t.Context(), t, pod), t.Context()
 
 	t.Run("Filter", func(t *testing.T) {
 		var status *fwk.Status
@@ -119,8 +109,8 @@ func BenchmarkFilter(b *testing.B) {
 			profile := startProfile(b, realisticArgs(), schedtest.Options{
 				Nodes: realisticNodes(5000, bb.refused), Namespaces: realisticNamespaces(),
 			})
-			pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(b, profile)
-			state, ctx := newCycle(b, profile, pod), b.Context()
+			pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), profile.Nodes(b)
+			state, ctx := profile.NewCycle(b.Context(), b, pod), b.Context()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
@@ -136,7 +126,7 @@ func BenchmarkFilter(b *testing.B) {
 // One operation is one pod.
 func BenchmarkPreFilter(b *testing.B) {
 	profile := startProfile(b, realisticArgs(), schedtest.Options{Nodes: realisticNodes(5000, false), Namespaces: realisticNamespaces()})
-	pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(b, profile)
+	pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), profile.Nodes(b)
 	state, ctx := newCycleState(), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -150,8 +140,8 @@ func BenchmarkPreFilter(b *testing.B) {
 func BenchmarkScore(b *testing.B) {
 	b.Run("nodes=5000", func(b *testing.B) {
 		profile := startProfile(b, realisticArgs(), schedtest.Options{Nodes: realisticNodes(5000, false), Namespaces: realisticNamespaces()})
-		pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), snapshotNodes(b, profile)
-		state, ctx := newCycle(b, profile, pod), b.Context()
+		pl, pod, nodes := profile.Plugin.(*LabelPresence), realisticPod(), profile.Nodes(b)
+		state, ctx := profile.NewCycle(b.Context(), b, pod), b.Context()
 		b.ReportAllocs()
 		i := 0
 		for b.Loop() {

@@ -246,21 +246,14 @@ func TestFilterRefusesWithoutHopeOfPreemption(t *testing.T) {
 // filterOne returns the status of the snapshot's only node.
 func filterOne(t *testing.T, profile *schedtest.Profile, pod *corev1.Pod) *fwk.Status {
 	t.Helper()
-	state := newCycle(t, profile, pod)
-	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-	if err != nil || len(nodes) != 1 {
-		t.Fatalf("want one node, got %d (%v)", len(nodes), err)
-	}
-	return profile.RunFilterPlugins(t.Context(), state, pod, nodes[0])
+	state := profile.NewCycle(t.Context(), t, pod)
+	return profile.RunFilterPlugins(t.Context(), state, pod, profile.Nodes(t)[0])
 }
 
 func TestFilterWithoutPreFilterIsAnError(t *testing.T) {
 	profile := startProfile(t, &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}},
 		schedtest.Options{Nodes: []*corev1.Node{makeNode("n", nil)}})
-	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := profile.Nodes(t)
 	pl := profile.Plugin.(*LabelPresence)
 	if got := pl.Filter(t.Context(), newCycleState(), st.MakePod().Obj(), nodes[0]).Code(); got != fwk.Error {
 		t.Errorf("want %v, got %v", fwk.Error, got)
@@ -271,7 +264,7 @@ func TestPreFilterState(t *testing.T) {
 	profile := startProfile(t, &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}},
 		schedtest.Options{Nodes: []*corev1.Node{makeNode("n", nil)}})
 	pod := st.MakePod().Name("p").Obj()
-	state := newCycle(t, profile, pod)
+	state := profile.NewCycle(t.Context(), t, pod)
 
 	original, err := plugin.ReadState[*preFilterState](state, preFilterStateKey)
 	if err != nil {

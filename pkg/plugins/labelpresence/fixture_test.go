@@ -123,16 +123,6 @@ func newCycleState() fwk.CycleState {
 	return framework.NewCycleState()
 }
 
-// newCycle starts a scheduling cycle: it runs PreFilter and returns the state.
-func newCycle(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
-	tb.Helper()
-	state := newCycleState()
-	if _, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod); !status.IsSuccess() {
-		tb.Fatalf("PreFilter: %v", status)
-	}
-	return state
-}
-
 // expectVerdicts runs PreFilter and Filter, and compares the reason of each node that is
 // refused, or "" for one that passes, by the node's name. No map at all wants the plugin
 // to skip the pod.
