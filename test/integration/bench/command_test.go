@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,7 +52,7 @@ func runCommand(t *testing.T, wantCode int, args ...string) string {
 	if code := command.Wait(t, timeout); code != wantCode {
 		t.Errorf("exit code %d, want %d:\n%s", code, wantCode, command.Output())
 	}
-	checkGone(t, temporary)
+	framework.CheckGone(t, temporary)
 	return command.Output()
 }
 
@@ -63,7 +62,7 @@ func measure(t *testing.T, args ...string) string {
 	t.Helper()
 	command, temporary := startCommand(t, args...)
 	code := command.Wait(t, timeout)
-	checkGone(t, temporary)
+	framework.CheckGone(t, temporary)
 	output := command.Output()
 	if code == exitNoRoundCounts && strings.Contains(output, "does not keep up") {
 		t.Skipf("the machine is too busy to measure anything:\n%s", output)
@@ -72,47 +71,6 @@ func measure(t *testing.T, args ...string) string {
 		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, output)
 	}
 	return output
-}
-
-// checkGone fails the test if a benchmark left a file in its temporary folder, or a
-// process that names the folder, as all do that it starts.
-func checkGone(t *testing.T, temporary string) {
-	t.Helper()
-	entries, err := os.ReadDir(temporary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		t.Errorf("%s is left in the temporary folder", entry.Name())
-	}
-	for _, commandLine := range processes(t) {
-		if strings.Contains(commandLine, temporary) {
-			t.Errorf("a process is left: %q", commandLine)
-		}
-	}
-}
-
-// processes returns the command lines of all processes by their ids, with a zero byte
-// after each argument.
-func processes(t *testing.T) map[int]string {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("listing processes: found %d, error %v", len(files), err)
-	}
-	all := map[int]string{}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[pid] = string(content)
-	}
-	return all
 }
 
 // checkClean fails the test if anything of a benchmark is left in a cluster.
@@ -295,7 +253,7 @@ func TestInterrupted(t *testing.T) {
 			if code := command.Wait(t, timeout); code != exitInterrupted {
 				t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
 			}
-			checkGone(t, temporary)
+			framework.CheckGone(t, temporary)
 			if !tt.full {
 				if _, err := os.Stat(out); err == nil {
 					t.Error("a folder is left, and nothing was measured")
@@ -317,7 +275,7 @@ func TestSchedulerDies(t *testing.T) {
 	command, temporary := startCommand(t, "-f", "test/integration/bench/testdata/churn.yaml", "--schedulers", "random-scheduler", "--rounds", "3", "--out", out)
 	command.WaitForOutput(t, timeout, "round 2 of 3, random-scheduler\n")
 	killed := 0
-	for pid, commandLine := range processes(t) {
+	for pid, commandLine := range framework.Processes(t) {
 		if strings.Contains(commandLine, temporary) && strings.Contains(commandLine, "/random-scheduler\x00") {
 			killed++
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -332,7 +290,7 @@ func TestSchedulerDies(t *testing.T) {
 		t.Errorf("exit code %d, want %d:\n%s", code, exitFailed, command.Output())
 	}
 	want(t, command.Output(), "round 2 of 3, random-scheduler: random-scheduler ended unexpectedly (signal: killed); the end of its log ")
-	checkGone(t, temporary)
+	framework.CheckGone(t, temporary)
 	if r := readReport(t, out); len(r.Schedulers) != 2 || len(r.Schedulers[0].Rounds) != 1 {
 		t.Errorf("the report has %+v, want one round of each", r.Schedulers)
 	}
@@ -359,20 +317,6 @@ func TestExistingCluster(t *testing.T) {
 				t.Errorf("%s is %v, and cannot be seen", key, value)
 			}
 		}
-	})
-	t.Run("a scheduler that does not run", func(t *testing.T) {
-		output := runCommand(t, exitFailed, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName+",nobody")
-		want(t, output, "no scheduler has answered for the name nobody")
-		if strings.Contains(output, "round 1") {
-			t.Errorf("a round was begun:\n%s", output)
-		}
-		checkClean(t, c)
-	})
-	t.Run("without rights", func(t *testing.T) {
-		kubeconfig := c.UserKubeconfig(t, "somebody")
-		output := runCommand(t, exitFailed, "-f", "config/bench/smoke.yaml", "--kubeconfig", kubeconfig, "--schedulers", corev1.DefaultSchedulerName)
-		want(t, output, `user "somebody" lacks`, "create nodes")
-		checkClean(t, c)
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		command, _ := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "9")

@@ -43,7 +43,7 @@ func TestHostileNeighbour(t *testing.T) {
 			verbs := map[string]int{}
 			for i := seen; i < len(events); i++ {
 				if e := &events[i]; strings.HasPrefix(e.ObjectRef.Namespace, "hostile-") && e.ResponseStatus.Code < 300 {
-					verbs[e.Verb+" "+e.on()]++
+					verbs[e.Verb+" "+on(e)]++
 				}
 			}
 			seen = len(events)

@@ -6,16 +6,13 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
@@ -107,43 +104,16 @@ func binDir(t *testing.T) string {
 	return filepath.Dir(framework.Binary(t, framework.BerthLocal))
 }
 
-// auditEvent is what the tests read of a line of the audit log.
-type auditEvent struct {
-	Verb                     string
-	User                     struct{ Username string }
-	ObjectRef                struct{ Resource, Subresource, Namespace, Name string }
-	ResponseStatus           struct{ Code int }
-	RequestReceivedTimestamp time.Time
-}
-
-// on returns the object's resource, with its subresource.
-func (e *auditEvent) on() string {
+// on returns the resource of a request's object, with its subresource.
+func on(e *auditv1.Event) string {
 	if e.ObjectRef.Subresource == "" {
 		return e.ObjectRef.Resource
 	}
 	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
 }
 
-// audit returns the requests that the API server has answered.
-func (b *bench) audit(t *testing.T) []auditEvent {
+// audit returns the requests for objects that the API server has answered.
+func (b *bench) audit(t *testing.T) []auditv1.Event {
 	t.Helper()
-	file, err := os.Open(b.AuditLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	var events []auditEvent
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var event auditEvent
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatal(err)
-		}
-		events = append(events, event)
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return events
+	return b.AuditEvents(t, func(e *auditv1.Event) bool { return e.ObjectRef != nil && e.ResponseStatus != nil })
 }

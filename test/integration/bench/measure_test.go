@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
@@ -97,22 +98,22 @@ func (b *bench) look(t *testing.T, scheduler string) *world {
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, math.Abs(a)) }
 
 // since returns the requests from a time on.
-func since(events []auditEvent, from time.Time) []auditEvent {
-	return slices.DeleteFunc(slices.Clone(events), func(e auditEvent) bool { return e.RequestReceivedTimestamp.Before(from) })
+func since(events []auditv1.Event, from time.Time) []auditv1.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(from) })
 }
 
 // checkTimes checks counts and times against the API server's log of requests, and
 // returns when the first pod's creation was received.
-func checkTimes(t *testing.T, round report.Round, w *world, events []auditEvent, scheduler string) time.Time {
+func checkTimes(t *testing.T, round report.Round, w *world, events []auditv1.Event, scheduler string) time.Time {
 	t.Helper()
 	created, bindings := map[string]time.Time{}, map[string]time.Time{}
 	// Of each name the last: earlier rounds had the same pods.
 	for i := range events {
 		event := &events[i]
-		of := map[string]map[string]time.Time{"pods": created, "pods/binding": bindings}[event.on()]
+		of := map[string]map[string]time.Time{"pods": created, "pods/binding": bindings}[on(event)]
 		name := event.ObjectRef.Name
 		if of != nil && w.pods[name] != nil && event.Verb == "create" && event.ResponseStatus.Code == http.StatusCreated && event.RequestReceivedTimestamp.After(of[name]) {
-			of[name] = event.RequestReceivedTimestamp
+			of[name] = event.RequestReceivedTimestamp.Time
 		}
 	}
 	maps.DeleteFunc(bindings, func(pod string, at time.Time) bool { return at.Before(created[pod]) })
@@ -165,17 +166,17 @@ func checkTimes(t *testing.T, round report.Round, w *world, events []auditEvent,
 }
 
 // checkCosts checks the number of requests against the log of the round's.
-func checkCosts(t *testing.T, round report.Round, w *world, events []auditEvent, scheduler string) {
+func checkCosts(t *testing.T, round report.Round, w *world, events []auditv1.Event, scheduler string) {
 	t.Helper()
 	writes := map[string]int{}
 	total := 0
 	for i := range events {
 		event := &events[i]
-		if event.User.Username != users[scheduler] || event.on() == "leases" {
+		if event.User.Username != users[scheduler] || on(event) == "leases" {
 			continue
 		}
 		if slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, event.Verb) {
-			writes[event.Verb+" "+event.on()]++
+			writes[event.Verb+" "+on(event)]++
 			total++
 		}
 	}
@@ -266,7 +267,7 @@ func TestChurn(t *testing.T) {
 	}
 	deleted := map[string]bool{}
 	for _, event := range b.audit(t) {
-		if event.on() == "pods" && event.Verb == "delete" && strings.HasPrefix(event.ObjectRef.Name, "short-") {
+		if on(&event) == "pods" && event.Verb == "delete" && strings.HasPrefix(event.ObjectRef.Name, "short-") {
 			deleted[event.ObjectRef.Name] = true
 		}
 	}

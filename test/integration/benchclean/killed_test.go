@@ -23,16 +23,20 @@ import (
 const (
 	kubectlBerth = "kubectl-berth"
 	workload     = "test/integration/benchclean/testdata/killed.yaml"
-	// Each of so many clusters sees so many kills: ten together.
-	clusters, working, closing = 2, 4, 1
+	// A cluster sees so many kills.
+	working, closing = 4, 1
 )
 
-// TestKilled kills the benchmark at ten moments: eight spread by chance over its work,
-// from its first breath on, and two over the time in which it removes what it has
-// created. After each, and "bench clean", the cluster holds what it held before. So it
-// does after a benchmark that ends by itself.
+// TestKilled kills the benchmark at five moments: four spread by chance over its work,
+// from its first breath on, and one over the time in which it removes what it has
+// created; at full size at ten. After each, and "bench clean", the cluster holds what
+// it held before. So it does after a benchmark that ends by itself.
 func TestKilled(t *testing.T) {
 	t.Parallel()
+	clusters := 1
+	if framework.Long() {
+		clusters = 2
+	}
 	for i := range clusters {
 		t.Run(fmt.Sprintf("cluster %d", i), func(t *testing.T) {
 			t.Parallel()

@@ -89,7 +89,7 @@ func (p pool) fill(t *testing.T, c *framework.Cluster) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: othersNamespace, Name: p.node(zone, i)},
 				Spec:       corev1.PodSpec{NodeName: p.node(zone, i), Containers: []corev1.Container{container(nodeMilliCPU - left)}},
 			}
-			create(t, c, pod)
+			c.CreatePod(t, pod)
 		}
 	}
 }
@@ -111,31 +111,11 @@ func start(t *testing.T) *framework.Cluster {
 	t.Helper()
 	c := framework.Start(t, framework.Options{Nodes: slices.Concat(large.nodes(), small.nodes(), tight.nodes())})
 	c.ApplyManifests(t, "manifests/overlays/colocation", "manifests/random-scheduler")
-	createNamespace(t, c, othersNamespace)
+	c.CreateNamespace(t, othersNamespace, nil)
 	for _, p := range []pool{large, small, tight} {
 		p.fill(t, c)
 	}
 	return c
-}
-
-// createNamespace creates a namespace and waits for what a pod in it needs.
-func createNamespace(t *testing.T, c *framework.Cluster, name string) {
-	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	framework.WaitForCondition(t, framework.WaitTimeout, "the ServiceAccount of namespace "+name, func() (bool, error) {
-		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
-		return err == nil, err
-	})
-}
-
-func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
-	t.Helper()
-	if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func container(milliCPU int64) corev1.Container {

@@ -34,7 +34,7 @@ func newScene(t *testing.T, c *framework.Cluster, a application, p pool, who con
 	t.Helper()
 	s := &scene{contender: who, pool: p, namespace: strings.NewReplacer(" ", "", ",", "-").Replace(strings.ToLower(a.name + "-" + p.name + "-" + who.name))}
 	s.application, s.graph = a.in(t, s.namespace)
-	createNamespace(t, c, s.namespace)
+	c.CreateNamespace(t, s.namespace, nil)
 	for i := range s.services {
 		service := s.services[i].DeepCopy()
 		service.Spec.TrafficDistribution = ptr.To(corev1.ServiceTrafficDistributionPreferSameNode)
@@ -57,7 +57,7 @@ func (s *scene) place(t *testing.T, c *framework.Cluster, order int) []corev1.Po
 		deployment := deploymentOf(pod)
 		pod.Spec.SchedulerName = s.contender.schedulerName
 		s.contender.prepare(pod, targets(t, s.application, s.graph, deployment))
-		create(t, c, pod)
+		c.CreatePod(t, pod)
 	}
 	var placed []corev1.Pod
 	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("%d pods of %s to be ready", len(pods), s.namespace), func() (bool, error) {

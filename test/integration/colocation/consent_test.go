@@ -38,7 +38,7 @@ func consent(s *suite) {
 		s.create(s.pod(strict, with(refer), within("topology.kubernetes.io/zone")))
 		seen := map[string]any{
 			"required": anonymous.Replace(s.refused(strict, "no Service "+refer+" lets pods")),
-			"event":    anonymous.Replace(s.event(s.ns, caller, "ColocationIgnored", refer)),
+			"event":    anonymous.Replace(s.c.WaitForEvent(s, s.ns, caller, "ColocationIgnored", refer)),
 		}
 		s.pending(strict)
 		s.nodeOf(caller)

@@ -99,7 +99,7 @@ func mistakes(s *suite) {
 		s.place(s.pod(fmt.Sprintf("right-%d", i), with("backend")))
 	}
 	for _, tt := range tests {
-		s.event(s.ns, "wrong-"+tt.name, tt.reason, tt.text)
+		s.c.WaitForEvent(s, s.ns, "wrong-"+tt.name, tt.reason, tt.text)
 		if tt.placed {
 			s.nodeOf("wrong-" + tt.name)
 		} else {

@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -147,14 +146,7 @@ const suiteLabel = "suite"
 
 func (s *suite) addNamespace(name string) {
 	s.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := s.c.Client.CoreV1().Namespaces().Create(s.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		s.Fatal(err)
-	}
-	framework.WaitForCondition(s, framework.WaitTimeout, "the ServiceAccount of "+name, func() (bool, error) {
-		_, err := s.c.Client.CoreV1().ServiceAccounts(name).Get(s.Context(), "default", metav1.GetOptions{})
-		return err == nil, err
-	})
+	s.c.CreateNamespace(s, name, nil)
 }
 
 // addNodes creates nodes with 4 CPUs, each given as name=zone, and returns when
@@ -163,17 +155,11 @@ func (s *suite) addNodes(nodes ...string) {
 	s.Helper()
 	for _, node := range nodes {
 		name, zone, _ := strings.Cut(node, "=")
-		n := controlplane.FakeNodes(1)[0]
-		n.Name = s.named(name)
-		n.Labels[corev1.LabelHostname] = n.Name
-		n.Labels[corev1.LabelTopologyZone] = s.named(zone)
-		n.Labels[suiteLabel] = s.ns
+		n := framework.Node(s.named(name), map[string]string{corev1.LabelTopologyZone: s.named(zone), suiteLabel: s.ns})
 		for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
 			list[corev1.ResourceCPU] = resource.MustParse("4")
 		}
-		if _, err := s.c.Client.CoreV1().Nodes().Create(s.Context(), &n, metav1.CreateOptions{}); err != nil {
-			s.Fatal(err)
-		}
+		s.c.CreateNode(s, n)
 	}
 	// Where a node is only preferred, the scheduler must know it.
 	framework.WaitForCondition(s, framework.WaitTimeout, "the nodes to be ready", func() (bool, error) {
@@ -212,18 +198,13 @@ func (s *suite) addServiceIn(namespace, name string, annotations map[string]stri
 // up to the first dash.
 func (s *suite) pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	app, _, _ := strings.Cut(name, "-")
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.ns, Labels: map[string]string{"app": app}, Annotations: map[string]string{}},
-		Spec: corev1.PodSpec{
-			SchedulerName: shippedProfile,
-			NodeSelector:  map[string]string{suiteLabel: s.ns},
-			Containers:    []corev1.Container{{Name: "c", Image: "registry.example.com/app"}},
-			// The taint of a node that was not ready goes some time after it is.
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			// Terminating pods are to be gone at once.
-			TerminationGracePeriodSeconds: new(int64),
-		},
-	}
+	p := framework.Pod(s.ns, name, shippedProfile)
+	p.Labels["app"] = app
+	p.Spec.NodeSelector = map[string]string{suiteLabel: s.ns}
+	// The taint of a node that was not ready goes some time after it is.
+	p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	// Terminating pods are to be gone at once.
+	p.Spec.TerminationGracePeriodSeconds = new(int64)
 	for _, c := range change {
 		c(p)
 	}
@@ -269,9 +250,7 @@ func (s *suite) only(node string) func(*corev1.Pod) {
 
 func (s *suite) create(p *corev1.Pod) {
 	s.Helper()
-	if _, err := s.c.Client.CoreV1().Pods(p.Namespace).Create(s.Context(), p, metav1.CreateOptions{}); err != nil {
-		s.Fatalf("creating pod %s/%s: %v", p.Namespace, p.Name, err)
-	}
+	s.c.CreatePod(s, p)
 }
 
 // nodeOf waits until the pod has a node and returns its name without the test's.
@@ -289,37 +268,10 @@ func (s *suite) place(p *corev1.Pod) string {
 	return s.nodeOf(p.Name)
 }
 
-// event waits for a Warning event of the reason on a pod of the namespace that
-// contains the text, and returns its note.
-func (s *suite) event(namespace, pod, reason, text string) string {
-	s.Helper()
-	var found string
-	framework.WaitForCondition(s, framework.WaitTimeout, fmt.Sprintf("event %s on %s/%s to contain %q", reason, namespace, pod, text), func() (bool, error) {
-		events, err := s.c.Client.EventsV1().Events(namespace).List(s.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		var others []string
-		for i := range events.Items {
-			e := &events.Items[i]
-			if e.Regarding.Name != pod || e.Type != corev1.EventTypeWarning {
-				continue
-			}
-			if e.Reason == reason && strings.Contains(e.Note, text) {
-				found = e.Note
-				return true, nil
-			}
-			others = append(others, e.Reason+": "+e.Note)
-		}
-		return false, fmt.Errorf("the events are %q", others)
-	})
-	return found
-}
-
 // refused waits until a FailedScheduling event on the pod contains the text.
 func (s *suite) refused(pod, text string) string {
 	s.Helper()
-	return s.event(s.ns, pod, "FailedScheduling", text)
+	return s.c.WaitForEvent(s, s.ns, pod, "FailedScheduling", text)
 }
 
 // pending fails the test if the pod has a node.

@@ -142,7 +142,7 @@ func TestAccess(t *testing.T) {
 
 	t.Run("the command kubeconfig", func(t *testing.T) {
 		user := printKubeconfig(t, "--data-dir="+c.DataDir, "--user=jane", "--group=system:masters")
-		if got := mustKubectl(t, user, "auth", "whoami", "-o=jsonpath={.status.userInfo.username}"); got != "jane" {
+		if got := framework.Kubectl(t, user, "auth", "whoami", "-o=jsonpath={.status.userInfo.username}"); got != "jane" {
 			t.Errorf("user: want jane, got %q", got)
 		}
 		for _, tt := range []struct {

@@ -14,24 +14,6 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// kubectl runs kubectl against a "berth-local up".
-func kubectl(t *testing.T, kubeconfig string, args ...string) (string, error) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), framework.Binary(t, framework.KubectlBinary), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+t.TempDir())
-	output, err := cmd.CombinedOutput()
-	return string(output), err
-}
-
-func mustKubectl(t *testing.T, kubeconfig string, args ...string) string {
-	t.Helper()
-	output, err := kubectl(t, kubeconfig, args...)
-	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
-	}
-	return output
-}
-
 // printKubeconfig runs "berth-local kubeconfig" and returns a file with its output.
 func printKubeconfig(t *testing.T, args ...string) string {
 	t.Helper()
@@ -49,12 +31,12 @@ func printKubeconfig(t *testing.T, args ...string) string {
 func TestDataDirSurvivesRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first := up(t, "--data-dir="+dir, "--nodes=2")
-	mustKubectl(t, first.kubeconfig, "create", "configmap", "kept", "--from-literal=key=value")
-	mustKubectl(t, first.kubeconfig, "label", "node", "node-1", "kept=yes")
-	mustKubectl(t, first.kubeconfig, "create", "rolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:default")
+	framework.Kubectl(t, first.kubeconfig, "create", "configmap", "kept", "--from-literal=key=value")
+	framework.Kubectl(t, first.kubeconfig, "label", "node", "node-1", "kept=yes")
+	framework.Kubectl(t, first.kubeconfig, "create", "rolebinding", "reader", "--clusterrole=view", "--serviceaccount=default:default")
 	token := printKubeconfig(t, "--data-dir="+dir, "--service-account=default/default")
 	get := []string{"get", "configmap", "kept", "-o", "jsonpath={.data.key}"}
-	if got := mustKubectl(t, token, get...); got != "value" {
+	if got := framework.Kubectl(t, token, get...); got != "value" {
 		t.Fatalf("configmap read with the token: want value, got %q", got)
 	}
 
@@ -66,14 +48,14 @@ func TestDataDirSurvivesRestart(t *testing.T) {
 			t.Errorf("server: want the same one, %s, because its port is free; got %s", first.server, second.server)
 		}
 		for name, kubeconfig := range map[string]string{"old administrator": first.kubeconfig, "new administrator": second.kubeconfig, "old token": token} {
-			if got := mustKubectl(t, kubeconfig, get...); got != "value" {
+			if got := framework.Kubectl(t, kubeconfig, get...); got != "value" {
 				t.Errorf("configmap read with the credential of the %s: want value, got %q", name, got)
 			}
 		}
-		if got, want := strings.Join(lines(mustKubectl(t, second.kubeconfig, "get", "nodes", "-o", "name")), " "), "node/node-0 node/node-1 node/node-2"; got != want {
+		if got, want := strings.Join(lines(framework.Kubectl(t, second.kubeconfig, "get", "nodes", "-o", "name")), " "), "node/node-0 node/node-1 node/node-2"; got != want {
 			t.Errorf("nodes: want %s, got %s", want, got)
 		}
-		if got := mustKubectl(t, second.kubeconfig, "get", "nodes", "-l", "kept=yes", "-o", "name"); strings.TrimSpace(got) != "node/node-1" {
+		if got := framework.Kubectl(t, second.kubeconfig, "get", "nodes", "-l", "kept=yes", "-o", "name"); strings.TrimSpace(got) != "node/node-1" {
 			t.Errorf("nodes with the label of the first run: want node/node-1, got %q", got)
 		}
 		if code := second.Stop(t); code != 0 {
@@ -97,11 +79,11 @@ func TestDataDirSurvivesRestart(t *testing.T) {
 		if third.server == first.server {
 			t.Errorf("server: want another one than %s, whose port is taken", first.server)
 		}
-		if got := mustKubectl(t, third.kubeconfig, get...); got != "value" {
+		if got := framework.Kubectl(t, third.kubeconfig, get...); got != "value" {
 			t.Errorf("configmap: want value, got %q", got)
 		}
 		// The token is as good as ever; only the address in its kubeconfig is old.
-		if got := mustKubectl(t, token, append(get, "--server="+third.server)...); got != "value" {
+		if got := framework.Kubectl(t, token, append(get, "--server="+third.server)...); got != "value" {
 			t.Errorf("configmap read with the old token: want value, got %q", got)
 		}
 	})

@@ -214,7 +214,7 @@ func TestSecondInstanceOnOneFolder(t *testing.T) {
 		}
 	}
 	// The first one has not noticed.
-	mustKubectl(t, first.kubeconfig, "get", "namespaces")
+	framework.Kubectl(t, first.kubeconfig, "get", "namespaces")
 }
 
 func TestSecondInstanceOnOneKubeconfig(t *testing.T) {
@@ -228,7 +228,7 @@ func TestSecondInstanceOnOneKubeconfig(t *testing.T) {
 			t.Errorf("standard error: want it to contain %q, got:\n%s", want, got)
 		}
 	}
-	mustKubectl(t, first.kubeconfig, "get", "namespaces")
+	framework.Kubectl(t, first.kubeconfig, "get", "namespaces")
 
 	// The file of one that was killed is nobody's.
 	first.Kill()
@@ -238,14 +238,14 @@ func TestSecondInstanceOnOneKubeconfig(t *testing.T) {
 	framework.WaitForCondition(t, startTimeout, "the ready line", func() (bool, error) {
 		return strings.HasSuffix(third.Output(), "\n"), nil
 	})
-	mustKubectl(t, first.kubeconfig, "get", "namespaces")
+	framework.Kubectl(t, first.kubeconfig, "get", "namespaces")
 
 	// With somebody else's cluster in it, the file is not the instance's alone.
 	content, err := os.ReadFile(first.kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustKubectl(t, first.kubeconfig, "config", "set-cluster", "prod", "--server=https://prod")
+	framework.Kubectl(t, first.kubeconfig, "config", "set-cluster", "prod", "--server=https://prod")
 	if code := third.Stop(t); code != 0 {
 		t.Errorf("exit code: want 0, got %d:\n%s", code, third.errors(t))
 	}

@@ -60,7 +60,7 @@ func TestNextStartSweeps(t *testing.T) {
 	next := up(t)
 	wantAbsent(t, killed.dataDir)
 	wantAbsent(t, killed.kubeconfig)
-	mustKubectl(t, running.kubeconfig, "get", "namespaces")
+	framework.Kubectl(t, running.kubeconfig, "get", "namespaces")
 	next.Stop(t)
 	running.Stop(t)
 	empty(t, temporary)

@@ -6,16 +6,12 @@
 package demo
 
 import (
-	"bytes"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,48 +29,6 @@ const demoTimeout = 5 * time.Minute
 // sampleShop has the demo place its own sample.
 const sampleShop = "--shop=hack/demo/sample/shop.yaml"
 
-// binaryDir is the folder of the demo's binary.
-var binaryDir string
-
-// TestMain makes the folder of the demo's binary, which all tests share.
-func TestMain(m *testing.M) {
-	os.Exit(runTests(m))
-}
-
-func runTests(m *testing.M) int {
-	var err error
-	if binaryDir, err = os.MkdirTemp("", "demo-binary-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := os.RemoveAll(binaryDir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	return code
-}
-
-// build builds the demo, once.
-var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(binaryDir, "demo")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./hack/demo")
-	cmd.Dir = framework.Root()
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the demo: %w: %s", err, output)
-	}
-	return path, nil
-})
-
-// binary returns the path of the demo's binary, built from the current tree.
-func binary(t *testing.T) string {
-	t.Helper()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // start starts the demo with a folder of its own for everything temporary, and
 // returns that folder.
 func start(t *testing.T, args ...string) (demo *framework.Process, temporary string) {
@@ -82,44 +36,9 @@ func start(t *testing.T, args ...string) (demo *framework.Process, temporary str
 	if testing.Short() {
 		t.Skip("starts a control plane: skipped under -short")
 	}
-	framework.Binary(t, framework.BerthLocal) // builds all that the demo runs
-	path := binary(t)
 	temporary = t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	return framework.StartProcess(t, path, args...), temporary
-}
-
-// checkGone fails the test if the demo left anything behind: a process that has
-// the folder on its command line, as all that it starts have, or a file.
-func checkGone(t *testing.T, dir string) {
-	t.Helper()
-	if left := processesWith(t, dir); len(left) > 0 {
-		t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		t.Errorf("%s is left in the temporary folder", entry.Name())
-	}
-}
-
-// processesWith returns the command lines, of all processes, that hold text.
-func processesWith(t *testing.T, text string) []string {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("listing processes: found %d, error %v", len(files), err)
-	}
-	var found []string
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err == nil && bytes.Contains(content, []byte(text)) { // gone meanwhile: fine
-			found = append(found, string(bytes.ReplaceAll(content, []byte{0}, []byte(" "))))
-		}
-	}
-	return found
+	return framework.StartProcess(t, framework.Demo, args...), temporary
 }
 
 // deviceRow is one line of the demo's table of devices.
@@ -344,32 +263,26 @@ func checkGood(t *testing.T, output string, wantShopPods map[string]int) {
 	}
 }
 
-// As "make demo" runs it, with Online Boutique where it is at hand.
-func TestDemo(t *testing.T) {
-	demo, temporary := start(t, "--shop="+framework.Data(t, publicdata.OnlineBoutique))
-	if code := demo.Wait(t, demoTimeout); code != 0 {
-		t.Fatalf("got exit code %d, want 0", code)
-	}
-	checkGood(t, demo.Output(), map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 4})
-	checkGone(t, temporary)
-}
-
-// The demo's own sample; everything goes on running when the demo has ended, can
-// be used, and is stopped by one command.
+// With Online Boutique where it is at hand; everything goes on running when the demo
+// has ended, can be used, and is stopped by one command.
 func TestKeep(t *testing.T) {
+	shop, shopPods := sampleShop, map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 3}
+	if boutique := publicdata.Path(publicdata.OnlineBoutique); fileExists(boutique) {
+		shop, shopPods = "--shop="+boutique, map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 4}
+	}
 	dir := filepath.Join(t.TempDir(), "kept")
 	t.Setenv("KEEP", "1")
-	demo, temporary := start(t, sampleShop, "--dir="+dir)
+	demo, temporary := start(t, shop, "--dir="+dir)
 	t.Cleanup(func() { // also when the test fails half-way
-		if code := framework.StartProcess(t, binary(t), "--stop", "--dir="+dir).Wait(t, time.Minute); code != 0 {
+		if code := framework.StartProcess(t, framework.Demo, "--stop", "--dir="+dir).Wait(t, time.Minute); code != 0 {
 			t.Errorf("stopping: got exit code %d, want 0", code)
 		}
 	})
 	if code := demo.Wait(t, demoTimeout); code != 0 {
 		t.Fatalf("got exit code %d, want 0", code)
 	}
-	checkGood(t, demo.Output(), map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 3})
-	checkGone(t, temporary)
+	checkGood(t, demo.Output(), shopPods)
+	framework.CheckGone(t, temporary)
 
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	for _, text := range []string{"export KUBECONFIG=" + kubeconfig, "--stop --dir " + dir} {
@@ -378,23 +291,23 @@ func TestKeep(t *testing.T) {
 		}
 	}
 	// What the demo proposes: the label lets the pending pod in.
-	kubectl(t, kubeconfig, "label", "node", "c2", "selectable=true")
-	kubectl(t, kubeconfig, "wait", "pod/gpu-in-zone-c", "-n=policy", "--for=condition=PodScheduled", "--timeout=60s")
-	if node := kubectl(t, kubeconfig, "get", "pod/gpu-in-zone-c", "-n=policy", "-o=jsonpath={.spec.nodeName}"); node != "c2" {
+	framework.Kubectl(t, kubeconfig, "label", "node", "c2", "selectable=true")
+	framework.Kubectl(t, kubeconfig, "wait", "pod/gpu-in-zone-c", "-n=policy", "--for=condition=PodScheduled", "--timeout=60s")
+	if node := framework.Kubectl(t, kubeconfig, "get", "pod/gpu-in-zone-c", "-n=policy", "-o=jsonpath={.spec.nodeName}"); node != "c2" {
 		t.Errorf("the pod is on node %q, want c2", node)
 	}
 	t.Run("samples", func(t *testing.T) { testSamples(t, kubeconfig) })
 
-	if again := framework.StartProcess(t, binary(t), sampleShop, "--dir="+dir); again.Wait(t, time.Minute) != 1 ||
+	if again := framework.StartProcess(t, framework.Demo, shop, "--dir="+dir); again.Wait(t, time.Minute) != 1 ||
 		!strings.Contains(again.Output(), "a demo is running already") {
 		t.Errorf("a second demo on the same folder said:\n%s", again.Output())
 	}
 
-	stop := framework.StartProcess(t, binary(t), "--stop", "--dir="+dir)
+	stop := framework.StartProcess(t, framework.Demo, "--stop", "--dir="+dir)
 	if code := stop.Wait(t, time.Minute); code != 0 {
 		t.Fatalf("stopping: got exit code %d, want 0:\n%s", code, stop.Output())
 	}
-	if left := processesWith(t, dir); len(left) > 0 {
+	if left := framework.ProcessesOf(t, dir); len(left) > 0 {
 		t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -433,14 +346,14 @@ func TestBreak(t *testing.T) {
 	if diff := cmp.Diff(want, violations); diff != "" {
 		t.Errorf("unexpected violations (-want,+got):\n%s\nin the output:\n%s", diff, output)
 	}
-	checkGone(t, temporary)
+	framework.CheckGone(t, temporary)
 }
 
 // Ctrl-C half-way leaves nothing behind.
 func TestInterrupt(t *testing.T) {
 	demo, temporary := start(t, sampleShop)
 	demo.WaitForOutput(t, demoTimeout, "berth-scheduler is ready")
-	if len(processesWith(t, temporary)) < 3 {
+	if len(framework.ProcessesOf(t, temporary)) < 3 {
 		t.Fatal("the control plane's processes do not show their folder, so the check below would prove nothing")
 	}
 	demo.Signal(syscall.SIGINT)
@@ -450,17 +363,10 @@ func TestInterrupt(t *testing.T) {
 	if !strings.Contains(demo.Output(), "demo: interrupted") {
 		t.Errorf("the output does not say that it was interrupted:\n%s", demo.Output())
 	}
-	checkGone(t, temporary)
+	framework.CheckGone(t, temporary)
 }
 
-// kubectl runs kubectl and returns its output.
-func kubectl(t *testing.T, kubeconfig string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), framework.Binary(t, framework.KubectlBinary), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+t.TempDir())
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
-	}
-	return string(output)
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -127,7 +127,7 @@ type keptCluster struct{ kubeconfig string }
 
 func (c *keptCluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	return kubectl(t, c.kubeconfig, args...)
+	return framework.Kubectl(t, c.kubeconfig, args...)
 }
 
 // placed waits until a pod is running and returns it.

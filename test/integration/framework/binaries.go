@@ -27,6 +27,7 @@ const (
 	RandomScheduler = "random-scheduler"
 	KubeScheduler   = "kube-scheduler"
 	KubectlBinary   = "kubectl"
+	Demo            = "demo"
 )
 
 // Root returns the repository's root folder.
@@ -34,6 +35,9 @@ func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
+
+// Long reports whether a test is to run at full size, as make test-long has it.
+func Long() bool { return os.Getenv("BERTH_LONG") == "1" }
 
 // Data returns the path of a file of the public data sets. It skips the test where that
 // is not at hand.

@@ -5,7 +5,6 @@ package framework
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 
@@ -20,33 +19,21 @@ func adminHTTPClient(config *rest.Config) (*http.Client, error) {
 	return rest.HTTPClientFor(config)
 }
 
-// notKnownError is that a server does not take the client for who it is.
-type notKnownError struct{ error }
-
-// get returns the body of a page that answers 200 OK.
-func get(ctx context.Context, client *http.Client, url string) (string, error) {
+// get asks for a page, with a bearer token unless that is empty, and returns the
+// status code and the body.
+func get(ctx context.Context, client *http.Client, url, token string) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return "", err
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return "", err
+		return 0, "", err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return "", err
-	}
-	if response.StatusCode != http.StatusOK {
-		err := fmt.Errorf("GET %s: %s: %s", url, response.Status, body)
-		if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
-			// A scheduler that has just started takes a connection for anonymous, for
-			// good, until it has read by which authority clients are known.
-			client.CloseIdleConnections()
-			return "", notKnownError{err}
-		}
-		return "", err
-	}
-	return string(body), nil
+	return response.StatusCode, string(body), err
 }

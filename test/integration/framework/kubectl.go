@@ -39,10 +39,27 @@ func (c *Cluster) KubectlErr(tb testing.TB, args ...string) string {
 // stdin as its standard input. The error holds what it wrote to standard error.
 func (c *Cluster) KubectlAs(tb testing.TB, kubeconfig, stdin string, args ...string) (string, error) {
 	tb.Helper()
+	return kubectl(tb, filepath.Join(c.LogDir, "kubectl-cache"), kubeconfig, stdin, args...)
+}
+
+// Kubectl runs kubectl in the repository's root against whatever cluster a
+// kubeconfig leads to, and returns its standard output. A failure ends the test.
+func Kubectl(tb testing.TB, kubeconfig string, args ...string) string {
+	tb.Helper()
+	output, err := kubectl(tb, tb.TempDir(), kubeconfig, "", args...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return output
+}
+
+// kubectl runs kubectl with a cache that is neither the person's nor that of
+// another cluster which had the same port.
+func kubectl(tb testing.TB, cache, kubeconfig, stdin string, args ...string) (string, error) {
+	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), Binary(tb, KubectlBinary), append([]string{"--kubeconfig=" + kubeconfig}, args...)...)
 	cmd.Dir = Root()
-	// No cache of the person's, and none between clusters that shared a port.
-	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+filepath.Join(c.LogDir, "kubectl-cache"))
+	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+cache)
 	cmd.Stdin = strings.NewReader(stdin)
 	return process.Output(cmd)
 }

@@ -4,11 +4,12 @@
 package framework
 
 import (
-	"errors"
+	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -32,8 +33,8 @@ type SchedulerOptions struct {
 // Scheduler is a scheduler process.
 type Scheduler struct {
 	*Process
-	// Port serves /healthz, /readyz and /metrics over HTTPS, as 127.0.0.1.
-	Port int
+	// port of 127.0.0.1 serves /healthz, /readyz and /metrics over HTTPS.
+	port int
 	http *http.Client
 }
 
@@ -70,23 +71,26 @@ func (c *Cluster) StartStockScheduler(tb testing.TB, configPath string, options 
 func (c *Cluster) LaunchScheduler(tb testing.TB, bin, configPath string, options SchedulerOptions) *Scheduler {
 	tb.Helper()
 	config := c.SchedulerConfig(tb, configPath, options.Kubeconfig, options.LeaderElect)
-	port := FreePort(tb)
-	args := append([]string{
-		"--config=" + config,
-		"--bind-address=127.0.0.1",
-		"--secure-port=" + strconv.Itoa(port),
-		// Who may read /metrics and /readyz is looked up as the same user.
-		"--authentication-kubeconfig=" + options.Kubeconfig,
-		"--authorization-kubeconfig=" + options.Kubeconfig,
-		// The serving certificate is made up, and must not be left in the tree.
-		"--cert-dir=" + filepath.Join(c.LogDir, "scheduler-"+strconv.Itoa(port)),
-		"-v=2",
-	}, options.Args...)
+	return c.RunScheduler(tb, bin, options.Kubeconfig, append([]string{"--config=" + config, "-v=2"}, options.Args...)...)
+}
+
+// RunScheduler starts a scheduler binary with these arguments and a free port.
+func (c *Cluster) RunScheduler(tb testing.TB, bin, kubeconfig string, args ...string) *Scheduler {
+	tb.Helper()
 	client, err := adminHTTPClient(c.Config)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &Scheduler{Process: StartProcess(tb, bin, args...), Port: port, http: client}
+	port := FreePort(tb)
+	args = append(slices.Clone(args),
+		"--bind-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(port),
+		// Who may read /metrics is looked up as the same user. In a pod, both default
+		// to the ServiceAccount's token.
+		"--authentication-kubeconfig="+kubeconfig,
+		"--authorization-kubeconfig="+kubeconfig,
+	)
+	return &Scheduler{Process: StartProcess(tb, bin, args...), port: port, http: client}
 }
 
 // SchedulerConfig writes a copy of a KubeSchedulerConfiguration whose clients use
@@ -149,11 +153,24 @@ func (s *Scheduler) WaitReady(tb testing.TB) {
 	})
 }
 
-// Ready asks /readyz once.
+// Ready asks /readyz once, like the kubelet without saying who it is.
 func (s *Scheduler) Ready(tb testing.TB) error {
 	tb.Helper()
-	_, err := s.get(tb, "/readyz")
+	code, body, err := s.Get(tb.Context(), "/readyz", "")
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("/readyz answered %d: %s", code, body)
+	}
 	return err
+}
+
+// Get asks for a path with a bearer token, or anonymously if that is empty, and
+// returns the status code and the body.
+func (s *Scheduler) Get(ctx context.Context, path, token string) (int, string, error) {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the certificate is self-signed
+		DisableKeepAlives: true,
+	}}
+	return get(ctx, client, s.url(path), token)
 }
 
 // Metrics returns the page /metrics, as the administrator sees it.
@@ -161,16 +178,23 @@ func (s *Scheduler) Metrics(tb testing.TB) string {
 	tb.Helper()
 	var body string
 	WaitForCondition(tb, WaitTimeout, s.Name+" to know who asks for its metrics", func() (bool, error) {
-		var err error
-		body, err = s.get(tb, "/metrics")
-		if _, unknown := errors.AsType[notKnownError](err); err != nil && !unknown {
+		code, page, err := get(tb.Context(), s.http, s.url("/metrics"), "")
+		switch {
+		case err != nil:
 			tb.Fatal(err)
+		case code == http.StatusUnauthorized || code == http.StatusForbidden:
+			// A scheduler that has just started takes a connection for anonymous, for
+			// good, until it has read by which authority clients are known.
+			s.http.CloseIdleConnections()
+		case code != http.StatusOK:
+			tb.Fatalf("/metrics answered %d: %s", code, page)
 		}
-		return err == nil, err
+		body = page
+		return code == http.StatusOK, fmt.Errorf("/metrics answered %d", code)
 	})
 	return body
 }
 
-func (s *Scheduler) get(tb testing.TB, path string) (string, error) {
-	return get(tb.Context(), s.http, fmt.Sprintf("https://127.0.0.1:%d%s", s.Port, path))
+func (s *Scheduler) url(path string) string {
+	return fmt.Sprintf("https://127.0.0.1:%d%s", s.port, path)
 }

@@ -97,6 +97,30 @@ func (c *Cluster) WaitForPodGone(tb testing.TB, namespace, name string) {
 	})
 }
 
+// WaitForEvent waits for an event on the pod whose note contains text, and returns
+// the note. An empty reason stands for any.
+func (c *Cluster) WaitForEvent(tb testing.TB, namespace, pod, reason, text string) string {
+	tb.Helper()
+	var note string
+	WaitForCondition(tb, WaitTimeout, fmt.Sprintf("an event %s on pod %s/%s to contain %q", reason, namespace, pod, text), func() (bool, error) {
+		events, err := c.Client.EventsV1().Events(namespace).List(tb.Context(), metav1.ListOptions{FieldSelector: "regarding.name=" + pod})
+		if err != nil {
+			return false, err
+		}
+		var others []string
+		for i := range events.Items {
+			event := &events.Items[i]
+			if (reason == "" || event.Reason == reason) && strings.Contains(event.Note, text) {
+				note = event.Note
+				return true, nil
+			}
+			others = append(others, event.Reason+": "+event.Note)
+		}
+		return false, fmt.Errorf("its events are %q", others)
+	})
+	return note
+}
+
 // PodScheduledCondition returns the pod's PodScheduled condition, nil without one.
 func PodScheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {

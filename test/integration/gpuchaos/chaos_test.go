@@ -102,7 +102,7 @@ func (r *replicas) kill(rng *rand.Rand) {
 // moments while pods with shares arrive and leave.
 func TestChaos(t *testing.T) {
 	of := small
-	if full() {
+	if framework.Long() {
 		of = large
 	}
 	const seed = 20260

@@ -39,9 +39,9 @@ func TestEndedInMidCycle(t *testing.T) {
 			return false
 		},
 	}, "-v=3")) // tells of the events of pods
-	create(t, c, sharePod("ending", "700"))
+	c.CreatePod(t, sharePod("ending", "700"))
 	framework.WaitForCondition(t, framework.WaitTimeout, "the first scheduling cycle", func() (bool, error) { return held.Load(), nil })
-	create(t, c, sharePod("next", "1000"))
+	c.CreatePod(t, sharePod("next", "1000"))
 	c.WaitForPodScheduled(t, namespace, "next")
 	requireView(t, c, s.Load(), names.Scheduler)
 	ended, err := c.Client.CoreV1().Pods(namespace).Get(t.Context(), "ending", metav1.GetOptions{})

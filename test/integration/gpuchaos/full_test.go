@@ -21,7 +21,7 @@ func TestKillsOnAFullPool(t *testing.T) {
 	c := startPool(t, nodes, devices)
 	watch := startWatch(t, c)
 	for i := range pods {
-		create(t, c, sharePod(fmt.Sprintf("half-%d", i), "500"))
+		c.CreatePod(t, sharePod(fmt.Sprintf("half-%d", i), "500"))
 	}
 	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
 	launch := func() *framework.Scheduler {

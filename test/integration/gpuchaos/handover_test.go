@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -20,9 +19,6 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
-
-// long reports whether the long versions are asked for by make test-long.
-func long() bool { return os.Getenv("BERTH_LONG") == "1" }
 
 // replica starts a berth-scheduler with leader election behind a proxy.
 func replica(t *testing.T, c *framework.Cluster, hook func(*faultproxy.Binding) *faultproxy.Answer) *framework.Scheduler {
@@ -68,7 +64,7 @@ preemptionPolicy: Never
 			next := replica(t, c, passOn)
 			next.WaitReady(t)
 			for i := range nodes * devices {
-				create(t, c, sharePod(fmt.Sprintf("%s-late-%d", end.name, i), "1000"))
+				c.CreatePod(t, sharePod(fmt.Sprintf("%s-late-%d", end.name, i), "1000"))
 			}
 			framework.WaitForCondition(t, framework.WaitTimeout, "a Binding for each device", func() (bool, error) {
 				mu.Lock()
@@ -82,7 +78,7 @@ preemptionPolicy: Never
 			for i := range nodes * devices {
 				pod := sharePod(fmt.Sprintf("%s-next-%d", end.name, i), "1000")
 				pod.Spec.PriorityClassName = "first"
-				create(t, c, pod)
+				c.CreatePod(t, pod)
 			}
 			old.Signal(end.signal)
 			waitLeads(t, next)
@@ -127,7 +123,7 @@ preemptionPolicy: Never
 func TestHandovers(t *testing.T) {
 	const seed = 7
 	delay, turns, of := 3*time.Second, 3, size{nodes: 10, devices: 2, pods: 150, alive: 60, unseen: 20}
-	if long() {
+	if framework.Long() {
 		delay, turns, of = time.Minute, 12, size{nodes: 20, devices: 4, pods: 3000, alive: 240, unseen: 120}
 	}
 	c := startPool(t, of.nodes, of.devices)

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
@@ -32,9 +31,7 @@ const careless = "test/integration/gpuchaos/testdata/careless.yaml"
 func pluginNodes(n int, devices string) []corev1.Node {
 	nodes := make([]corev1.Node, 0, n)
 	for i := range n {
-		node := *controlplane.FakeNodes(1)[0].DeepCopy()
-		node.Name = fmt.Sprintf("plugin-%d", i)
-		node.Labels[corev1.LabelHostname] = node.Name
+		node := framework.Node(fmt.Sprintf("plugin-%d", i), nil)
 		node.Status.Capacity["nvidia.com/gpu"] = resource.MustParse(devices)
 		node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(devices)
 		nodes = append(nodes, node)
@@ -84,7 +81,7 @@ func TestMixedPool(t *testing.T) {
 	stock := c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 
 	t.Run("as it is, default-scheduler places no share", func(t *testing.T) {
-		create(t, c, by(corev1.DefaultSchedulerName, sharePod("refused", "500")))
+		c.CreatePod(t, by(corev1.DefaultSchedulerName, sharePod("refused", "500")))
 		pod := c.WaitForPodUnschedulable(t, namespace, "refused")
 		if message := framework.PodScheduledCondition(pod).Message; !strings.Contains(message, "Insufficient "+names.GPUMilliResource) {
 			t.Errorf("the reason is %q", message)
@@ -95,10 +92,10 @@ func TestMixedPool(t *testing.T) {
 		// More than there are, by both, at once: 12 devices on three nodes and two on
 		// the one that says both, which is nobody's but the plugin's.
 		for i := range 10 {
-			create(t, c, by(corev1.DefaultSchedulerName, wholePod(fmt.Sprintf("stock-%d", i))))
-			create(t, c, wholePod(fmt.Sprintf("berth-%d", i)))
+			c.CreatePod(t, by(corev1.DefaultSchedulerName, wholePod(fmt.Sprintf("stock-%d", i))))
+			c.CreatePod(t, wholePod(fmt.Sprintf("berth-%d", i)))
 		}
-		create(t, c, sharePod("share", "500"))
+		c.CreatePod(t, sharePod("share", "500"))
 		c.WaitForPodScheduled(t, namespace, "share")
 		var on map[string][]string
 		framework.WaitForCondition(t, framework.WaitTimeout, "the devices of the plugin to be taken", func() (bool, error) {
@@ -134,12 +131,12 @@ func TestMixedPool(t *testing.T) {
 
 	t.Run("a node with a share that nobody recorded is refused", func(t *testing.T) {
 		for _, name := range []string{"unknown-0", "unknown-1"} {
-			create(t, c, by(corev1.DefaultSchedulerName, sharePod(name, "100")))
+			c.CreatePod(t, by(corev1.DefaultSchedulerName, sharePod(name, "100")))
 			c.WaitForPodScheduled(t, namespace, name)
 		}
 		requireWarned(t, c, "GPUDevicesUnknown", "takes no new shares", "unknown-0", "unknown-1")
 		for i := range 2 * shared * devices {
-			create(t, c, sharePod(fmt.Sprintf("half-%d", i), "500"))
+			c.CreatePod(t, sharePod(fmt.Sprintf("half-%d", i), "500"))
 		}
 		r, pods := waitSettled(t, c, -1)
 		requireUnknown(t, r, "unknown-")
@@ -179,7 +176,7 @@ func bothAtOnce(t *testing.T, c *framework.Cluster, s *framework.Scheduler) {
 	// run a Binding that comes later is one that should not have been sent.
 	const tooLate = 10 * time.Second
 	duration, alive := 8*time.Second, 24
-	if full() {
+	if framework.Long() {
 		duration = 10 * time.Minute
 	}
 	o := watchOrder(t, c)
@@ -205,7 +202,7 @@ func bothAtOnce(t *testing.T, c *framework.Cluster, s *framework.Scheduler) {
 			name = fmt.Sprintf("share-%d", n)
 			pod = sharePod(name, []string{"300", "500", "700"}[n%3])
 		}
-		create(t, c, pod)
+		c.CreatePod(t, pod)
 		for there = append(there, name); len(there) > alive; {
 			k := rng.IntN(len(there))
 			forceDelete(t, c, there[k])

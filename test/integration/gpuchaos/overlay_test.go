@@ -117,7 +117,7 @@ func TestProtection(t *testing.T) {
 			binary := tt.binary(t)
 			c := startPool(t, nodes, devices)
 			for i := range pods {
-				create(t, c, sharePod(fmt.Sprintf("pod-%d", i), "600"))
+				c.CreatePod(t, sharePod(fmt.Sprintf("pod-%d", i), "600"))
 			}
 			s := c.LaunchScheduler(t, binary, gpuProfile, framework.SchedulerOptions{
 				Kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler),

@@ -88,7 +88,7 @@ func TestRaceOfTwo(t *testing.T) {
 		for i := range devices {
 			pod := sharePod(fmt.Sprintf("%s-%d", schedulerName, i), "600")
 			pod.Spec.SchedulerName = schedulerName
-			create(t, c, pod)
+			c.CreatePod(t, pod)
 		}
 	}
 	for _, schedulerName := range competing {
@@ -116,7 +116,7 @@ func TestRaceOfTwo(t *testing.T) {
 	// left of it is free again, and no more.
 	late := sharePod("late", "400")
 	late.Spec.SchedulerName = competing[0]
-	create(t, c, late)
+	c.CreatePod(t, late)
 	c.WaitForPodUnschedulable(t, namespace, late.Name)
 	node, _, _ := strings.Cut(over[0].Object, "/")
 	_, name, _ := strings.Cut(over[0].Pods[0], "/")
@@ -182,7 +182,7 @@ func raceUnforced(t *testing.T, competing [2]string) {
 		s.WaitReady(t)
 	}
 	for i := range pods {
-		create(t, c, by(competing[i%2], sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
+		c.CreatePod(t, by(competing[i%2], sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
 	}
 	r, _ := waitSettled(t, c, -1)
 	over := r.Violations.Of(oracle.Overcommitted)

@@ -35,11 +35,11 @@ func TestReplacedUnseen(t *testing.T) {
 		},
 		Drop: func(r *http.Request) bool { return watchBroken.Load() && r.URL.Path == "/api/v1/pods" },
 	})
-	create(t, c, sharePod("pod", "800"))
+	c.CreatePod(t, sharePod("pod", "800"))
 	c.WaitForPodScheduled(t, namespace, "pod")
 	s.WaitForOutput(t, framework.WaitTimeout, "Successfully bound pod to node")
 	forceDelete(t, c, "pod")
-	create(t, c, sharePod("pod", "700"))
+	c.CreatePod(t, sharePod("pod", "700"))
 	watchBroken.Store(false)
 	pod := c.WaitForPodScheduled(t, namespace, "pod")
 	if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:700m:28672Mi"; got != want {

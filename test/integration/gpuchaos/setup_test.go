@@ -6,17 +6,12 @@
 // has test/oracle say from the API alone whether a device was allocated more than
 // once.
 //
-// The tests run small. BERTH_GPUCHAOS=full runs what takes minutes at full size:
-//
-//	BERTH_GPUCHAOS=full go test -v -timeout 40m -run 'TestChaos|TestMixedPool' ./test/integration/gpuchaos
+// The tests run small; make test-long runs them at full size.
 package gpuchaos
 
 import (
 	"context"
 	"fmt"
-	"maps"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -37,23 +32,12 @@ const (
 	namespace  = metav1.NamespaceDefault
 )
 
-// full reports whether the long versions are asked for.
-func full() bool { return os.Getenv("BERTH_GPUCHAOS") == "full" }
-
 // sharedNodes are n nodes with some devices of 40 GiB each, of two models.
 func sharedNodes(n, devices int) []corev1.Node {
 	nodes := make([]corev1.Node, 0, n)
 	for i := range n {
-		node := *controlplane.FakeNodes(1)[0].DeepCopy()
-		node.Name = fmt.Sprintf("gpu-%d", i)
-		maps.Copy(node.Labels, map[string]string{
-			corev1.LabelHostname:     node.Name,
-			names.GPUSharingLabel:    "true",
-			"nvidia.com/gpu.count":   strconv.Itoa(devices),
-			"nvidia.com/gpu.memory":  "40960",
-			"nvidia.com/gpu.product": []string{"NVIDIA-A100", "NVIDIA-L4"}[i%2],
-		})
-		nodes = append(nodes, node)
+		model := []string{"NVIDIA-A100", "NVIDIA-L4"}[i%2]
+		nodes = append(nodes, framework.GPUNode(fmt.Sprintf("gpu-%d", i), model, devices, 40960))
 	}
 	return nodes
 }
@@ -96,15 +80,6 @@ func sharePod(name, milli string) *corev1.Pod { return podOf(name, container("ma
 func sidecar(c corev1.Container) corev1.Container {
 	c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 	return c
-}
-
-func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return created
 }
 
 // forceDelete removes a pod at once.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +36,7 @@ const versionLabel = "example.com/version"
 // no pod goes that the test does not delete. 300 steps, and 10,000 with BERTH_LONG=1.
 func TestDeviceUse(t *testing.T) {
 	steps := 300
-	if os.Getenv("BERTH_LONG") == "1" {
+	if framework.Long() {
 		steps = 10_000
 	}
 	nodes := sharedNodes(4, 3)
@@ -221,7 +220,7 @@ func (h *uses) pinned(pod *corev1.Pod, node string) *corev1.Pod {
 
 func (h *uses) create(pod *corev1.Pod) *corev1.Pod {
 	h.t.Helper()
-	created := create(h.t, h.c, pod)
+	created := h.c.CreatePod(h.t, pod)
 	h.created[namespace+"/"+pod.Name] = string(created.UID)
 	return created
 }

@@ -45,6 +45,8 @@ func TestLostAnswers(t *testing.T) {
 		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
 			kind, _, _ := strings.Cut(b.Pod, "-")
 			switch {
+			case kind == "written" && b.Nth > 1:
+				t.Error("the Binding was sent again, and the API says that it was written")
 			case kind == "written" && b.Nth == 1, kind == "unheard" && b.Nth == 1:
 				passOn(b)
 				getBroken.Store(kind == "unheard")
@@ -75,7 +77,7 @@ func TestLostAnswers(t *testing.T) {
 			case kind == "reborn" && b.Nth == 1:
 				// The pod goes, another one comes by its name, and only then the Binding arrives.
 				forceDelete(t, c, b.Pod)
-				create(t, c, sharePod(b.Pod, "300"))
+				c.CreatePod(t, sharePod(b.Pod, "300"))
 				passOn(b)
 				return nil
 			}
@@ -93,10 +95,10 @@ func TestLostAnswers(t *testing.T) {
 	s := startBehind(t, c, gpuProfile, hooks)
 
 	t.Run("written", func(t *testing.T) {
-		create(t, c, sharePod("written", "600"))
+		c.CreatePod(t, sharePod("written", "600"))
 		c.WaitForPodScheduled(t, namespace, "written")
 		// Nobody else gets what may be allocated.
-		create(t, c, sharePod("second", "600"))
+		c.CreatePod(t, sharePod("second", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "second")
 		requireMetric(t, s, "berth_gpudevice_bindings_in_doubt_total", 1)
 		requireView(t, c, s, names.Scheduler)
@@ -105,7 +107,7 @@ func TestLostAnswers(t *testing.T) {
 		forceDelete(t, c, "second")
 	})
 	t.Run("edited", func(t *testing.T) {
-		create(t, c, sharePod("edited", "600"))
+		c.CreatePod(t, sharePod("edited", "600"))
 		pod := c.WaitForPodScheduled(t, namespace, "edited")
 		if pod.Labels["edited"] != "true" {
 			t.Error("the pod was bound before it was edited: this shows nothing")
@@ -117,9 +119,9 @@ func TestLostAnswers(t *testing.T) {
 		forceDelete(t, c, "edited")
 	})
 	t.Run("unheard", func(t *testing.T) {
-		create(t, c, sharePod("unheard", "600"))
+		c.CreatePod(t, sharePod("unheard", "600"))
 		c.WaitForPodScheduled(t, namespace, "unheard")
-		create(t, c, sharePod("third", "600"))
+		c.CreatePod(t, sharePod("third", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "third")
 		if unanswered.Load() == 0 {
 			t.Error("the scheduler did not ask what became of the pod")
@@ -127,7 +129,7 @@ func TestLostAnswers(t *testing.T) {
 		// It goes and comes back by the same name before the scheduler has learnt
 		// what became of the first. The share is that of another pod then.
 		forceDelete(t, c, "unheard")
-		create(t, c, sharePod("unheard", "400"))
+		c.CreatePod(t, sharePod("unheard", "400"))
 		getBroken.Store(false)
 		for _, name := range []string{"third", "unheard"} {
 			c.WaitForPodScheduled(t, namespace, name)
@@ -138,13 +140,13 @@ func TestLostAnswers(t *testing.T) {
 	})
 	t.Run("late", func(t *testing.T) {
 		unanswered.Store(0)
-		create(t, c, sharePod("late", "600"))
+		c.CreatePod(t, sharePod("late", "600"))
 		framework.WaitForCondition(t, framework.WaitTimeout, "the scheduler to ask what became of the pod", func() (bool, error) {
 			return unanswered.Load() > 0, nil
 		})
 		// Nothing in the API says that the share is taken, and yet it may be at any
 		// moment: the Binding is still on its way.
-		create(t, c, sharePod("fourth", "600"))
+		c.CreatePod(t, sharePod("fourth", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "fourth")
 		forceDelete(t, c, "fourth")
 		getBroken.Store(false)
@@ -153,7 +155,7 @@ func TestLostAnswers(t *testing.T) {
 		forceDelete(t, c, "late")
 	})
 	t.Run("reborn", func(t *testing.T) {
-		create(t, c, sharePod("reborn", "900"))
+		c.CreatePod(t, sharePod("reborn", "900"))
 		pod := c.WaitForPodScheduled(t, namespace, "reborn")
 		if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:300m:12288Mi"; got != want {
 			t.Errorf("the second pod of the name was given %q, want %q", got, want)
@@ -200,7 +202,7 @@ func TestFaultyNetwork(t *testing.T) {
 		return passOn(b)
 	}})
 	for i := range pods {
-		create(t, c, sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3]))
+		c.CreatePod(t, sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3]))
 	}
 	r, _ := waitSettled(t, c, -1)
 	if len(r.Violations) > 0 {

@@ -20,7 +20,7 @@ import (
 // informer's. The first share must neither wait for the bookmark that comes once a
 // minute, nor be given away before it is clear that no pod was missed.
 func TestFirstShareInABusyCluster(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu", "NVIDIA-A100", 1, 40960)}})
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{framework.GPUNode("gpu", "NVIDIA-A100", 1, 40960)}})
 	c.ApplyManifests(t, "manifests/base")
 	scheduler := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 
@@ -43,7 +43,7 @@ func TestFirstShareInABusyCluster(t *testing.T) {
 			}
 		}
 	}()
-	if got := place(t, c, sharePod("first", "500")); got != "gpu/0" {
+	if got := c.PlacePod(t, framework.SharePod("first", "500")); got != "gpu/0" {
 		t.Errorf("the first share went to %s", got)
 	}
 	close(stop)

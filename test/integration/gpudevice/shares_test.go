@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,7 +36,7 @@ func testShares(t *testing.T, options framework.SchedulerOptions) {
 	t.Helper()
 	c := framework.Start(t, framework.Options{
 		NodeCount: 1,
-		Nodes:     []corev1.Node{gpuNode("gpu", "NVIDIA-A100", 2, 40960)},
+		Nodes:     []corev1.Node{framework.GPUNode("gpu", "NVIDIA-A100", 2, 40960)},
 		Audit:     true,
 	})
 	c.ApplyManifests(t, "manifests/base")
@@ -44,7 +45,7 @@ func testShares(t *testing.T, options framework.SchedulerOptions) {
 
 	got := map[string]string{}
 	for _, name := range []string{"half-0", "half-1", "half-2"} {
-		got[name] = place(t, c, sharePod(name, "500"))
+		got[name] = c.PlacePod(t, framework.SharePod(name, "500"))
 	}
 	want := map[string]string{"half-0": "gpu/0", "half-1": "gpu/0", "half-2": "gpu/1"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -52,9 +53,9 @@ func testShares(t *testing.T, options framework.SchedulerOptions) {
 	}
 
 	// A pod without devices keeps off the node that has them.
-	plain := sharePod("plain", "1")
+	plain := framework.SharePod("plain", "1")
 	plain.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
-	if got := place(t, c, plain); got != "node-0/" {
+	if got := c.PlacePod(t, plain); got != "node-0/" {
 		t.Errorf("a pod without devices went to %s", got)
 	}
 
@@ -72,9 +73,9 @@ func testShares(t *testing.T, options framework.SchedulerOptions) {
 	// A successor counts what its predecessor gave away: half a device is free.
 	scheduler.Kill()
 	c.StartBerthScheduler(t, gpuProfile, options)
-	create(t, c, sharePod("whole", "1000"))
-	expectEvent(t, c, "whole", "node(s) didn't have enough free device share")
-	if got := place(t, c, sharePod("half-3", "500")); got != "gpu/1" {
+	c.CreatePod(t, framework.SharePod("whole", "1000"))
+	c.WaitForEvent(t, metav1.NamespaceDefault, "whole", "FailedScheduling", "node(s) didn't have enough free device share")
+	if got := c.PlacePod(t, framework.SharePod("half-3", "500")); got != "gpu/1" {
 		t.Errorf("the fourth half went to %s", got)
 	}
 
@@ -83,7 +84,7 @@ func testShares(t *testing.T, options framework.SchedulerOptions) {
 	for _, name := range []string{"half-0", "half-1"} {
 		terminate(t, c, name)
 	}
-	if got := placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, "whole")); got != "gpu/0" {
+	if got := framework.Placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, "whole")); got != "gpu/0" {
 		t.Errorf("the whole device is %s", got)
 	}
 	if message := torn(); message != "" {
@@ -96,50 +97,48 @@ func testShares(t *testing.T, options framework.SchedulerOptions) {
 func TestRefusedAtOnce(t *testing.T) {
 	c := framework.Start(t, framework.Options{
 		NodeCount: 1,
-		Nodes:     []corev1.Node{gpuNode("gpu", "NVIDIA-A100", 2, 40960)},
+		Nodes:     []corev1.Node{framework.GPUNode("gpu", "NVIDIA-A100", 2, 40960)},
 	})
 	c.ApplyManifests(t, "manifests/base")
 	c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 
-	unknownModel := sharePod("unknown-model", "500")
+	unknownModel := framework.SharePod("unknown-model", "500")
 	unknownModel.Annotations = map[string]string{names.GPUModelAnnotation: "NVIDIA-H100*"}
-	percent := sharePod("percent", "500")
+	percent := framework.SharePod("percent", "500")
 	percent.Annotations = map[string]string{names.GPUModelAnnotation: "A100%s"}
-	tooLarge := sharePod("too-large", "500")
-	tooLarge.Spec.Containers[0].Resources.Limits[names.GPUMemoryResource] = *quantity("80Gi")
-	both := sharePod("both-forms", "500")
-	both.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = *quantity("1")
+	tooLarge := framework.SharePod("too-large", "500")
+	tooLarge.Spec.Containers[0].Resources.Limits[names.GPUMemoryResource] = resource.MustParse("80Gi")
+	both := framework.SharePod("both-forms", "500")
+	both.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("1")
 	tests := []struct {
 		pod  *corev1.Pod
 		want string
 	}{
-		{sharePod("malformed", "1500"), `container "main": spec.containers[0].resources.limits[berth.dev/gpu-milli]: "1500" is neither a share nor whole devices`},
+		{framework.SharePod("malformed", "1500"), `container "main": spec.containers[0].resources.limits[berth.dev/gpu-milli]: "1500" is neither a share nor whole devices`},
 		{both, "asks for a share while spec.containers[0].resources.limits[nvidia.com/gpu] asks for whole devices"},
 		{tooLarge, "the largest berth.dev/gpu-memory that a container can be given here is 40Gi"},
 		{unknownModel, `no node's devices are of a model in annotation berth.dev/gpu-model: there are "nvidia-a100"`},
 		{percent, `"A100\x25s"`},
 	}
 	for _, tt := range tests {
-		create(t, c, tt.pod)
+		c.CreatePod(t, tt.pod)
 	}
 	for _, tt := range tests {
-		expectEvent(t, c, tt.pod.Name, tt.want)
+		c.WaitForEvent(t, metav1.NamespaceDefault, tt.pod.Name, "FailedScheduling", tt.want)
 	}
-	if got := place(t, c, sharePod("fine", "500")); got != "gpu/0" {
+	if got := c.PlacePod(t, framework.SharePod("fine", "500")); got != "gpu/0" {
 		t.Errorf("a pod that fits went to %s", got)
 	}
 
 	// The annotation is corrected, and the pod is woken.
 	c.Kubectl(t, "annotate", "pod", "unknown-model", "--overwrite", names.GPUModelAnnotation+"=nvidia-*")
-	if got := placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, "unknown-model")); got != "gpu/0" {
+	if got := framework.Placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, "unknown-model")); got != "gpu/0" {
 		t.Errorf("the corrected pod went to %s", got)
 	}
 	// So does a node that comes with what is missing.
-	larger := gpuNode("larger", "NVIDIA-H100", 1, 81920)
-	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), &larger, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, "too-large")); got != "larger/0" {
+	larger := framework.GPUNode("larger", "NVIDIA-H100", 1, 81920)
+	c.CreateNode(t, larger)
+	if got := framework.Placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, "too-large")); got != "larger/0" {
 		t.Errorf("the pod that needs much memory went to %s", got)
 	}
 }

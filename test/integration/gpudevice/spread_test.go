@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -24,11 +23,9 @@ func TestPlainPodsSpread(t *testing.T) {
 	var nodes []corev1.Node
 	zones := map[string]string{}
 	for i, zone := range []string{"a", "a", "b", "b", "a", "b"} {
-		node := controlplane.FakeNodes(1)[0]
-		node.Name = fmt.Sprintf("plain-%d", i)
-		node.Labels[corev1.LabelHostname] = node.Name
+		node := framework.Node(fmt.Sprintf("plain-%d", i), nil)
 		if i >= 4 {
-			node = gpuNode(fmt.Sprintf("gpu-%d", i), "NVIDIA-A100", 2, 40960)
+			node = framework.GPUNode(fmt.Sprintf("gpu-%d", i), "NVIDIA-A100", 2, 40960)
 		}
 		node.Labels[corev1.LabelTopologyZone] = zone
 		zones[node.Name] = zone
@@ -83,11 +80,11 @@ func placeService(t *testing.T, c *framework.Cluster, app, schedulerName string)
 	}
 	const pods = 10
 	for i := range pods {
-		pod := sharePod(fmt.Sprintf("%s-%d", app, i), "1")
+		pod := framework.SharePod(fmt.Sprintf("%s-%d", app, i), "1")
 		pod.Labels = labels
 		pod.Spec.SchedulerName = schedulerName
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
-		create(t, c, pod)
+		c.CreatePod(t, pod)
 	}
 	nodes := make([]string, pods)
 	for i := range nodes {

@@ -40,7 +40,7 @@ spec: {minMember: %d, scheduleTimeoutSeconds: %d}
 `, name, gangSize, permitSeconds))
 	var pods []*corev1.Pod
 	for i := range gangSize {
-		pod := gpuPod(fmt.Sprintf("%s-%d", name, i), "1000")
+		pod := framework.SharePod(fmt.Sprintf("%s-%d", name, i), "1000")
 		pod.Labels[gangLabel] = name
 		pods = append(pods, pod)
 	}
@@ -84,9 +84,9 @@ func TestGangOfWholeDevices(t *testing.T) {
 	c := start(t)
 
 	// A tenth of one device is taken, so seven of eight members fit.
-	single := gpuPod("single", "100")
+	single := framework.SharePod("single", "100")
 	create(t, c, single)
-	if got := placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, single.Name)); got != "gpu/0" {
+	if got := framework.Placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, single.Name)); got != "gpu/0" {
 		t.Fatalf("a pod without a gang is at %s", got)
 	}
 	short := gang(t, c, "short")
@@ -107,13 +107,13 @@ func TestGangOfWholeDevices(t *testing.T) {
 	late[0].Spec.Containers[0].Resources = corev1.ResourceRequirements{} // the policies keep shares from other schedulers
 	create(t, c, late...)
 	// The whole node: it cannot be placed as long as one reservation is left.
-	node := gpuPod("node", "8000")
+	node := framework.SharePod("node", "8000")
 	waiting := time.Now()
 	expectWaiting(t, c, late[1:])
 	create(t, c, node)
-	expectEvent(t, c, node.Name, "node(s) didn't have enough free device share")
+	c.WaitForEvent(t, metav1.NamespaceDefault, node.Name, "", "node(s) didn't have enough free device share")
 	all := "gpu/" + strings.Join([]string{"0", "1", "2", "3", "4", "5", "6", "7"}, ",")
-	if got := placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, node.Name)); got != all {
+	if got := framework.Placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, node.Name)); got != all {
 		t.Errorf("the pod that takes the whole node is at %s, want %s", got, all)
 	}
 	t.Logf("the devices were free %v after the gang was created", time.Since(waiting).Round(time.Millisecond))
@@ -127,7 +127,7 @@ func TestGangOfWholeDevices(t *testing.T) {
 	c.Kubectl(t, "apply", "--validate=strict", "-f", install.Path("manifests/samples/gang.yaml"))
 	devices := map[string]bool{}
 	for _, pod := range jobPods(t, c, "gang", gangSize) {
-		devices[placement(c.WaitForPodScheduled(t, pod.Namespace, pod.Name))] = true
+		devices[framework.Placement(c.WaitForPodScheduled(t, pod.Namespace, pod.Name))] = true
 	}
 	if len(devices) != gangSize {
 		t.Errorf("%d members of the sample share %d devices", gangSize, len(devices))
@@ -137,7 +137,7 @@ func TestGangOfWholeDevices(t *testing.T) {
 	create(t, c, whole...)
 	want := map[string][]use{}
 	for _, pod := range whole {
-		want[placement(c.WaitForPodScheduled(t, pod.Namespace, pod.Name))] = []use{{pod.Name, 1000}}
+		want[framework.Placement(c.WaitForPodScheduled(t, pod.Namespace, pod.Name))] = []use{{pod.Name, 1000}}
 	}
 	if len(want) != gangSize {
 		t.Errorf("%d members share %d devices", gangSize, len(want))

@@ -37,7 +37,7 @@ func testMemberDeleted(t *testing.T, c *framework.Cluster, pool string) {
 	expectScheduled(t, c, others)
 	requireDevicesRight(t, c)
 	// One that comes for it has its place.
-	another := member(pool+"-gang", inPool(pool, gpuPod(victim.Name, "500")))
+	another := member(pool+"-gang", inPool(pool, framework.SharePod(victim.Name, "500")))
 	create(t, c, another)
 	expectScheduled(t, c, []*corev1.Pod{another})
 	requireAllGiven(t, c, pool)

@@ -18,7 +18,7 @@ func fill(t *testing.T, c *framework.Cluster, pool, name string) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
 	for i := range halves {
-		pods = append(pods, inPool(pool, gpuPod(fmt.Sprintf("%s-%s-%d", pool, name, i), "500")))
+		pods = append(pods, inPool(pool, framework.SharePod(fmt.Sprintf("%s-%s-%d", pool, name, i), "500")))
 	}
 	create(t, c, pods...)
 	expectScheduled(t, c, pods)
@@ -64,7 +64,7 @@ func testPreemptingGroup(t *testing.T, c *framework.Cluster, s *framework.Schedu
 	createGroup(t, c, pool+"-whole", 2, urgent)
 	var whole []*corev1.Pod
 	for i := range 2 {
-		pod := member(pool+"-whole", inPool(pool, gpuPod(fmt.Sprintf("%s-whole-%d", pool, i), "1000")))
+		pod := member(pool+"-whole", inPool(pool, framework.SharePod(fmt.Sprintf("%s-whole-%d", pool, i), "1000")))
 		pod.Spec.PriorityClassName = urgent
 		whole = append(whole, pod)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +49,7 @@ func newRandomNodes() []corev1.Node {
 // BERTH_LONG=1 makes it 1,000 gangs.
 func testRandomGangs(t *testing.T, c *framework.Cluster) {
 	gangs := 6 * randomBatch
-	if os.Getenv("BERTH_LONG") == "1" {
+	if framework.Long() {
 		gangs = 1000
 	}
 	r := &randomGangs{t: t, c: c, rng: rand.New(rand.NewPCG(12, 1)), alive: map[string]*randomGang{}}
@@ -156,7 +155,7 @@ func (r *randomGangs) createGang() {
 }
 
 func (r *randomGangs) addMember(name string, g *randomGang, limits corev1.ResourceList) {
-	pod := member(name, inPool(randomPool, gpuPod(fmt.Sprintf("%s-%d", name, r.pods), "0")))
+	pod := member(name, inPool(randomPool, framework.SharePod(fmt.Sprintf("%s-%d", name, r.pods), "0")))
 	pod.Spec.PriorityClassName = g.priorityClass
 	pod.Spec.Containers[0].Resources.Limits = limits
 	r.pods++

@@ -67,7 +67,7 @@ func halfGang(t *testing.T, c *framework.Cluster, pool, name string, size int, p
 	createGroup(t, c, name, size, priorityClass)
 	var pods []*corev1.Pod
 	for i := range size {
-		pod := member(name, inPool(pool, gpuPod(fmt.Sprintf("%s-%d", name, i), "500")))
+		pod := member(name, inPool(pool, framework.SharePod(fmt.Sprintf("%s-%d", name, i), "500")))
 		pod.Spec.PriorityClassName = priorityClass
 		pods = append(pods, pod)
 	}
@@ -77,7 +77,7 @@ func halfGang(t *testing.T, c *framework.Cluster, pool, name string, size int, p
 // testFit has a gang be refused, be tried again and fit, and another one wait for it.
 func testFit(t *testing.T, c *framework.Cluster, pool string) {
 	// A tenth of a device is taken: five of six halves fit, and the gang is refused.
-	single := inPool(pool, gpuPod(pool+"-single", "100"))
+	single := inPool(pool, framework.SharePod(pool+"-single", "100"))
 	create(t, c, single)
 	expectScheduled(t, c, []*corev1.Pod{single})
 	gang := halfGang(t, c, pool, pool+"-gang", halves, "")

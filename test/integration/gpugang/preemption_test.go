@@ -50,12 +50,12 @@ value: 1000
 	// Pods of all sizes, then small ones until none fits: no device has room for
 	// the urgent pod, wherever the strategy put them.
 	for i, share := range []string{"700", "500", "400", "300", "300", "250"} {
-		pod := gpuPod(fmt.Sprintf("low-%d", i), share)
+		pod := framework.SharePod(fmt.Sprintf("low-%d", i), share)
 		create(t, c, pod)
 		c.WaitForPodScheduled(t, pod.Namespace, pod.Name)
 	}
 	for i := 0; ; i++ {
-		pod := gpuPod(fmt.Sprintf("small-%d", i), strconv.Itoa(small))
+		pod := framework.SharePod(fmt.Sprintf("small-%d", i), strconv.Itoa(small))
 		create(t, c, pod)
 		scheduled := false
 		c.WaitForPod(t, pod.Namespace, pod.Name, "to be tried", func(pod *corev1.Pod) bool {
@@ -74,7 +74,7 @@ value: 1000
 		}
 	}
 
-	urgent := gpuPod("urgent", milli)
+	urgent := framework.SharePod("urgent", milli)
 	urgent.Spec.PriorityClassName = "urgent"
 	create(t, c, urgent)
 	c.WaitForPodScheduled(t, urgent.Namespace, urgent.Name)

@@ -8,19 +8,13 @@ package gpugang
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -31,42 +25,15 @@ const (
 	gangProfile = "config/berth-scheduler/gpu-gang.yaml"
 )
 
-// gpuNode is a shared node as GPU feature discovery labels it.
+// gpuNode is a shared node with devices of 80 GiB.
 func gpuNode(name string, devices int) corev1.Node {
-	n := controlplane.FakeNodes(1)[0]
-	n.Name = name
-	maps.Copy(n.Labels, map[string]string{
-		corev1.LabelHostname:     name,
-		names.GPUSharingLabel:    "true",
-		"nvidia.com/gpu.count":   strconv.Itoa(devices),
-		"nvidia.com/gpu.memory":  "81920",
-		"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
-	})
-	return n
-}
-
-// gpuPod asks for thousandths of devices, in one container named main.
-func gpuPod(name, milli string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault, Labels: map[string]string{}},
-		Spec: corev1.PodSpec{
-			SchedulerName: names.Scheduler,
-			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example.com/app",
-				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-					names.GPUMilliResource: resource.MustParse(milli),
-				}},
-			}},
-		},
-	}
+	return framework.GPUNode(name, "NVIDIA-A100-SXM4-80GB", devices, 81920)
 }
 
 func create(t *testing.T, c *framework.Cluster, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, pod := range pods {
-		if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		c.CreatePod(t, pod)
 	}
 }
 
@@ -91,11 +58,6 @@ func get(t *testing.T, c *framework.Cluster, name string) *corev1.Pod {
 		t.Fatal(err)
 	}
 	return pod
-}
-
-// placement returns what the binding gave the pod, as node/devices.
-func placement(pod *corev1.Pod) string {
-	return pod.Spec.NodeName + "/" + pod.Annotations[names.GPUDevicesAnnotationPrefix+"main"]
 }
 
 // use is what one container of a pod holds of one device.
@@ -129,25 +91,4 @@ func held(t *testing.T, c *framework.Cluster) map[string][]use {
 		}
 	}
 	return devices
-}
-
-// expectEvent waits for an event on the pod whose message contains want.
-func expectEvent(t *testing.T, c *framework.Cluster, pod, want string) {
-	t.Helper()
-	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("an event on %s to contain %q", pod, want), func() (bool, error) {
-		events, err := c.Client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{
-			FieldSelector: "involvedObject.name=" + pod,
-		})
-		if err != nil {
-			return false, err
-		}
-		var seen []string
-		for i := range events.Items {
-			seen = append(seen, events.Items[i].Message)
-		}
-		if slices.ContainsFunc(seen, func(message string) bool { return strings.Contains(message, want) }) {
-			return true, nil
-		}
-		return false, fmt.Errorf("the events are %q", seen)
-	})
 }

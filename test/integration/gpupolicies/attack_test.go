@@ -5,7 +5,6 @@ package gpupolicies
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -96,7 +95,7 @@ func TestUserCannotTakeDevices(t *testing.T) {
 			err := patch(`{"metadata": {"annotations": {"berth.dev/gpu-assigned": "main=0:1m:1Mi"}}}`)
 			return err == nil, err
 		})
-		waitForWarning(t, c, "holder", "GPURecordChanged", names.GPUAssignedAnnotation)
+		c.WaitForEvent(t, "team", "holder", "GPURecordChanged", names.GPUAssignedAnnotation)
 		if _, err := pods.Create(t.Context(), sharePod("team", "edited", "600"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -298,28 +297,5 @@ func waitForRefusal(t *testing.T, c *framework.Cluster, name string) {
 		}
 		condition := framework.PodScheduledCondition(pod)
 		return condition != nil && condition.Reason == corev1.PodReasonUnschedulable && strings.Contains(condition.Message, "didn't have enough free device share")
-	})
-}
-
-// waitForWarning waits for a Warning of Berth's about a pod.
-func waitForWarning(t *testing.T, c *framework.Cluster, pod, reason, text string) {
-	t.Helper()
-	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("event %s of pod %s", reason, pod), func() (bool, error) {
-		list, err := c.Client.EventsV1().Events("team").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		var seen []string
-		for i := range list.Items {
-			event := &list.Items[i]
-			if event.Regarding.Name != pod || event.Type != corev1.EventTypeWarning {
-				continue
-			}
-			if event.Reason == reason && strings.Contains(event.Note, text) {
-				return true, nil
-			}
-			seen = append(seen, event.Reason+": "+event.Note)
-		}
-		return false, fmt.Errorf("so far: %q", seen)
 	})
 }

@@ -235,8 +235,8 @@ func createDry(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod 
 
 // testDebugContainers adds them to a pod, one by one.
 func testDebugContainers(t *testing.T, c *framework.Cluster) {
-	create(t, c, sharePod("team", "debugged", "500"))
-	create(t, c, newPod("team", "plain"))
+	c.CreatePod(t, sharePod("team", "debugged", "500"))
+	c.CreatePod(t, newPod("team", "plain"))
 	// The second shows that the first is left as it is.
 	var pod *corev1.Pod
 	for _, container := range []string{"first", "second"} {
@@ -270,7 +270,7 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	// looks like any other that runs: its debug containers get nothing either.
 	named := newPod("team", "named")
 	named.Spec.NodeName = "gpu"
-	create(t, c, named)
+	c.CreatePod(t, named)
 	_, err = debug(t, c, "named", "first", value("all"))
 	framework.CheckDenied(t, err, []string{"container(s) first", `must be "void"`})
 	if pod, err = debug(t, c, "named", "second"); err != nil {
@@ -282,7 +282,7 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 	}
 	plugin := newPod("team", "plugin")
 	plugin.Spec.Containers[0].Resources = limits(pluginResource, "1")
-	bind(t, c.Client, create(t, c, plugin), nil)
+	bind(t, c.Client, c.CreatePod(t, plugin), nil)
 	_, err = debug(t, c, "plugin", "first", value("all"))
 	framework.CheckDenied(t, err, nil)
 }
@@ -334,17 +334,8 @@ func testSamples(t *testing.T, c *framework.Cluster) {
 		t.Fatalf("%d samples: %v", len(files), err)
 	}
 	// One of them brings its namespace, which a dry run does not store.
-	addNamespace(t, c, "research")
+	c.CreateNamespace(t, "research", nil)
 	for _, file := range files {
 		c.Kubectl(t, "apply", "--dry-run=server", "--validate=strict", "-f", file)
 	}
-}
-
-func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating pod %s/%s: %v", pod.Namespace, pod.Name, err)
-	}
-	return created
 }

@@ -14,7 +14,7 @@ import (
 // TestPolicies asks one API server, without a scheduler, what it lets in.
 func TestPolicies(t *testing.T) {
 	c := start(t, func(c *framework.Cluster) {
-		create(t, c, sharePod("team", "early", "500"))
+		c.CreatePod(t, sharePod("team", "early", "500"))
 		if _, err := debug(t, c, "early", "old"); err != nil {
 			t.Fatal(err)
 		}

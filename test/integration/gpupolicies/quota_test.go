@@ -129,7 +129,7 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 		},
 	}
 	for _, tt := range tests {
-		addNamespace(t, c, tt.namespace)
+		c.CreateNamespace(t, tt.namespace, nil)
 		for i, counted := range tt.quotas {
 			addQuota(t, c, tt.namespace, i, limits(counted...).Limits)
 		}

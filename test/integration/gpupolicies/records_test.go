@@ -63,9 +63,9 @@ func testRecords(t *testing.T, c *framework.Cluster) {
 	})
 
 	t.Run("update", func(t *testing.T) {
-		bound := create(t, c, sharePod("team", "bound", "500"))
+		bound := c.CreatePod(t, sharePod("team", "bound", "500"))
 		bind(t, c.Client, bound, map[string]string{mainAnnotation: "0", names.GPUAssignedAnnotation: "main=0:500m:20480Mi"})
-		create(t, c, sharePod("team", "waiting", "500"))
+		c.CreatePod(t, sharePod("team", "waiting", "500"))
 		for _, tt := range recordPatches {
 			patch := func(t *testing.T, subresource string) (*corev1.Pod, error) {
 				return c.Client.CoreV1().Pods("team").Patch(t.Context(), tt.pod, types.MergePatchType, []byte(tt.patch),

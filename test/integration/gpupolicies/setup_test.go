@@ -8,7 +8,6 @@
 package gpupolicies
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
@@ -19,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -36,17 +34,21 @@ var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 // gpuNode is a shared node with one device, labelled and tainted as
 // manifests/README.md says.
 func gpuNode(name string) corev1.Node {
-	n := controlplane.FakeNodes(1)[0]
-	n.Name = name
-	maps.Copy(n.Labels, map[string]string{
-		corev1.LabelHostname:     name,
-		names.GPUSharingLabel:    "true",
-		"nvidia.com/gpu.count":   "1",
-		"nvidia.com/gpu.memory":  "40960",
-		"nvidia.com/gpu.product": "NVIDIA-A100",
-	})
+	n := framework.GPUNode(name, "NVIDIA-A100", 1, 40960)
 	n.Spec.Taints = []corev1.Taint{{Key: names.GPUSharingLabel, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	return n
+}
+
+// newPod returns a pod for Berth's profile that asks for nothing and tolerates nothing.
+func newPod(namespace, name string) *corev1.Pod {
+	return framework.Pod(namespace, name, names.Scheduler)
+}
+
+// sharePod returns a pod whose container main asks for thousandths of a device.
+func sharePod(namespace, name, milli string) *corev1.Pod {
+	pod := framework.SharePod(name, milli)
+	pod.Namespace, pod.Spec.Tolerations = namespace, []corev1.Toleration{toleration}
+	return pod
 }
 
 // start starts a control plane with the namespace team, the overlay, and a
@@ -55,7 +57,7 @@ func gpuNode(name string) corev1.Node {
 func start(t *testing.T, before func(*framework.Cluster)) *framework.Cluster {
 	t.Helper()
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu")}})
-	addNamespace(t, c, "team")
+	c.CreateNamespace(t, "team", nil)
 	if before != nil {
 		before(c)
 	}
@@ -70,19 +72,6 @@ func start(t *testing.T, before func(*framework.Cluster)) *framework.Cluster {
 	}
 	waitForPolicies(t, c)
 	return c
-}
-
-func addNamespace(t *testing.T, c *framework.Cluster, name string) {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	// Pods are refused until the controller has made the account that they get.
-	framework.WaitForCondition(t, framework.WaitTimeout, "the default ServiceAccount of "+name, func() (bool, error) {
-		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
-		return err == nil, err
-	})
 }
 
 // waitForPolicies waits until the API server has compiled the policies; that on
@@ -104,26 +93,6 @@ func waitForPolicies(t *testing.T, c *framework.Cluster) {
 			return apierrors.IsForbidden(err) && strings.Contains(err.Error(), policy), err
 		})
 	}
-}
-
-// newPod returns a pod for Berth's profile with one container, main, that asks for
-// nothing and tolerates nothing.
-func newPod(namespace, name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName: names.Scheduler,
-			Containers:    []corev1.Container{{Name: "main", Image: "x"}},
-		},
-	}
-}
-
-// sharePod returns a pod whose container main asks for thousandths of a device.
-func sharePod(namespace, name, milli string) *corev1.Pod {
-	pod := newPod(namespace, name)
-	pod.Spec.Tolerations = []corev1.Toleration{toleration}
-	pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, milli)
-	return pod
 }
 
 // toleration is of the taint of shared nodes.

@@ -309,11 +309,11 @@ func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
 	share := sharePod("team", "later-share", "500")
 	share.Spec.Tolerations = nil
 	for _, pod := range []*corev1.Pod{all, void, unset, share} {
-		create(t, c, pod)
+		c.CreatePod(t, pod)
 	}
 	debugged := newPod("team", "later-debugged")
 	debugged.Spec.Containers[0].Env = []corev1.EnvVar{value("void")}
-	create(t, c, debugged)
+	c.CreatePod(t, debugged)
 	if _, err := debug(t, c, "later-debugged", "debugger", value("all")); err != nil {
 		t.Fatal(err)
 	}

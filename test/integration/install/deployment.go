@@ -4,7 +4,6 @@
 package install
 
 import (
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,8 +20,8 @@ import (
 
 // Start runs one replica of the Deployment berth-scheduler that is installed in
 // c, and stops it at the end of the test. It does not wait for anything: see
-// [Scheduler.WaitReady].
-func Start(tb testing.TB, c *framework.Cluster) *Scheduler {
+// [framework.Scheduler.WaitReady].
+func Start(tb testing.TB, c *framework.Cluster) *framework.Scheduler {
 	tb.Helper()
 	deployment, err := c.Client.AppsV1().Deployments(names.Namespace).Get(tb.Context(), names.Scheduler, metav1.GetOptions{})
 	if err != nil {
@@ -39,7 +38,7 @@ func Start(tb testing.TB, c *framework.Cluster) *Scheduler {
 
 	root := tb.TempDir()
 	mountConfigMaps(tb, c, pod, container, root)
-	return StartBinary(tb, Options{
+	return StartBinary(tb, c, Options{
 		Binary:     binaryOf(container.Image),
 		Args:       container.Args,
 		Root:       root,
@@ -61,9 +60,8 @@ type Options struct {
 
 // StartBinary runs a scheduler as its manifest says; see the package comment for
 // the differences.
-func StartBinary(tb testing.TB, o Options) *Scheduler {
+func StartBinary(tb testing.TB, c *framework.Cluster, o Options) *framework.Scheduler {
 	tb.Helper()
-	port := framework.FreePort(tb)
 	var args []string
 	for _, arg := range o.Args {
 		flag, value, _ := strings.Cut(arg, "=")
@@ -77,14 +75,7 @@ func StartBinary(tb testing.TB, o Options) *Scheduler {
 		}
 		args = append(args, arg)
 	}
-	args = append(args,
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", port),
-		// In a pod, both default to the ServiceAccount's token.
-		"--authentication-kubeconfig="+o.Kubeconfig,
-		"--authorization-kubeconfig="+o.Kubeconfig,
-	)
-	return &Scheduler{Process: framework.StartProcess(tb, o.Binary, args...), port: port}
+	return c.RunScheduler(tb, o.Binary, o.Kubeconfig, args...)
 }
 
 // mountConfigMaps writes the ConfigMaps that the container mounts below root.

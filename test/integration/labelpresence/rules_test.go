@@ -7,7 +7,6 @@ package labelpresence
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,13 +25,13 @@ import (
 // on a node that carries both labels.
 func TestPolicyOfOld(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
-		node("gpu", map[string]string{"device": "gpu"}),
-		node("selectable", map[string]string{"selectable": ""}),
+		framework.Node("gpu", map[string]string{"device": "gpu"}),
+		framework.Node("selectable", map[string]string{"selectable": ""}),
 	}})
 	c.ApplyManifests(t, "manifests/base")
 	c.StartBerthScheduler(t, "config/berth-scheduler/labelpresence.yaml", framework.SchedulerOptions{})
 
-	create(t, c, pod("waiting", map[string]string{"device": "gpu"}))
+	c.CreatePod(t, pod("waiting", map[string]string{"device": "gpu"}))
 	waiting := c.WaitForPodUnschedulable(t, "default", "waiting")
 	message := framework.PodScheduledCondition(waiting).Message
 	for _, want := range []string{`"selectable"`, "rules[0]", "0/2 nodes are available"} {
@@ -40,15 +39,7 @@ func TestPolicyOfOld(t *testing.T) {
 			t.Errorf("the condition's message does not contain %q: %s", want, message)
 		}
 	}
-	framework.WaitForCondition(t, framework.WaitTimeout, "the FailedScheduling event to name the label", func() (bool, error) {
-		events, err := c.Client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{
-			FieldSelector: "involvedObject.name=waiting,reason=FailedScheduling",
-		})
-		if err != nil || len(events.Items) == 0 {
-			return false, err
-		}
-		return strings.Contains(events.Items[0].Message, `"selectable"`), nil
-	})
+	c.WaitForEvent(t, "default", "waiting", "FailedScheduling", `"selectable"`)
 
 	// The label wakes the pod: the wait ends long before the five minutes after
 	// which the queue is flushed anyway.
@@ -61,13 +52,11 @@ func TestPolicyOfOld(t *testing.T) {
 	// label go when it refuses again.
 	waitUntilRefused(t, c, pod("probe", map[string]string{"device": "gpu"}))
 
-	both := node("both", map[string]string{"device": "gpu", "selectable": "any-value"})
-	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), &both, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	both := framework.Node("both", map[string]string{"device": "gpu", "selectable": "any-value"})
+	c.CreateNode(t, both)
 	for i := range 10 {
 		name := fmt.Sprintf("chooses-%d", i)
-		create(t, c, pod(name, map[string]string{"device": "gpu"}))
+		c.CreatePod(t, pod(name, map[string]string{"device": "gpu"}))
 		if got := c.WaitForPodScheduled(t, "default", name).Spec.NodeName; got != "both" {
 			t.Errorf("%s went to %s", name, got)
 		}
@@ -78,8 +67,8 @@ func TestPolicyOfOld(t *testing.T) {
 // for the namespaces of a team, and one for labelled pods.
 func TestRuleScopes(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
-		node("plain", nil),
-		node("broken", map[string]string{"maintenance": ""}),
+		framework.Node("plain", nil),
+		framework.Node("broken", map[string]string{"maintenance": ""}),
 	}})
 	c.ApplyManifests(t, "manifests/base")
 	scheduler := c.StartBerthScheduler(t, profile(t, `
@@ -93,18 +82,16 @@ func TestRuleScopes(t *testing.T) {
         presence: true
         podSelector: {matchLabels: {speed: fast}}
 `), framework.SchedulerOptions{})
-	c.Kubectl(t, "create", "namespace", "lab")
-	c.Kubectl(t, "label", "namespace", "lab", "team=research")
-	waitForDefaultServiceAccount(t, c, "lab")
+	c.CreateNamespace(t, "lab", map[string]string{"team": "research"})
 
-	create(t, c, pod("free", nil))
+	c.CreatePod(t, pod("free", nil))
 	if got := c.WaitForPodScheduled(t, "default", "free").Spec.NodeName; got != "plain" {
 		t.Errorf("a pod outside all scopes went to %s", got)
 	}
 
 	scoped := pod("scoped", nil)
 	scoped.Labels = map[string]string{"speed": "fast"}
-	create(t, c, scoped)
+	c.CreatePod(t, scoped)
 	expectReason(t, c, "default", "scoped", `node(s) didn't have label "fast"`)
 	// Relabelling the pod itself is one way out.
 	c.Kubectl(t, "label", "pod", "scoped", "speed-")
@@ -116,11 +103,15 @@ func TestRuleScopes(t *testing.T) {
 
 	// A namespace's label comes and goes. Two watches tell the scheduler of it,
 	// in either order, and the pod must not sleep through it once.
-	for i := range 20 {
+	times := 5
+	if framework.Long() {
+		times = 20
+	}
+	for i := range times {
 		name := fmt.Sprintf("lab-%d", i)
 		in := pod(name, nil)
 		in.Namespace = "lab"
-		create(t, c, in)
+		c.CreatePod(t, in)
 		expectReason(t, c, "lab", name, `node(s) didn't have label "research"`)
 		c.Kubectl(t, "label", "namespace", "lab", "team-")
 		c.WaitForPodScheduled(t, "lab", name)
@@ -135,9 +126,9 @@ func TestRuleScopes(t *testing.T) {
 // TestPreferences fills the preferred nodes first, and still uses the others.
 func TestPreferences(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
-		node("slow", nil),
-		node("fast", map[string]string{"disk": "ssd"}),
-		node("fast-but-spare", map[string]string{"disk": "ssd", "spare": ""}),
+		framework.Node("slow", nil),
+		framework.Node("fast", map[string]string{"disk": "ssd"}),
+		framework.Node("fast-but-spare", map[string]string{"disk": "ssd", "spare": ""}),
 	}})
 	c.ApplyManifests(t, "manifests/base")
 	// The weight of the plugin lifts it above the default scores, which sum to 12
@@ -152,7 +143,7 @@ func TestPreferences(t *testing.T) {
 		name := fmt.Sprintf("p%d", i)
 		p := pod(name, nil)
 		p.Spec.Containers[0].Resources.Requests = nodeSized()
-		create(t, c, p)
+		c.CreatePod(t, p)
 		if got := c.WaitForPodScheduled(t, "default", name).Spec.NodeName; got != want {
 			t.Errorf("pod %d went to %s, want %s", i, got, want)
 		}
@@ -184,8 +175,8 @@ spec:
 	for _, tt := range tests {
 		t.Run(tt.policy, func(t *testing.T) {
 			c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
-				node("selectable", map[string]string{"selectable": ""}),
-				node("other", nil),
+				framework.Node("selectable", map[string]string{"selectable": ""}),
+				framework.Node("other", nil),
 			}})
 			c.ApplyManifests(t, "manifests/base")
 			c.StartBerthScheduler(t, profile(t, `
@@ -241,15 +232,6 @@ profiles:
 	return path
 }
 
-// node is a node as berth-local makes them, with these labels besides.
-func node(name string, labels map[string]string) corev1.Node {
-	n := controlplane.FakeNodes(1)[0]
-	n.Name = name
-	n.Labels[corev1.LabelHostname] = name
-	maps.Copy(n.Labels, labels)
-	return n
-}
-
 // nodeSized are requests that leave no room for a second such pod on a node.
 func nodeSized() corev1.ResourceList {
 	cpu := controlplane.FakeNodes(1)[0].Status.Allocatable[corev1.ResourceCPU]
@@ -257,21 +239,9 @@ func nodeSized() corev1.ResourceList {
 }
 
 func pod(name string, nodeSelector map[string]string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
-		Spec: corev1.PodSpec{
-			SchedulerName: names.Scheduler,
-			NodeSelector:  nodeSelector,
-			Containers:    []corev1.Container{{Name: "c", Image: "registry.example.com/app"}},
-		},
-	}
-}
-
-func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
-	t.Helper()
-	if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	p := framework.Pod(metav1.NamespaceDefault, name, names.Scheduler)
+	p.Spec.NodeSelector = nodeSelector
+	return p
 }
 
 // decided reports whether a scheduler has said yes or no to the pod.
@@ -284,7 +254,7 @@ func decided(pod *corev1.Pod) bool {
 func waitUntilRefused(t *testing.T, c *framework.Cluster, probe *corev1.Pod) {
 	t.Helper()
 	framework.WaitForCondition(t, framework.WaitTimeout, "the rule to apply again", func() (bool, error) {
-		create(t, c, probe)
+		c.CreatePod(t, probe)
 		seen := c.WaitForPod(t, probe.Namespace, probe.Name, "decided", decided)
 		c.Kubectl(t, "delete", "pod", "-n", probe.Namespace, probe.Name, "--wait=true")
 		return seen.Spec.NodeName == "", nil
@@ -297,13 +267,4 @@ func expectReason(t *testing.T, c *framework.Cluster, namespace, name, want stri
 	if !strings.Contains(message, want) {
 		t.Errorf("pod %s/%s: the message does not contain %q: %s", namespace, name, want, message)
 	}
-}
-
-// waitForDefaultServiceAccount waits until pods can be created in a new namespace.
-func waitForDefaultServiceAccount(t *testing.T, c *framework.Cluster, namespace string) {
-	t.Helper()
-	framework.WaitForCondition(t, framework.WaitTimeout, "the ServiceAccount of "+namespace, func() (bool, error) {
-		_, err := c.Client.CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{})
-		return err == nil, err
-	})
 }

@@ -4,9 +4,6 @@
 package manifests
 
 import (
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -147,56 +143,4 @@ func TestDeployment(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSamplesApply applies every sample as its comment says.
-func TestSamplesApply(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 1})
-	// What the sample of a gang is made of.
-	c.ApplyManifests(t, "manifests/components/gang/podgroups.yaml")
-	c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.x-k8s.io")
-	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(install.Path("manifests/samples/*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no samples: %v", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			if !strings.HasSuffix(file, "-node-patch.yaml") {
-				c.Kubectl(t, "apply", "--validate=strict", "-f", file)
-				return
-			}
-			c.Kubectl(t, "patch", "node", nodes.Items[0].Name, "--patch-file", file)
-			node, err := c.Client.CoreV1().Nodes().Get(t.Context(), nodes.Items[0].Name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for key, value := range patchOf(t, file).Labels {
-				if got, ok := node.Labels[key]; !ok || got != value {
-					t.Errorf("label %s: want %q, got %q (present: %v)", key, value, got, ok)
-				}
-			}
-			for _, taint := range patchOf(t, file).Spec.Taints {
-				if !slices.Contains(node.Spec.Taints, taint) {
-					t.Errorf("taint %v is missing in %v", taint, node.Spec.Taints)
-				}
-			}
-		})
-	}
-}
-
-func patchOf(t *testing.T, file string) *corev1.Node {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch := &corev1.Node{}
-	if err := yaml.UnmarshalStrict(content, patch); err != nil {
-		t.Fatal(err)
-	}
-	return patch
 }

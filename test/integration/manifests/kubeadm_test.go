@@ -33,17 +33,17 @@ func TestInsteadOfTheClustersScheduler(t *testing.T) {
 		"--kubeconfig="+credential, "--secure-port=0", "--leader-elect=true")
 	before := waitForHolder(t, c, metav1.NamespaceSystem, "kube-scheduler", "")
 
-	berth := startStaticPod(t, "default-scheduler.yaml", credential)
+	berth := startStaticPod(t, c, "default-scheduler.yaml", credential)
 	berth.WaitReady(t)
 
-	create(t, c, ordinary("before"))
+	c.CreatePod(t, framework.Pod("default", "before", ""))
 	c.WaitForPodScheduled(t, "default", "before")
 	if now := waitForHolder(t, c, metav1.NamespaceSystem, "kube-scheduler", ""); now != before {
 		t.Fatalf("the lease went from %s to %s while the stock scheduler was running", before, now)
 	}
 
 	stock.Stop(t)
-	create(t, c, ordinary("after"))
+	c.CreatePod(t, framework.Pod("default", "after", ""))
 	c.WaitForPodScheduled(t, "default", "after")
 	waitForHolder(t, c, metav1.NamespaceSystem, "kube-scheduler", before)
 	if strings.Contains(berth.Output(), "forbidden") {
@@ -64,7 +64,7 @@ func TestAllPluginsInsteadOfTheClustersScheduler(t *testing.T) {
 	credential := c.StockSchedulerKubeconfig(t)
 	// The first and only scheduler of this cluster.
 	const sole = "--sole-default-scheduler"
-	failed := startStaticPod(t, profile, credential, sole)
+	failed := startStaticPod(t, c, profile, credential, sole)
 	if code := failed.Wait(t, framework.WaitTimeout); code == 0 {
 		t.Error("without the right to read EndpointSlices the scheduler ended with code 0")
 	}
@@ -76,13 +76,13 @@ func TestAllPluginsInsteadOfTheClustersScheduler(t *testing.T) {
 
 	install.Apply(t, c, "kubeadm")
 	c.Apply(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}")
-	startStaticPod(t, profile, credential, sole).WaitReady(t)
-	create(t, c, ordinary("plain"))
+	startStaticPod(t, c, profile, credential, sole).WaitReady(t)
+	c.CreatePod(t, framework.Pod("default", "plain", ""))
 	if got := c.WaitForPodScheduled(t, "default", "plain").Spec.NodeName; got != "plain" {
 		t.Errorf("a pod without devices went to %s", got)
 	}
 	share := func(name, schedulerName string) *corev1.Pod {
-		pod := ordinary(name)
+		pod := framework.Pod("default", name, "")
 		pod.Spec.SchedulerName = schedulerName
 		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{names.GPUMilliResource: resource.MustParse("500")}
 		return pod
@@ -92,22 +92,22 @@ func TestAllPluginsInsteadOfTheClustersScheduler(t *testing.T) {
 		_, err := c.Client.CoreV1().Pods("default").Create(t.Context(), share("other", names.Scheduler), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil && strings.Contains(err.Error(), "spec.schedulerName: must be one of [default-scheduler]"), err
 	})
-	create(t, c, share("share", ""))
+	c.CreatePod(t, share("share", ""))
 	got := c.WaitForPodScheduled(t, "default", "share")
-	if devices := got.Annotations[names.GPUDevicesAnnotationPrefix+"c"]; got.Spec.NodeName != "gpu" || devices != "0" {
-		t.Errorf("the share went to node %s, device %q", got.Spec.NodeName, devices)
+	if placement := framework.Placement(got); placement != "gpu/0" {
+		t.Errorf("the share went to %s", placement)
 	}
 }
 
 // startStaticPod runs what kubeadm makes of its static pod, with a profile of
 // config/berth-scheduler and further arguments, as the cluster's own scheduler.
-func startStaticPod(t *testing.T, profile, credential string, args ...string) *install.Scheduler {
+func startStaticPod(t *testing.T, c *framework.Cluster, profile, credential string, args ...string) *framework.Scheduler {
 	t.Helper()
 	pod := patchedStaticPod(t, &kubeadmapi.ClusterConfiguration{})
 	container := pod.Spec.Containers[0]
 	root := t.TempDir()
 	mountHostPaths(t, pod, root, profile)
-	return install.StartBinary(t, install.Options{
+	return install.StartBinary(t, c, install.Options{
 		Binary:     container.Command[0],
 		Args:       append(container.Command[1:], args...),
 		Root:       root,
@@ -227,13 +227,4 @@ func mountHostPaths(t *testing.T, pod *corev1.Pod, root, profile string) {
 	if err := os.WriteFile(target, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
-	t.Helper()
-	// Right after the start, the account that pods get may not be there yet.
-	framework.WaitForCondition(t, framework.WaitTimeout, "pod "+pod.Name+" to be let in", func() (bool, error) {
-		_, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
-		return err == nil, err
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -29,9 +28,9 @@ func TestTwoReplicas(t *testing.T) {
 
 	schedule := func(name string) {
 		t.Helper()
-		pod := ordinary(name)
+		pod := framework.Pod("default", name, "")
 		pod.Spec.SchedulerName = names.Scheduler
-		create(t, c, pod)
+		c.CreatePod(t, pod)
 		c.WaitForPodScheduled(t, "default", name)
 	}
 	schedule("by-the-first")
@@ -70,12 +69,4 @@ func waitForHolder(t *testing.T, c *framework.Cluster, namespace, name, not stri
 		return holder != "" && holder != not, nil
 	})
 	return holder
-}
-
-// ordinary returns a pod that names no scheduler.
-func ordinary(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
-	}
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/preflight"
@@ -189,7 +190,7 @@ func TestRolesSuffice(t *testing.T) {
 	c.Apply(t, preemptor)
 	c.WaitForPodScheduled(t, "default", "preemptor")
 	checkMetrics(t, c, scheduler)
-	waitForEvent(t, c, "preemptor", "Scheduled")
+	c.WaitForEvent(t, "default", "preemptor", "Scheduled", "")
 	if code := scheduler.Stop(t); code != 0 {
 		t.Errorf("after SIGTERM the scheduler ended with code %d", code)
 	}
@@ -198,7 +199,7 @@ func TestRolesSuffice(t *testing.T) {
 		t.Errorf("the scheduler was forbidden something:\n%s", scheduler.Output())
 	}
 	used := sets.New[string]()
-	for _, event := range auditOf(t, c.AuditLog, schedulerUser) {
+	for _, event := range c.AuditEvents(t, func(event *auditv1.Event) bool { return event.User.Username == schedulerUser }) {
 		if event.ObjectRef == nil || event.ResponseStatus == nil {
 			continue
 		}
@@ -226,7 +227,7 @@ func TestRolesSuffice(t *testing.T) {
 
 // checkProbes asks what the kubelet will ask, and like the kubelet without saying
 // who it is.
-func checkProbes(t *testing.T, scheduler *install.Scheduler) {
+func checkProbes(t *testing.T, scheduler *framework.Scheduler) {
 	t.Helper()
 	container := install.Find[appsv1.Deployment](t, install.Build(t, install.Path("manifests/base")), "Deployment", names.Scheduler).Spec.Template.Spec.Containers[0]
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
@@ -237,10 +238,29 @@ func checkProbes(t *testing.T, scheduler *install.Scheduler) {
 	}
 }
 
+// metricsReader may read a scheduler's metrics, and nothing else.
+const metricsReader = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: metrics-reader, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: metrics-reader}
+rules: [{nonResourceURLs: [/metrics], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: metrics-reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-reader}
+subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
+`
+
 // checkMetrics asks for /metrics with and without a right to it.
-func checkMetrics(t *testing.T, c *framework.Cluster, scheduler *install.Scheduler) {
+func checkMetrics(t *testing.T, c *framework.Cluster, scheduler *framework.Scheduler) {
 	t.Helper()
-	reader := install.MetricsToken(t, c)
+	c.Apply(t, metricsReader)
+	reader := strings.TrimSpace(c.Kubectl(t, "create", "token", "-n", "default", "metrics-reader"))
 	stranger := strings.TrimSpace(c.Kubectl(t, "create", "token", "-n", "default", "default"))
 	framework.WaitForCondition(t, framework.WaitTimeout, "the metrics", func() (bool, error) {
 		code, body, err := scheduler.Get(t.Context(), "/metrics", reader)
@@ -253,22 +273,4 @@ func checkMetrics(t *testing.T, c *framework.Cluster, scheduler *install.Schedul
 	if code, _, err = scheduler.Get(t.Context(), "/metrics", ""); err != nil || code != http.StatusForbidden {
 		t.Errorf("/metrics for nobody: want 403, got %d, %v", code, err)
 	}
-}
-
-// waitForEvent waits for an event about a pod of namespace default. Events are
-// written in the background.
-func waitForEvent(t *testing.T, c *framework.Cluster, pod, reason string) {
-	t.Helper()
-	framework.WaitForCondition(t, framework.WaitTimeout, "event "+reason+" of pod "+pod, func() (bool, error) {
-		list, err := c.Client.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		for _, event := range list.Items {
-			if event.Regarding.Name == pod && event.Reason == reason && event.ReportingController == names.Scheduler {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
 }

@@ -4,7 +4,6 @@
 package randombinder
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,7 +159,7 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			pod:  func(*corev1.Pod) {},
 			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
 				node := controlplane.FakeNodes(2)[1]
-				addNode(t, c, &node)
+				addNode(t, c, node)
 			},
 			reason: "1 node(s) cordoned",
 			wayOut: "kubectl uncordon",
@@ -184,9 +183,9 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			// Events stay, so no two pods may have the same name.
 			waits, first := fmt.Sprintf("waits-%d", i), fmt.Sprintf("first-%d", i)
-			node := controlplane.FakeNodes(1)[0]
+			node := framework.Node("node-0", nil)
 			tt.node(&node)
-			addNode(t, c, &node)
+			addNode(t, c, node)
 			p := run(t, c, append(tt.args, longBackoff, maxBackoff)...)
 			defer func() {
 				p.Stop(t)
@@ -199,8 +198,8 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			}
 			create(t, c, newPod(waits, tt.pod))
 			condition := framework.PodScheduledCondition(c.WaitForPodUnschedulable(t, "default", waits))
-			event := waitForEvent(t, c, waits, "FailedScheduling")
-			for source, text := range map[string]string{"condition": condition.Message, "event": event.Message} {
+			event := c.WaitForEvent(t, "default", waits, "FailedScheduling", "")
+			for source, text := range map[string]string{"condition": condition.Message, "event": event} {
 				for _, want := range []string{"0/1 nodes are available", tt.reason, tt.wayOut} {
 					if !strings.Contains(text, want) {
 						t.Errorf("%s says %q, want it to contain %q", source, text, want)
@@ -214,19 +213,15 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			if got := framework.PodScheduledCondition(pod).Status; got != corev1.ConditionTrue {
 				t.Errorf("PodScheduled is %s after the pod got a node", got)
 			}
-			if got := waitForEvent(t, c, waits, "Scheduled").Message; !strings.Contains(got, "picked at random from 1 of ") {
-				t.Errorf("event says %q, want how the node was picked", got)
-			}
+			c.WaitForEvent(t, "default", waits, "Scheduled", "picked at random from 1 of ")
 		})
 	}
 }
 
 // addNode creates a node and waits until kwok has made it ready.
-func addNode(t *testing.T, c *framework.Cluster, node *corev1.Node) {
+func addNode(t *testing.T, c *framework.Cluster, node corev1.Node) {
 	t.Helper()
-	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.CreateNode(t, node)
 	framework.WaitForCondition(t, framework.WaitTimeout, node.Name+" to be ready", func() (bool, error) {
 		got, err := c.Client.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
 		if err != nil {
@@ -236,33 +231,6 @@ func addNode(t *testing.T, c *framework.Cluster, node *corev1.Node) {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		}), nil
 	})
-}
-
-// waitForEvent waits for an event of the pod with that reason.
-func waitForEvent(t *testing.T, c *framework.Cluster, pod, reason string) corev1.Event {
-	t.Helper()
-	var found corev1.Event
-	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("an event %s of pod %s", reason, pod), func() (bool, error) {
-		events, err := podEvents(t.Context(), c, pod, reason)
-		if err != nil || len(events) == 0 {
-			return false, err
-		}
-		found = events[0]
-		return true, nil
-	})
-	return found
-}
-
-func podEvents(ctx context.Context, c *framework.Cluster, pod, reason string) ([]corev1.Event, error) {
-	selector := "involvedObject.kind=Pod,reason=" + reason
-	if pod != "" {
-		selector += ",involvedObject.name=" + pod
-	}
-	events, err := c.Client.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: selector})
-	if err != nil {
-		return nil, err
-	}
-	return events.Items, nil
 }
 
 func TestPodsThatAreNotItsOwnStayPending(t *testing.T) {

@@ -217,7 +217,7 @@ func TestBinderYieldsToOthers(t *testing.T) {
 			t.Errorf("Bindings of pod %s were sent %d times, want %d", pod, n, want)
 		}
 	}
-	events, err := podEvents(t.Context(), c, "", "Scheduled")
+	events, err := scheduledEvents(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -178,7 +178,7 @@ func requireScheduledEvents(t *testing.T, c *framework.Cluster, pods []corev1.Po
 	const lost = 50
 	var counts map[string]int
 	framework.WaitForCondition(t, framework.WaitTimeout, "the events Scheduled", func() (bool, error) {
-		events, err := podEvents(t.Context(), c, "", "Scheduled")
+		events, err := scheduledEvents(t.Context(), c)
 		if err != nil {
 			return false, err
 		}

@@ -6,12 +6,10 @@
 package randombinder
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -62,13 +61,7 @@ func run(t *testing.T, c *framework.Cluster, args ...string) *framework.Process 
 
 // newPod returns a pod for random-scheduler in namespace default.
 func newPod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName: names.RandomScheduler,
-			Containers:    []corev1.Container{{Name: "main", Image: "example.com/none"}},
-		},
-	}
+	pod := framework.Pod(metav1.NamespaceDefault, name, names.RandomScheduler)
 	for _, change := range changes {
 		change(pod)
 	}
@@ -165,37 +158,23 @@ type binding struct {
 // bindings returns every Binding that the API server was asked for.
 func bindings(t *testing.T, c *framework.Cluster) []binding {
 	t.Helper()
-	file, err := os.Open(c.AuditLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	var found []binding
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var event struct {
-			Verb      string
-			User      struct{ Username string }
-			ObjectRef struct{ Resource, Subresource, Namespace, Name string }
-
-			RequestObject  struct{ Target struct{ Name string } }
-			ResponseStatus struct{ Code int }
+	for _, event := range c.AuditEvents(t, func(event *auditv1.Event) bool {
+		return event.Verb == "create" && event.ObjectRef != nil && event.ObjectRef.Resource == "pods" && event.ObjectRef.Subresource == "binding"
+	}) {
+		found = append(found, binding{pod: event.ObjectRef.Namespace + "/" + event.ObjectRef.Name, user: event.User.Username})
+		b := &found[len(found)-1]
+		// Of a request whose sender was killed neither need be there.
+		if event.RequestObject != nil {
+			var request corev1.Binding
+			if err := json.Unmarshal(event.RequestObject.Raw, &request); err != nil {
+				t.Fatalf("a Binding of the audit log: %v", err)
+			}
+			b.node = request.Target.Name
 		}
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatalf("reading the audit log: %v", err)
+		if event.ResponseStatus != nil {
+			b.code = int(event.ResponseStatus.Code)
 		}
-		if event.Verb == "create" && event.ObjectRef.Resource == "pods" && event.ObjectRef.Subresource == "binding" {
-			found = append(found, binding{
-				pod:  event.ObjectRef.Namespace + "/" + event.ObjectRef.Name,
-				node: event.RequestObject.Target.Name,
-				user: event.User.Username,
-				code: event.ResponseStatus.Code,
-			})
-		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatalf("reading the audit log: %v", err)
 	}
 	return found
 }
@@ -234,4 +213,13 @@ func requireNotBoundTwice(t *testing.T, c *framework.Cluster, pods []corev1.Pod)
 		}
 	}
 	return succeeded
+}
+
+// scheduledEvents returns the events Scheduled of pods in namespace default.
+func scheduledEvents(ctx context.Context, c *framework.Cluster) ([]corev1.Event, error) {
+	events, err := c.Client.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Pod,reason=Scheduled"})
+	if err != nil {
+		return nil, err
+	}
+	return events.Items, nil
 }

@@ -42,19 +42,19 @@ func TestBesideStockWithoutElection(t *testing.T) {
 	if _, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "kube-scheduler", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the lease: want it not to exist, got %v", err)
 	}
-	create(t, c, pod("by-stock", corev1.DefaultSchedulerName))
+	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "by-stock", corev1.DefaultSchedulerName))
 	c.WaitForPodRunning(t, "default", "by-stock")
 	stock.Stop(t)
 
 	said := elects
 	said.Args = []string{"--sole-default-scheduler"}
 	first := c.LaunchScheduler(t, framework.BerthScheduler, inStead, said)
-	create(t, c, pod("by-berth", corev1.DefaultSchedulerName))
+	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "by-berth", corev1.DefaultSchedulerName))
 	c.WaitForPodRunning(t, "default", "by-berth")
 	first.Stop(t)
 	// Now somebody has held it.
 	c.LaunchScheduler(t, framework.BerthScheduler, inStead, elects)
-	create(t, c, pod("after", corev1.DefaultSchedulerName))
+	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "after", corev1.DefaultSchedulerName))
 	c.WaitForPodRunning(t, "default", "after")
 }
 
@@ -123,6 +123,6 @@ func TestAPIServerIsDown(t *testing.T) {
 	if code := refused.Wait(t, framework.WaitTimeout); code != 1 || !strings.Contains(refused.Output(), "--sole-default-scheduler") {
 		t.Errorf("exit code %d, want 1 and a way out, in\n%s", code, refused.Output())
 	}
-	create(t, c, pod("late", names.Scheduler))
+	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "late", names.Scheduler))
 	c.WaitForPodRunning(t, "default", "late")
 }

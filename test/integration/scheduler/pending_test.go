@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -41,12 +39,11 @@ const (
 // says what to change, and nothing is said of preemption where it cannot help.
 func TestPendingPods(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
-		node("plain-a", nil), node("plain-b", nil),
-		node("control-plane", map[string]string{"role": "control-plane"}, corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}),
-		node("gpu", map[string]string{
-			names.GPUSharingLabel: "true", "nvidia.com/gpu.count": "2",
-			"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
-		}, corev1.Taint{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}),
+		framework.Node("plain-a", nil), framework.Node("plain-b", nil),
+		tainted(framework.Node("control-plane", map[string]string{"role": "control-plane"}),
+			corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}),
+		tainted(framework.GPUNode("gpu", "NVIDIA-A100-SXM4-80GB", 2, 81920),
+			corev1.Taint{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}),
 	}})
 	c.ApplyManifests(t, "manifests/base")
 	for _, file := range []string{"podgroups.yaml", "rbac.yaml"} {
@@ -73,14 +70,14 @@ spec: {minMember: 3}
 
 	tolerates := []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}}
 	share := func(name string, annotations map[string]string, tolerations ...corev1.Toleration) *corev1.Pod {
-		p := pod(name, gpuProfile)
+		p := framework.Pod(metav1.NamespaceDefault, name, gpuProfile)
 		p.Annotations = annotations
 		p.Spec.Tolerations = tolerations
 		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{names.GPUMilliResource: resource.MustParse("500")}
 		return p
 	}
 	member := func(name, group string) *corev1.Pod {
-		p := pod(name, gpuProfile)
+		p := framework.Pod(metav1.NamespaceDefault, name, gpuProfile)
 		p.Labels = map[string]string{v1alpha1.PodGroupLabel: group}
 		// A plain node has room for one of them.
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20")}
@@ -89,11 +86,11 @@ spec: {minMember: 3}
 
 	wrongMilli := share("wrong-milli", nil, tolerates...)
 	wrongMilli.Spec.Containers[0].Resources.Limits[names.GPUMilliResource] = resource.MustParse("1500")
-	tainted := pod("tainted", plainProfile)
-	tainted.Spec.NodeSelector = map[string]string{"role": "control-plane"}
+	avoided := framework.Pod(metav1.NamespaceDefault, "tainted", plainProfile)
+	avoided.Spec.NodeSelector = map[string]string{"role": "control-plane"}
 	uncounted := share("uncounted", nil, tolerates...)
 	uncounted.Spec.SchedulerName = plainProfile
-	tenant := pod("of-a-tenant", schedulerNameOf(t, tenancyProfile))
+	tenant := framework.Pod(metav1.NamespaceDefault, "of-a-tenant", schedulerNameOf(t, tenancyProfile))
 	tenant.Namespace = "team-a"
 
 	tests := []struct {
@@ -113,7 +110,7 @@ spec: {minMember: 3}
 		},
 		{
 			name: "a rule about labels",
-			pods: []*corev1.Pod{pod("ruled-out", labelsProfile)},
+			pods: []*corev1.Pod{framework.Pod(metav1.NamespaceDefault, "ruled-out", labelsProfile)},
 			want: []string{`"selectable"`, "rules[0]"},
 		},
 		{
@@ -128,7 +125,7 @@ spec: {minMember: 3}
 		},
 		{
 			name: "a taint",
-			pods: []*corev1.Pod{tainted},
+			pods: []*corev1.Pod{avoided},
 			want: []string{"taint node-role.kubernetes.io/control-plane:NoSchedule"},
 		},
 		{
@@ -138,7 +135,7 @@ spec: {minMember: 3}
 		},
 		{
 			name: "a misspelt schedulerName",
-			pods: []*corev1.Pod{pod("misspelt", "berth-gppu")},
+			pods: []*corev1.Pod{framework.Pod(metav1.NamespaceDefault, "misspelt", "berth-gppu")},
 			want: []string{"spec.schedulerName", `"berth-gppu"`, `"` + gpuProfile + `"`},
 		},
 		{
@@ -167,7 +164,7 @@ spec: {minMember: 3}
 	// All at once: each waits for a reason of its own, and together they wait less.
 	for _, tt := range tests {
 		for _, p := range tt.pods {
-			create(t, c, p)
+			c.CreatePod(t, p)
 		}
 	}
 	for _, tt := range tests {
@@ -215,14 +212,9 @@ func warning(t *testing.T, c *framework.Cluster, p *corev1.Pod, want []string) s
 	return note
 }
 
-// node returns a fake node with further labels, and these taints.
-func node(name string, labels map[string]string, taints ...corev1.Taint) corev1.Node {
-	n := controlplane.FakeNodes(1)[0]
-	n.Name = name
-	maps.Copy(n.Labels, labels)
-	n.Labels[corev1.LabelHostname] = name
-	n.Spec.Taints = taints
-	return n
+func tainted(node corev1.Node, taint corev1.Taint) corev1.Node {
+	node.Spec.Taints = []corev1.Taint{taint}
+	return node
 }
 
 // schedulerNameOf returns the name of the first profile of a configuration.

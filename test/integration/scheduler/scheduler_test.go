@@ -32,8 +32,8 @@ func TestPodWaitsForItsScheduler(t *testing.T) {
 	c.ApplyManifests(t, "manifests/base")
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 
-	create(t, c, pod("waiting", names.Scheduler))
-	create(t, c, pod("stock", corev1.DefaultSchedulerName))
+	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "waiting", names.Scheduler))
+	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "stock", corev1.DefaultSchedulerName))
 	// The stock scheduler sees pods in order, so once the second is placed it has
 	// had its chance at the first.
 	c.WaitForPodRunning(t, "default", "stock")
@@ -103,9 +103,9 @@ func TestKeysWithoutEffectAreReported(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		p := pod(tt.name, names.Scheduler)
+		p := framework.Pod(metav1.NamespaceDefault, tt.name, names.Scheduler)
 		p.Labels, p.Annotations = tt.labels, tt.annotations
-		create(t, c, p)
+		c.CreatePod(t, p)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,9 +141,9 @@ func TestBatchingStaysOn(t *testing.T) {
 	c.ApplyManifests(t, "manifests/base")
 	c.Kubectl(t, "label", "nodes", "--all", "selectable=")
 	for i := range nodes {
-		p := pod(fmt.Sprintf("p%d", i), names.Scheduler)
+		p := framework.Pod(metav1.NamespaceDefault, fmt.Sprintf("p%d", i), names.Scheduler)
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20")}
-		create(t, c, p)
+		c.CreatePod(t, p)
 	}
 	// The pods are there before the scheduler: it takes them one after the other,
 	// and a result may be reused only by the very next cycle.
@@ -190,23 +190,6 @@ func TestWrongConfigurationEndsTheProcess(t *testing.T) {
 		if !strings.Contains(process.Output(), want) {
 			t.Errorf("want %q in\n%s", want, process.Output())
 		}
-	}
-}
-
-func pod(name, schedulerName string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
-		Spec: corev1.PodSpec{
-			SchedulerName: schedulerName,
-			Containers:    []corev1.Container{{Name: "c", Image: "registry.example.com/app"}},
-		},
-	}
-}
-
-func create(t *testing.T, c *framework.Cluster, pod *corev1.Pod) {
-	t.Helper()
-	if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
 	}
 }
 

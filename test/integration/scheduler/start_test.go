@@ -28,6 +28,6 @@ func TestFirstStartByHand(t *testing.T) {
 
 	c.Kubectl(t, "create", "namespace", "berth-system")
 	framework.StartProcess(t, framework.BerthScheduler, args...)
-	create(t, c, pod("by-hand", "berth-scheduler"))
+	c.CreatePod(t, framework.Pod("default", "by-hand", "berth-scheduler"))
 	c.WaitForPodRunning(t, "default", "by-hand")
 }

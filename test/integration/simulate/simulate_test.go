@@ -6,24 +6,20 @@
 package simulate
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -86,17 +82,6 @@ spec:
   containers: [{name: main, image: registry.example.com/app}]
 `
 
-// gpuNode is a shared node with devices.
-func gpuNode(name, model, devices string) corev1.Node {
-	n := controlplane.FakeNodes(1)[0]
-	n.Name = name
-	maps.Copy(n.Labels, map[string]string{
-		corev1.LabelHostname: name, names.GPUSharingLabel: "true",
-		"nvidia.com/gpu.count": devices, "nvidia.com/gpu.memory": "16384", "nvidia.com/gpu.product": model,
-	})
-	return n
-}
-
 // simulate runs the plugin through kubectl and returns the report that it prints.
 // It reaches no cluster but by --kubeconfig.
 func simulate(t *testing.T, stdin string, args ...string) report.Report {
@@ -123,7 +108,7 @@ func simulate(t *testing.T, stdin string, args ...string) report.Report {
 // which pending pods fit.
 func TestSimulateCluster(t *testing.T) {
 	c := framework.Start(t, framework.Options{
-		Nodes: []corev1.Node{gpuNode("t4", "Tesla-T4", "2"), gpuNode("a10", "NVIDIA-A10", "2")},
+		Nodes: []corev1.Node{framework.GPUNode("t4", "Tesla-T4", 2, 16384), framework.GPUNode("a10", "NVIDIA-A10", 2, 16384)},
 		Audit: true,
 	})
 	c.Apply(t, pods)
@@ -160,24 +145,12 @@ func TestSimulateCluster(t *testing.T) {
 	}
 }
 
-// verbs are those of all requests that the plugin made, each once.
+// verbs returns the verbs of the requests that the plugin sent.
 func verbs(t *testing.T, c *framework.Cluster) []string {
 	t.Helper()
-	content, err := os.ReadFile(c.AuditLog)
-	if err != nil {
-		t.Fatal(err)
+	seen := sets.New[string]()
+	for _, event := range c.AuditEvents(t, func(event *auditv1.Event) bool { return strings.HasPrefix(event.UserAgent, program) }) {
+		seen.Insert(event.Verb)
 	}
-	seen := map[string]bool{}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var event auditv1.Event
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatalf("reading the audit log: %v", err)
-		}
-		if strings.HasPrefix(event.UserAgent, program) {
-			seen[event.Verb] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(seen))
+	return sets.List(seen)
 }

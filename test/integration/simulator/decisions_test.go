@@ -68,9 +68,8 @@ func TestSameDecisions(t *testing.T) {
 	// The order in which the queue hands them out is the log's, not ours.
 	pods := makePods()
 	for _, pod := range pods {
-		if _, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		pod.Namespace = namespace
+		c.CreatePod(t, pod)
 	}
 	placed := waitUntilSettled(t, c, len(pods))
 	scheduler.Stop(t) // all of its log is there

@@ -30,7 +30,7 @@ func TestChangedLabelsTakeEffect(t *testing.T) {
 			name := fmt.Sprintf("changing-%d", i)
 			// Half of them had another tenant before, half had none.
 			addNamespace(t, c, name, []string{"", "b"}[i%2])
-			createPod(t, c, newPod(name, "waiting"))
+			c.CreatePod(t, newPod(name, "waiting"))
 			namespaces = append(namespaces, name)
 		}
 		for _, name := range namespaces {
@@ -48,8 +48,8 @@ func TestChangedLabelsTakeEffect(t *testing.T) {
 		c.Kubectl(t, "label", "namespace", "changing-0", names.TenantLabel+"-")
 		// A pod that comes before the scheduler has heard of the change is placed by
 		// what it knew; this event says that it has heard.
-		waitForEvent(t, c, "changing-0", "waiting", "TenancyViolation", "")
-		createPod(t, c, newPod("changing-0", "late"))
+		c.WaitForEvent(t, "changing-0", "waiting", "TenancyViolation", "")
+		c.CreatePod(t, newPod("changing-0", "late"))
 		waitForRefusal(t, c, "changing-0", "late")
 		// What ran there goes on.
 		c.WaitForPodRunning(t, "changing-0", "waiting")
@@ -57,11 +57,11 @@ func TestChangedLabelsTakeEffect(t *testing.T) {
 
 	t.Run("a node changes its tenant", func(t *testing.T) {
 		addNamespace(t, c, "team-b", "b")
-		createPod(t, c, newPod("team-b", "waiting"))
+		c.CreatePod(t, newPod("team-b", "waiting"))
 		waitForRefusal(t, c, "team-b", "waiting")
 		c.Kubectl(t, "label", "--overwrite", "node", "a1", names.TenantNodeLabel+"=b")
 		c.WaitForPodScheduled(t, "team-b", "waiting")
-		createPod(t, c, newPod("changing-1", "late"))
+		c.CreatePod(t, newPod("changing-1", "late"))
 		waitForRefusal(t, c, "changing-1", "late")
 	})
 

@@ -27,17 +27,17 @@ func TestTaintedBeforeLabelled(t *testing.T) {
 	addNamespace(t, c, "no-tenant", "")
 	halfway := node("halfway", "b")
 	delete(halfway.Labels, names.TenantNodeLabel)
-	addNode(t, c, halfway)
+	c.CreateNode(t, halfway)
 
 	for _, namespace := range []string{"no-tenant", "team-a", "team-b"} {
 		pod := newPod(namespace, "tolerant")
 		pod.Spec.Tolerations = tolerateAll
-		createPod(t, c, pod)
+		c.CreatePod(t, pod)
 		waitForRefusal(t, c, namespace, "tolerant")
 	}
 	exempt := newPod(metav1.NamespaceSystem, "agent")
 	exempt.Spec.Tolerations = tolerateAll
-	createPod(t, c, exempt)
+	c.CreatePod(t, exempt)
 	c.WaitForPodScheduled(t, metav1.NamespaceSystem, "agent")
 
 	t.Run("the label lets its tenant in", func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTaintedBeforeLabelled(t *testing.T) {
 		framework.WaitForCondition(t, framework.WaitTimeout, "a pod of team-b to be refused", func() (bool, error) {
 			// A pod that comes before the scheduler has heard of the taint is placed.
 			c.Kubectl(t, "delete", "pod", "-n", "team-b", "late", "--ignore-not-found", "--force", "--grace-period=0")
-			createPod(t, c, late)
+			c.CreatePod(t, late)
 			decided := c.WaitForPod(t, "team-b", "late", "decided", func(pod *corev1.Pod) bool { return framework.PodScheduledCondition(pod) != nil })
 			return decided.Spec.NodeName == "", nil
 		})
@@ -122,7 +122,7 @@ func TestAnotherOverlayOverTenancy(t *testing.T) {
 
 		tolerant := newPod("no-tenant", "tolerant")
 		tolerant.Spec.Tolerations = tolerateAll
-		createPod(t, c, tolerant)
+		c.CreatePod(t, tolerant)
 		inName := newPod("no-tenant", "in-name")
 		inName.Spec.SchedulerName = names.Scheduler
 		inName.Spec.Tolerations = tolerateAll
@@ -130,10 +130,10 @@ func TestAnotherOverlayOverTenancy(t *testing.T) {
 		framework.CheckDenied(t, err, []string{"spec.tolerations", names.Scheduler})
 
 		// The scheduler runs, and has placed a pod that came later.
-		addNode(t, c, node("shared", ""))
+		c.CreateNode(t, node("shared", ""))
 		plain := newPod("no-tenant", "plain")
 		plain.Spec.SchedulerName = names.Scheduler
-		createPod(t, c, plain)
+		c.CreatePod(t, plain)
 		if placed := c.WaitForPodScheduled(t, "no-tenant", "plain"); placed.Spec.NodeName != "shared" {
 			t.Errorf("the plain pod is on %s", placed.Spec.NodeName)
 		}

@@ -227,13 +227,13 @@ func TestPolicyOnUpdate(t *testing.T) {
 	tolerant := newPod("no-tenant", "tolerant")
 	tolerant.Spec.SchedulerName = corev1.DefaultSchedulerName
 	tolerant.Spec.Tolerations = tolerateAll
-	createPod(t, c, tolerant)
+	c.CreatePod(t, tolerant)
 	strange := newPod("team-a", "strange")
 	strange.Spec.SchedulerName = corev1.DefaultSchedulerName
-	createPod(t, c, strange)
+	c.CreatePod(t, strange)
 	plain := newPod("no-tenant", "plain")
 	plain.Spec.SchedulerName = corev1.DefaultSchedulerName
-	createPod(t, c, plain)
+	c.CreatePod(t, plain)
 
 	installPolicy(t, c)
 
@@ -328,7 +328,7 @@ func TestPolicyOnControllers(t *testing.T) {
 func TestPolicyOnBindings(t *testing.T) {
 	c := startPolicy(t)
 	for _, namespace := range []string{"team-a", "no-tenant"} {
-		createPod(t, c, newPod(namespace, "waiting"))
+		c.CreatePod(t, newPod(namespace, "waiting"))
 		bindRole(t, c, namespace, "tenant-admin", "admin")
 		bindRole(t, c, namespace, "binder", "binder")
 	}
@@ -436,9 +436,9 @@ func TestTaintKeepsOtherSchedulersOff(t *testing.T) {
 	framework.StartProcess(t, framework.KubeScheduler, "--kubeconfig="+c.StockSchedulerKubeconfig(t), "--secure-port=0")
 	pod := newPod("no-tenant", "plain")
 	pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-	createPod(t, c, pod)
+	c.CreatePod(t, pod)
 	c.WaitForPodUnschedulable(t, "no-tenant", "plain")
-	addNode(t, c, node("shared", ""))
+	c.CreateNode(t, node("shared", ""))
 	if scheduled := c.WaitForPodScheduled(t, "no-tenant", "plain"); scheduled.Spec.NodeName != "shared" {
 		t.Errorf("the pod got node %s, want shared", scheduled.Spec.NodeName)
 	}
@@ -458,11 +458,7 @@ func addNamespaces(t *testing.T, c *framework.Cluster) {
 	t.Helper()
 	addNamespace(t, c, "team-a", "a")
 	addNamespace(t, c, "no-tenant", "")
-	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: "team-empty", Labels: map[string]string{names.TenantLabel: ""}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.CreateNamespace(t, "team-empty", map[string]string{names.TenantLabel: ""})
 }
 
 // installPolicy applies the overlay and waits until the API server has compiled

@@ -126,7 +126,7 @@ func TestSchedulerRefuses(t *testing.T) {
 			for i := range pod.OwnerReferences {
 				pod.OwnerReferences[i].UID = forgedOwner
 			}
-			created := createPod(t, c, pod)
+			created := c.CreatePod(t, pod)
 			if tt.edit != "" {
 				if len(created.Spec.SchedulingGates) == 0 {
 					waitForRefusal(t, c, tt.namespace, tt.name)
@@ -144,13 +144,13 @@ func TestSchedulerRefuses(t *testing.T) {
 		}
 	})
 
-	addNode(t, c, node("a1", "a"))
-	addNode(t, c, node("shared", ""))
+	c.CreateNode(t, node("a1", "a"))
+	c.CreateNode(t, node("shared", ""))
 	t.Run("the owner of the node is let in", func(t *testing.T) {
 		pod := newPod("team-b", "owner")
 		pod.Spec.Tolerations = tolerateTenants
 		pod.Spec.Affinity = pinTo("b1")
-		createPod(t, c, pod)
+		c.CreatePod(t, pod)
 		c.WaitForPodRunning(t, "team-b", "owner")
 	})
 	for _, tt := range attacks {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -23,15 +22,7 @@ import (
 // node returns a node of a tenant, labelled and tainted as manifests/README.md
 // says; an empty tenant makes it anybody's.
 func node(name, tenant string) corev1.Node {
-	capacity := corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse("16"),
-		corev1.ResourceMemory: resource.MustParse("32Gi"),
-		corev1.ResourcePods:   resource.MustParse("110"),
-	}
-	n := corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
-	}
+	n := framework.Node(name, nil)
 	if tenant != "" {
 		n.Labels[names.TenantNodeLabel] = tenant
 		n.Spec.Taints = []corev1.Taint{{Key: names.TenantLabel, Value: tenant, Effect: corev1.TaintEffectNoSchedule}}
@@ -45,49 +36,19 @@ func untainted(n corev1.Node) corev1.Node {
 	return n
 }
 
-// addNode creates a node while the scheduler runs.
-func addNode(t *testing.T, c *framework.Cluster, n corev1.Node) {
-	t.Helper()
-	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), &n, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // addNamespace creates a namespace of a tenant, or of none.
 func addNamespace(t *testing.T, c *framework.Cluster, name, tenant string) {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	var labels map[string]string
 	if tenant != "" {
-		ns.Labels = map[string]string{names.TenantLabel: tenant}
+		labels = map[string]string{names.TenantLabel: tenant}
 	}
-	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	// Pods are refused until the controller has made the account that they get.
-	framework.WaitForCondition(t, framework.WaitTimeout, "the default ServiceAccount of "+name, func() (bool, error) {
-		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
-		return err == nil, err
-	})
+	c.CreateNamespace(t, name, labels)
 }
 
 // newPod returns a pod for Berth's profile.
 func newPod(namespace, name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName: names.TenancyScheduler,
-			Containers:    []corev1.Container{{Name: "c", Image: "x"}},
-		},
-	}
-}
-
-func createPod(t *testing.T, c *framework.Cluster, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	created, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating pod %s/%s: %v", pod.Namespace, pod.Name, err)
-	}
-	return created
+	return framework.Pod(namespace, name, names.TenancyScheduler)
 }
 
 // tolerateAll tolerates every taint there is.
@@ -125,34 +86,11 @@ func waitForRefusal(t *testing.T, c *framework.Cluster, namespace, name string) 
 		condition := framework.PodScheduledCondition(pod)
 		return condition != nil && condition.Reason == corev1.PodReasonUnschedulable && strings.Contains(condition.Message, refusal)
 	})
-	waitForEvent(t, c, namespace, name, "FailedScheduling", refusal)
-}
-
-// waitForEvent waits for a Warning of Berth's about a pod.
-func waitForEvent(t *testing.T, c *framework.Cluster, namespace, pod, reason, text string) {
-	t.Helper()
-	var seen []string
-	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("event %s of pod %s/%s", reason, namespace, pod), func() (bool, error) {
-		list, err := c.Client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		seen = nil
-		for _, event := range list.Items {
-			if event.Regarding.Name != pod || event.Type != corev1.EventTypeWarning || event.ReportingController != names.TenancyScheduler {
-				continue
-			}
-			if event.Reason == reason && strings.Contains(event.Note, text) {
-				return true, nil
-			}
-			seen = append(seen, event.Reason+": "+event.Note)
-		}
-		return false, fmt.Errorf("so far: %q", seen)
-	})
+	c.WaitForEvent(t, namespace, name, "FailedScheduling", refusal)
 }
 
 // startBerth installs the tenancy overlay and runs its scheduler.
-func startBerth(t *testing.T, c *framework.Cluster) *install.Scheduler {
+func startBerth(t *testing.T, c *framework.Cluster) *framework.Scheduler {
 	t.Helper()
 	install.Apply(t, c, "overlays/tenancy")
 	scheduler := install.Start(t, c)

@@ -4,9 +4,8 @@
 package tenancy
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,13 +33,12 @@ func TestViolationsAreReported(t *testing.T) {
 	c.Kubectl(t, "delete", "validatingadmissionpolicybinding", "berth-tenancy-pods", "berth-tenancy-bindings")
 	scheduler := install.Start(t, c)
 	scheduler.WaitReady(t)
-	token := install.MetricsToken(t, c)
 	framework.StartProcess(t, framework.KubeScheduler, "--kubeconfig="+c.StockSchedulerKubeconfig(t), "--secure-port=0")
 
-	waitForViolations(t, scheduler, token, 0)
+	waitForViolations(t, scheduler, 0)
 	rightful := newPod("team-b", "rightful")
 	rightful.Spec.Tolerations = tolerateTenants
-	createPod(t, c, rightful)
+	c.CreatePod(t, rightful)
 	c.WaitForPodRunning(t, "team-b", "rightful")
 
 	violations := []struct {
@@ -75,47 +73,37 @@ func TestViolationsAreReported(t *testing.T) {
 				return err == nil, err
 			})
 			c.WaitForPodRunning(t, tt.namespace, tt.name)
-			waitForEvent(t, c, tt.namespace, tt.name, "TenancyViolation", tt.why)
-			waitForViolations(t, scheduler, token, i+1)
+			c.WaitForEvent(t, tt.namespace, tt.name, "TenancyViolation", tt.why)
+			waitForViolations(t, scheduler, i+1)
 		})
 	}
 
 	t.Run("a pod that goes no longer counts", func(t *testing.T) {
 		c.Kubectl(t, "delete", "pod", "-n", "no-tenant", "node-name")
-		waitForViolations(t, scheduler, token, 1)
+		waitForViolations(t, scheduler, 1)
 	})
 	t.Run("a namespace that changes its tenant is judged anew", func(t *testing.T) {
 		c.Kubectl(t, "label", "--overwrite", "namespace", "team-a", names.TenantLabel+"=b")
-		waitForViolations(t, scheduler, token, 0)
+		waitForViolations(t, scheduler, 0)
 		c.Kubectl(t, "label", "--overwrite", "namespace", "team-b", names.TenantLabel+"=c")
-		waitForEvent(t, c, "team-b", "rightful", "TenancyViolation", "belongs to another tenant")
-		waitForViolations(t, scheduler, token, 1)
+		c.WaitForEvent(t, "team-b", "rightful", "TenancyViolation", "belongs to another tenant")
+		waitForViolations(t, scheduler, 1)
 	})
 }
 
 // waitForViolations waits until the metric has the value.
-func waitForViolations(t *testing.T, scheduler *install.Scheduler, token string, want int) {
+func waitForViolations(t *testing.T, scheduler *framework.Scheduler, want int) {
 	t.Helper()
 	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("%s to be %d", violationsMetric, want), func() (bool, error) {
-		code, body, err := scheduler.Get(t.Context(), "/metrics", token)
-		if err != nil || code != http.StatusOK {
-			return false, fmt.Errorf("/metrics answered %d: %w", code, err)
+		for line := range strings.Lines(scheduler.Metrics(t)) {
+			if value, found := strings.CutPrefix(line, violationsMetric+" "); found {
+				got, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+				if err == nil && got != float64(want) {
+					err = fmt.Errorf("it is %v", got)
+				}
+				return err == nil, err
+			}
 		}
-		lines := bufio.NewScanner(strings.NewReader(body))
-		for lines.Scan() {
-			value, found := strings.CutPrefix(lines.Text(), violationsMetric+" ")
-			if !found {
-				continue
-			}
-			got, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return false, err
-			}
-			if got != float64(want) {
-				return false, fmt.Errorf("it is %v", got)
-			}
-			return true, nil
-		}
-		return false, fmt.Errorf("no such series: %w", lines.Err())
+		return false, errors.New("no such series")
 	})
 }
