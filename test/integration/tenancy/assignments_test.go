@@ -21,18 +21,9 @@ import (
 
 var dryRun = []string{metav1.DryRunAll}
 
-// TestTenantsAreAssigned: who may write namespaces and nodes may not decide whose
+// tenantsAreAssigned: who may write namespaces and nodes may not decide whose
 // they are. That takes a right of its own, for all tenants or for some.
-func TestTenantsAreAssigned(t *testing.T) {
-	// As it may be tainted: once with each effect.
-	thrice := node("b3", "b")
-	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute} {
-		thrice.Spec.Taints = append(thrice.Spec.Taints, corev1.Taint{Key: names.TenantLabel, Value: "b", Effect: effect})
-	}
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b"), thrice, node("shared", "")}})
-	addNamespaces(t, c)
-	installPolicy(t, c)
-
+func tenantsAreAssigned(t *testing.T, c *framework.Cluster) {
 	for name, rules := range map[string][]rbacv1.PolicyRule{
 		"writer": {
 			{

@@ -23,10 +23,37 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
-// TestPolicyOnCreation creates pods, without storing them, as somebody who may do
+// TestPolicies has one cluster with nodes of tenant b, pods from before the policies,
+// and the policies in force.
+func TestPolicies(t *testing.T) {
+	// As it may be tainted: once with each effect.
+	thrice := node("b3", "b")
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute} {
+		thrice.Spec.Taints = append(thrice.Spec.Taints, corev1.Taint{Key: names.TenantLabel, Value: "b", Effect: effect})
+	}
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b"), thrice}})
+	addNamespaces(t, c)
+	for _, pod := range []*corev1.Pod{newPod("no-tenant", "tolerant"), newPod("team-a", "strange"), newPod("no-tenant", "plain")} {
+		pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+		if pod.Name == "tolerant" {
+			pod.Spec.Tolerations = tolerateAll
+		}
+		c.CreatePod(t, pod)
+	}
+	installPolicy(t, c)
+	t.Run("update", func(t *testing.T) { policyOnUpdate(t, c) })
+	// It brings a node of nobody's, shared, which the others need.
+	t.Run("other schedulers", func(t *testing.T) { taintKeepsOtherSchedulersOff(t, c) })
+	t.Run("creation", func(t *testing.T) { policyOnCreation(t, c) })
+	t.Run("controllers", func(t *testing.T) { policyOnControllers(t, c) })
+	t.Run("bindings", func(t *testing.T) { policyOnBindings(t, c) })
+	t.Run("assignments", func(t *testing.T) { tenantsAreAssigned(t, c) })
+	t.Run("labels", func(t *testing.T) { labelsAreOutOfReach(t, c) })
+}
+
+// policyOnCreation creates pods, without storing them, as somebody who may do
 // everything: what is refused here, the policy refuses to everybody.
-func TestPolicyOnCreation(t *testing.T) {
-	c := startPolicy(t)
+func policyOnCreation(t *testing.T, c *framework.Cluster) {
 	mirrored, err := c.Client.CoreV1().Nodes().Get(t.Context(), "b1", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -219,24 +246,9 @@ func TestPolicyOnCreation(t *testing.T) {
 	}
 }
 
-// TestPolicyOnUpdate: a waiting pod can be given a toleration. Pods from before
-// the policy stay editable in every other way.
-func TestPolicyOnUpdate(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b")}})
-	addNamespaces(t, c)
-	tolerant := newPod("no-tenant", "tolerant")
-	tolerant.Spec.SchedulerName = corev1.DefaultSchedulerName
-	tolerant.Spec.Tolerations = tolerateAll
-	c.CreatePod(t, tolerant)
-	strange := newPod("team-a", "strange")
-	strange.Spec.SchedulerName = corev1.DefaultSchedulerName
-	c.CreatePod(t, strange)
-	plain := newPod("no-tenant", "plain")
-	plain.Spec.SchedulerName = corev1.DefaultSchedulerName
-	c.CreatePod(t, plain)
-
-	installPolicy(t, c)
-
+// policyOnUpdate: a waiting pod can be given a toleration. Pods from before the
+// policy stay editable in every other way.
+func policyOnUpdate(t *testing.T, c *framework.Cluster) {
 	tests := []struct {
 		name      string
 		namespace string
@@ -292,9 +304,8 @@ func TestPolicyOnUpdate(t *testing.T) {
 	}
 }
 
-// TestPolicyOnControllers: a workload whose pods are refused says so.
-func TestPolicyOnControllers(t *testing.T) {
-	c := startPolicy(t)
+// policyOnControllers: a workload whose pods are refused says so.
+func policyOnControllers(t *testing.T, c *framework.Cluster) {
 	template := newPod("team-a", "web")
 	template.Labels = map[string]string{"app": "web"}
 	template.Spec.SchedulerName = ""
@@ -322,11 +333,10 @@ func TestPolicyOnControllers(t *testing.T) {
 	})
 }
 
-// TestPolicyOnBindings: whoever binds pods needs no scheduler. The built-in roles
+// policyOnBindings: whoever binds pods needs no scheduler. The built-in roles
 // of a tenant do not grant it, and a role that does is no use in a tenant's
 // namespace.
-func TestPolicyOnBindings(t *testing.T) {
-	c := startPolicy(t)
+func policyOnBindings(t *testing.T, c *framework.Cluster) {
 	for _, namespace := range []string{"team-a", "no-tenant"} {
 		c.CreatePod(t, newPod(namespace, "waiting"))
 		bindRole(t, c, namespace, "tenant-admin", "admin")
@@ -429,29 +439,18 @@ func TestPolicyOnBindings(t *testing.T) {
 	}
 }
 
-// TestTaintKeepsOtherSchedulersOff: in namespaces without a tenant the cluster's
-// own scheduler goes on, and stays off tenants' nodes because of the taint.
-func TestTaintKeepsOtherSchedulersOff(t *testing.T) {
-	c := startPolicy(t)
+// taintKeepsOtherSchedulersOff: in namespaces without a tenant the cluster's own
+// scheduler goes on, and stays off tenants' nodes because of the taint.
+func taintKeepsOtherSchedulersOff(t *testing.T, c *framework.Cluster) {
 	framework.StartProcess(t, framework.KubeScheduler, "--kubeconfig="+c.StockSchedulerKubeconfig(t), "--secure-port=0")
-	pod := newPod("no-tenant", "plain")
+	pod := newPod("no-tenant", "keeps-off")
 	pod.Spec.SchedulerName = corev1.DefaultSchedulerName
 	c.CreatePod(t, pod)
-	c.WaitForPodUnschedulable(t, "no-tenant", "plain")
+	c.WaitForPodUnschedulable(t, "no-tenant", "keeps-off")
 	c.CreateNode(t, node("shared", ""))
-	if scheduled := c.WaitForPodScheduled(t, "no-tenant", "plain"); scheduled.Spec.NodeName != "shared" {
+	if scheduled := c.WaitForPodScheduled(t, "no-tenant", "keeps-off"); scheduled.Spec.NodeName != "shared" {
 		t.Errorf("the pod got node %s, want shared", scheduled.Spec.NodeName)
 	}
-}
-
-// startPolicy starts a cluster with a node of tenant b, and with the policies in
-// force.
-func startPolicy(t *testing.T) *framework.Cluster {
-	t.Helper()
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b")}})
-	addNamespaces(t, c)
-	installPolicy(t, c)
-	return c
 }
 
 func addNamespaces(t *testing.T, c *framework.Cluster) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,14 +14,12 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// TestLabelsAreOutOfReach: tenancy is worth as much as the two labels that it
+// labelsAreOutOfReach: tenancy is worth as much as the two labels that it
 // reads. Neither the administrator of a tenant's namespace nor a kubelet can
 // change them.
-func TestLabelsAreOutOfReach(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b"), node("shared", "")}})
-	addNamespace(t, c, "team-a", "a")
-	bindRole(t, c, "team-a", "tenant-admin", "admin")
-	tenant := framework.ClientFor(t, c.UserKubeconfig(t, "tenant-admin"))
+func labelsAreOutOfReach(t *testing.T, c *framework.Cluster) {
+	bindRole(t, c, "team-a", "namespace-admin", "admin")
+	tenant := framework.ClientFor(t, c.UserKubeconfig(t, "namespace-admin"))
 	kubelet := framework.ClientFor(t, c.UserKubeconfig(t, "system:node:shared", "system:nodes"))
 	relabel := func(key string) []byte {
 		return fmt.Appendf(nil, `{"metadata": {"labels": {%q: "b"}}}`, key)
