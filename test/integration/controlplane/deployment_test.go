@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -59,31 +58,4 @@ func waitForPods(t *testing.T, c *framework.Cluster, total, running int) {
 		}
 		return len(pods) == total && n == running, fmt.Errorf("there are %d pods, %d of them running", len(pods), n)
 	})
-}
-
-func TestDeploymentLifecycle(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 3})
-	c.Kubectl(t, "create", "namespace", "shop")
-
-	c.Apply(t, deployment(4))
-	waitForPods(t, c, 4, 0) // made by the controllers, and nobody binds them
-
-	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
-	waitForPods(t, c, 4, 4)
-	c.Kubectl(t, "rollout", "status", "--namespace=shop", "--timeout=60s", "deployment/web")
-
-	c.Apply(t, deployment(2))
-	waitForPods(t, c, 2, 2)
-
-	// Without --wait=false: kubectl returns when the objects are gone.
-	c.Kubectl(t, "delete", "--namespace=shop", "deployment/web")
-	waitForPods(t, c, 0, 0)
-
-	// A namespace goes with everything in it.
-	c.Apply(t, deployment(2))
-	waitForPods(t, c, 2, 2)
-	c.Kubectl(t, "delete", "namespace", "shop", "--timeout=60s")
-	if _, err := c.Client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("getting the deleted namespace: want NotFound, got %v", err)
-	}
 }

@@ -11,13 +11,16 @@ import (
 )
 
 // TestComponentKilledAlone kills each component under a running scheduler and a
-// running Deployment. Nothing else may die, and after a restart everything goes on.
+// running Deployment. Nothing else may die, and after a restart everything goes on,
+// until the Deployment and its namespace are deleted.
 func TestComponentKilledAlone(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 3})
-	scheduler := c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	c.Kubectl(t, "create", "namespace", "shop")
 	c.Apply(t, deployment(2))
+	waitForPods(t, c, 2, 0) // made by the controllers, and nobody binds them
+	scheduler := c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	waitForPods(t, c, 2, 2)
+	c.Kubectl(t, "rollout", "status", "--namespace=shop", "--timeout=60s", "deployment/web")
 
 	replicas := 2
 	for _, component := range []controlplane.Component{
@@ -58,6 +61,16 @@ func TestComponentKilledAlone(t *testing.T) {
 			}
 		})
 	}
+
+	c.Apply(t, deployment(2))
+	waitForPods(t, c, 2, 2)
+	// Without --wait=false: kubectl returns when the objects are gone.
+	c.Kubectl(t, "delete", "--namespace=shop", "deployment/web")
+	waitForPods(t, c, 0, 0)
+	// A namespace goes with everything in it.
+	c.Apply(t, deployment(2))
+	waitForPods(t, c, 2, 2)
+	c.Kubectl(t, "delete", "namespace", "shop", "--timeout=60s")
 }
 
 func pids(c *framework.Cluster) map[controlplane.Component]int {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/publicdata"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
+	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 // TestOpenb is the control of the whole harness: Best-fit on the paper's default
@@ -21,8 +22,8 @@ import (
 // everything fits they are the same to the last digit, since the same pods come in
 // the same order; later ties make a difference.
 func TestOpenb(t *testing.T) {
-	if testing.Short() {
-		t.Skip("places 11,000 pods on 1,200 nodes")
+	if !framework.Long() {
+		t.Skip("places 11,000 pods on 1,200 nodes: only with BERTH_LONG=1")
 	}
 	folder := publicdata.Path("openb")
 	if _, err := os.Stat(folder); err != nil {
