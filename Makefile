@@ -62,7 +62,7 @@ PERF_RECORD ?=
 # guard memory between them. test/verify finds one that is missing. In the others
 # the detector costs much and can find nothing.
 RACE := ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/controlplane \
-  ./pkg/lease ./pkg/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
+  ./pkg/deviceusage ./pkg/lease ./pkg/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
   ./pkg/plugins/labelpresence ./pkg/process ./pkg/randombinder ./pkg/simulator ./pkg/simulator/engine
 
 # What of the tests test-long runs.
