@@ -32,11 +32,11 @@ type Allocation struct {
 	uuids [][]string
 
 	// last is the answer of On for the node that was asked about last.
-	last atomic.Pointer[usageOn]
+	last atomic.Pointer[podUsageOnNode]
 }
 
-// usageOn is what is held on nodes of one description.
-type usageOn struct {
+// podUsageOnNode is what is held on nodes of one description.
+type podUsageOnNode struct {
 	memoryMiB int64
 	uuids     []string
 	used      PodUsage
@@ -115,9 +115,9 @@ func (a *Allocation) On(n *Node) (*PodUsage, error) {
 	return &h.used, h.err
 }
 
-// AskedOn is On without what was derived: a side that a container did not ask for
+// RequestedOn is On without what was derived: a side that a container did not ask for
 // counts as nothing.
-func (a *Allocation) AskedOn(n *Node) *PodUsage { return &a.on(n).asked }
+func (a *Allocation) RequestedOn(n *Node) *PodUsage { return &a.on(n).asked }
 
 // Missing returns the UUIDs that the pod was given and that the node does not list.
 func (a *Allocation) Missing(n *Node) []string {
@@ -127,11 +127,11 @@ func (a *Allocation) Missing(n *Node) []string {
 	return a.on(n).missing
 }
 
-func (a *Allocation) on(n *Node) *usageOn {
+func (a *Allocation) on(n *Node) *podUsageOnNode {
 	if h := a.last.Load(); h != nil && h.memoryMiB == n.MemoryMiB && (a.uuids == nil || slices.Equal(h.uuids, n.UUIDs)) {
 		return h
 	}
-	h := &usageOn{memoryMiB: n.MemoryMiB, uuids: n.UUIDs}
+	h := &podUsageOnNode{memoryMiB: n.MemoryMiB, uuids: n.UUIDs}
 	now := a.recorded
 	for i := range a.containers {
 		now.Shares[i] = a.share(i, n.MemoryMiB)
@@ -189,7 +189,7 @@ func Conflicts(n *Node, allocations []*Allocation) (conflicts, certain Set) {
 	for _, allocation := range allocations {
 		on, _ := allocation.On(n)
 		used.Add(on)
-		asked.Add(allocation.AskedOn(n))
+		asked.Add(allocation.RequestedOn(n))
 		several |= some & on.Devices()
 		some |= on.Devices()
 	}

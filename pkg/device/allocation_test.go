@@ -85,7 +85,7 @@ func TestAllocationOn(t *testing.T) {
 			want: map[int]Share{0: {1, 1}},
 		},
 		{
-			name: "no record", pod: main(milli, "500"), node: a40(), wantErr: ErrNotAssigned,
+			name: "no record", pod: main(milli, "500"), node: a40(), wantErr: ErrUnrecorded,
 		},
 	}
 	for _, tt := range tests {
@@ -128,7 +128,7 @@ func TestAllocationOfAnAssignment(t *testing.T) {
 	for _, uuids := range [][]string{nil, {"GPU-a", "GPU-b", "GPU-c"}} {
 		node := &Node{Kind: NodeShared, Devices: 3, MemoryMiB: 1000, UUIDs: uuids}
 		state := usageOf(node)
-		assignment, ok := Assign(BestFit{}, NodeInput{Usage: &state}, PodRequest{Request: request})
+		assignment, ok := Assign(BestFit{}, CandidateNode{Usage: &state}, PodRequest{Request: request})
 		if !ok {
 			t.Fatal("it does not fit")
 		}

@@ -14,8 +14,8 @@ import (
 var allStrategies = strategies()
 
 // testSite is a site with everything that some strategy reads.
-func testSite(n *Node, s *Usage, w *Workload) NodeInput {
-	return NodeInput{Usage: s, CPUMilli: 32000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000}, Expected: w.On(n.Model, n.MemoryMiB)}
+func testSite(n *Node, s *Usage, w *Workload) CandidateNode {
+	return CandidateNode{Usage: s, CPUMilli: 32000, MaxNode: MaxNode{CPUMilli: 128000, GPUMilli: 8000}, Workload: w.On(n.Model, n.MemoryMiB)}
 }
 
 // phases returns, computed from the definition, what the pod uses of each device
@@ -196,7 +196,7 @@ func greedyFits(s *Usage, r *Request) bool {
 			if candidates == 0 {
 				return false
 			}
-			left.Take(BestFit{}.Pick(NodeInput{}, PodRequest{}, left, candidates, share), share)
+			left.Take(BestFit{}.Pick(CandidateNode{}, PodRequest{}, left, candidates, share), share)
 		}
 	}
 	return true
@@ -210,7 +210,7 @@ func TestSearchIsBounded(t *testing.T) {
 		t.Error("want no room")
 	}
 	for _, strategy := range allStrategies {
-		if _, ok := Assign(strategy, NodeInput{Usage: &s}, PodRequest{Request: r}); ok {
+		if _, ok := Assign(strategy, CandidateNode{Usage: &s}, PodRequest{Request: r}); ok {
 			t.Errorf("%v: assigned", strategy)
 		}
 	}
@@ -353,7 +353,7 @@ func TestAssignLifeCycle(t *testing.T) {
 				s.Take(d, Share{Milli: MilliPerDevice - free, MemoryMiB: 16 * (MilliPerDevice - free)})
 			}
 			r := &Request{Kind: RequestShares, Containers: tt.containers}
-			a, ok := Assign(BestFit{}, NodeInput{Usage: &s}, PodRequest{Request: r})
+			a, ok := Assign(BestFit{}, CandidateNode{Usage: &s}, PodRequest{Request: r})
 			if !ok {
 				if tt.want != nil {
 					t.Error("no room")

@@ -39,7 +39,7 @@ type Claims struct {
 // MayConcern is false for a pod whose objects need not be looked up: it has no claim, and
 // no limit that may stand for one.
 func (c *Claims) MayConcern(pod *corev1.Pod) bool {
-	return len(c.Drivers) > 0 && (len(pod.Spec.ResourceClaims) > 0 || c.AsksForOthersResources(pod))
+	return len(c.Drivers) > 0 && (len(pod.Spec.ResourceClaims) > 0 || c.MayRequestDRAExtendedResource(pod))
 }
 
 // MayHaveDevices reports whether a ResourceClaim of the pod is for devices of one of the
@@ -51,7 +51,7 @@ func (c *Claims) MayHaveDevices(pod *corev1.Pod, source ClaimSource) bool {
 	if !c.MayConcern(pod) {
 		return false
 	}
-	if c.asksForDeviceClass(source, pod.Spec.Containers) || c.asksForDeviceClass(source, pod.Spec.InitContainers) {
+	if c.requestsDeviceClass(source, pod.Spec.Containers) || c.requestsDeviceClass(source, pod.Spec.InitContainers) {
 		return true
 	}
 	for i := range pod.Spec.ResourceClaims {
@@ -67,13 +67,13 @@ func (c *Claims) MayHaveDevices(pod *corev1.Pod, source ClaimSource) bool {
 	return false
 }
 
-// AsksForOthersResources reports whether a container has a limit of an extended
+// MayRequestDRAExtendedResource reports whether a container has a limit of an extended
 // resource that is neither ours nor one of the device plugin's.
-func (c *Claims) AsksForOthersResources(pod *corev1.Pod) bool {
+func (c *Claims) MayRequestDRAExtendedResource(pod *corev1.Pod) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
 			for name, q := range containers[i].Resources.Limits {
-				if c.isOthersResource(name) && !q.IsZero() {
+				if c.mayBeDRAExtendedResource(name) && !q.IsZero() {
 					return true
 				}
 			}
@@ -82,16 +82,16 @@ func (c *Claims) AsksForOthersResources(pod *corev1.Pod) bool {
 	return false
 }
 
-func (c *Claims) isOthersResource(name corev1.ResourceName) bool {
-	return strings.IndexByte(string(name), '/') >= 0 && !strings.HasPrefix(string(name), names.Prefix) && !c.Keys.HandsOut(name)
+func (c *Claims) mayBeDRAExtendedResource(name corev1.ResourceName) bool {
+	return strings.IndexByte(string(name), '/') >= 0 && !strings.HasPrefix(string(name), names.Prefix) && !c.Keys.IsDevicePluginResource(name)
 }
 
-// asksForDeviceClass reports whether a container has a limit of an extended resource
+// requestsDeviceClass reports whether a container has a limit of an extended resource
 // that stands for a DeviceClass with devices of one of the drivers.
-func (c *Claims) asksForDeviceClass(source ClaimSource, containers []corev1.Container) bool {
+func (c *Claims) requestsDeviceClass(source ClaimSource, containers []corev1.Container) bool {
 	for i := range containers {
 		for name, q := range containers[i].Resources.Limits {
-			if q.IsZero() || !c.isOthersResource(name) {
+			if q.IsZero() || !c.mayBeDRAExtendedResource(name) {
 				continue
 			}
 			if class, ok := strings.CutPrefix(string(name), resourcev1.ResourceDeviceClassPrefix); ok {
@@ -173,8 +173,8 @@ func (c *Claims) selectsDevices(class *resourcev1.DeviceClass) bool {
 	return !others
 }
 
-// OfferedBy returns the node whose devices one of the drivers offers in the slice, or "".
-func (c *Claims) OfferedBy(slice *resourcev1.ResourceSlice) string {
+// NodeOfSlice returns the node whose devices one of the drivers offers in the slice, or "".
+func (c *Claims) NodeOfSlice(slice *resourcev1.ResourceSlice) string {
 	if slice == nil || len(slice.Spec.Devices) == 0 || slice.Spec.NodeName == nil || !slices.Contains(c.Drivers, slice.Spec.Driver) {
 		return ""
 	}

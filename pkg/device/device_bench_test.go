@@ -53,9 +53,9 @@ func benchWorkload(tb testing.TB) *Workload {
 }
 
 // benchExpected is that workload on a cluster of two kinds of nodes.
-func benchExpected(tb testing.TB, n *Node) *Expected {
+func benchExpected(tb testing.TB, n *Node) *NodeWorkload {
 	supply := []Supply{{Model: n.Model, MemoryMiB: n.MemoryMiB, Devices: 800}, {Model: "nvidia-t4", MemoryMiB: 15109, Devices: 800}}
-	return benchWorkload(tb).Priced(supply).On(n.Model, n.MemoryMiB)
+	return benchWorkload(tb).WithSupply(supply).On(n.Model, n.MemoryMiB)
 }
 
 // benchPod is a request of the given asks.
@@ -110,17 +110,17 @@ func BenchmarkCheck(b *testing.B) {
 
 func BenchmarkScore(b *testing.B) {
 	n, s := benchNode()
-	input := NodeInput{
-		Usage: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
-		Expected: benchExpected(b, n),
+	node := CandidateNode{
+		Usage: &s, CPUMilli: 40000, MaxNode: MaxNode{CPUMilli: 128000, GPUMilli: 8000},
+		Workload: benchExpected(b, n),
 	}
 	for _, strategy := range strategies() {
 		for _, pod := range benchPods(b) {
 			b.Run("strategy="+strategy.String()+"/shapes=20/devices=8/pod="+pod.name, func(b *testing.B) {
-				demand := PodRequest{Request: pod.request, CPUMilli: 8000}
+				pod := PodRequest{Request: pod.request, CPUMilli: 8000}
 				b.ReportAllocs()
 				for b.Loop() {
-					if score := strategy.Score(input, demand); score <= 0 || score > MaxGradientScore {
+					if score := strategy.Score(node, pod); score <= 0 || score > MaxGradientScore {
 						b.Fatalf("score %d", score)
 					}
 				}
@@ -131,16 +131,16 @@ func BenchmarkScore(b *testing.B) {
 
 func BenchmarkAssign(b *testing.B) {
 	n, s := benchNode()
-	input := NodeInput{
-		Usage: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
-		Expected: benchExpected(b, n),
+	node := CandidateNode{
+		Usage: &s, CPUMilli: 40000, MaxNode: MaxNode{CPUMilli: 128000, GPUMilli: 8000},
+		Workload: benchExpected(b, n),
 	}
 	for _, pod := range benchPods(b) {
 		b.Run("strategy=FragmentationGradient/devices=8/pod="+pod.name, func(b *testing.B) {
-			demand := PodRequest{Request: pod.request, CPUMilli: 8000}
+			pod := PodRequest{Request: pod.request, CPUMilli: 8000}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := Assign(FragmentationGradient{}, input, demand); !ok {
+				if _, ok := Assign(FragmentationGradient{}, node, pod); !ok {
 					b.Fatal("no room")
 				}
 			}
@@ -162,21 +162,21 @@ func BenchmarkFragmentation(b *testing.B) {
 // TestHotPathDoesNotAllocate holds what the benchmarks only report.
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	n, s := benchNode()
-	input := NodeInput{
-		Usage: &s, CPUMilli: 40000, Scale: Scale{CPUMilli: 128000, GPUMilli: 8000},
-		Expected: benchExpected(t, n),
+	node := CandidateNode{
+		Usage: &s, CPUMilli: 40000, MaxNode: MaxNode{CPUMilli: 128000, GPUMilli: 8000},
+		Workload: benchExpected(t, n),
 	}
-	for _, pod := range benchPods(t) {
-		t.Run(pod.name, func(t *testing.T) {
-			demand := PodRequest{Request: pod.request, CPUMilli: 8000}
-			if got := testing.AllocsPerRun(100, func() { check(n, &s, pod.request) }); got != 0 {
+	for _, test := range benchPods(t) {
+		t.Run(test.name, func(t *testing.T) {
+			pod := PodRequest{Request: test.request, CPUMilli: 8000}
+			if got := testing.AllocsPerRun(100, func() { check(n, &s, test.request) }); got != 0 {
 				t.Errorf("Check allocates %v times", got)
 			}
 			for _, strategy := range strategies() {
-				if got := testing.AllocsPerRun(100, func() { strategy.Score(input, demand) }); got != 0 {
+				if got := testing.AllocsPerRun(100, func() { strategy.Score(node, pod) }); got != 0 {
 					t.Errorf("%v: Score allocates %v times", strategy, got)
 				}
-				if got := testing.AllocsPerRun(100, func() { Assign(strategy, input, demand) }); got != 0 {
+				if got := testing.AllocsPerRun(100, func() { Assign(strategy, node, pod) }); got != 0 {
 					t.Errorf("%v: Assign allocates %v times", strategy, got)
 				}
 			}

@@ -53,7 +53,7 @@
 // (FGD, ATC'23) for example, is in package yardsticks of the simulator.
 // FragmentationGradient needs a Workload, the pods that are expected, as it looks to
 // nodes of one kind (Workload.For): given, or learnt by a Histogram. What fragmentation
-// is, case by case, is said at Expected.Fragmentation.
+// is, case by case, is said at NodeWorkload.Fragmentation.
 //
 // # FragmentationGradient
 //
@@ -85,7 +85,7 @@
 //   - Packing, v(g): the shadow price of a gap (packingValues). It knows that shares
 //     of 470 go in pairs, and that beside one of 810 nothing fits that comes often.
 //   - Scarcity, s(model): what pods that insist on the model ask of it, in relation
-//     to what there is (Workload.Priced), so that others leave it to them.
+//     to what there is (Workload.WithSupply), so that others leave it to them.
 //   - Best-fit, for what is alike in all of this: it keeps whole nodes free for what
 //     is not expected, and does not care how large the node is.
 //

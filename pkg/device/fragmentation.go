@@ -84,7 +84,7 @@ func (f *Fragmentation) Total() float64 {
 // compute on a device whose memory is used up thus counts as what it is, useless.
 // With memory in proportion to compute, as it is derived, the measure is the
 // paper's. Cordoned devices have nothing idle.
-func (e *Expected) Fragmentation(s *Usage, cpuMilli int64) Fragmentation {
+func (e *NodeWorkload) Fragmentation(s *Usage, cpuMilli int64) Fragmentation {
 	var sums [Causes]int64
 	idle := s.IdleMilli()
 	for i := range e.noDevice {
@@ -122,7 +122,7 @@ func (e *Expected) Fragmentation(s *Usage, cpuMilli int64) Fragmentation {
 
 // room returns how many devices have room for the class, and how much is idle on
 // those that have none.
-func (c *expectedClass) room(s *Usage) (devices int, tooFull int64) {
+func (c *resolvedClass) room(s *Usage) (devices int, tooFull int64) {
 	for i := range s.devices {
 		switch {
 		case s.cordoned.Has(i):
@@ -136,12 +136,12 @@ func (c *expectedClass) room(s *Usage) (devices int, tooFull int64) {
 }
 
 // Weight returns the weight of all classes.
-func (e *Expected) Weight() int64 { return e.weight }
+func (e *NodeWorkload) Weight() int64 { return e.weight }
 
 // FragmentedWeighted returns the fragmented idle compute of a node times the weight of
 // the workload. It is an exact integer, so the difference of two amounts is exact, and
 // zero where nothing changed.
-func (e *Expected) FragmentedWeighted(s *Usage, cpuMilli int64) int64 {
+func (e *NodeWorkload) FragmentedWeighted(s *Usage, cpuMilli int64) int64 {
 	idle := s.IdleMilli()
 	sum := e.indifferent * idle
 	for i := range e.placeable {

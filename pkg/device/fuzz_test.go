@@ -169,7 +169,7 @@ func checkParsedPod(t *testing.T, pod *corev1.Pod) {
 	n := &Node{Kind: NodeShared, Devices: 4, MemoryMiB: 81920, Model: "nvidia-a100"}
 	s := usageOf(n)
 	fits := s.Fits(r)
-	a, ok := Assign(FragmentationGradient{}, NodeInput{Usage: &s}, PodRequest{Request: r})
+	a, ok := Assign(FragmentationGradient{}, CandidateNode{Usage: &s}, PodRequest{Request: r})
 	if ok != fits {
 		t.Errorf("assigned %t, fits %t", ok, fits)
 	}

@@ -14,7 +14,7 @@ const (
 	decayEvery = 64
 	decayPart  = 16
 	// dueEvery is after how many pods the workload is worth looking at again: all
-	// remembered scores are worthless then, and pricing has its cost.
+	// remembered scores are worthless then, and scarcityModel has its cost.
 	dueEvery = 128
 	// maxShapes bounds the shapes that are remembered, and maxTypical those that
 	// are expected. The cost of a score is proportional to what of them differs on
@@ -97,7 +97,7 @@ func (h *Histogram) dropLightest(keep *countedShape) {
 	delete(h.shapes, lightest.key)
 }
 
-// Workload returns the commonest shapes, as sampled (Workload.Sampled), or nil if
+// Workload returns the commonest shapes, as sampled (Workload.AsSample), or nil if
 // there are none.
 func (h *Histogram) Workload() *Workload {
 	classes := make([]Class, 0, len(h.shapes))
@@ -117,5 +117,5 @@ func (h *Histogram) Workload() *Workload {
 			return nil
 		}
 	}
-	return typical.Sampled(podWeight)
+	return typical.AsSample(podWeight)
 }

@@ -49,9 +49,9 @@ const (
 	// AdvertisesDevicePlugin is a shared node with a device-plugin resource: two
 	// parties would hand out the same devices.
 	AdvertisesDevicePlugin InvalidReason = "AdvertisesDevicePlugin"
-	// OffersDRA is a shared node whose devices a DRA driver offers: two parties would
+	// PublishesDRADevices is a shared node whose devices a DRA driver offers: two parties would
 	// hand them out.
-	OffersDRA InvalidReason = "OffersDRA"
+	PublishesDRADevices InvalidReason = "OffersDRA"
 	// TimeSliced is a shared node whose devices are time-sliced already.
 	TimeSliced InvalidReason = "TimeSliced"
 	// Partitioned is a shared node with MIG devices.

@@ -43,14 +43,14 @@ type Node struct {
 	UUIDs []string
 }
 
-// OfferedByDRA returns the node as it is where a DRA driver offers its devices in
+// PublishedByDRA returns the node as it is where a DRA driver offers its devices in
 // ResourceSlices: a shared one is refused, because only one can hand them out.
-func (n *Node) OfferedByDRA() *Node {
+func (n *Node) PublishedByDRA() *Node {
 	if n.Kind != NodeShared {
 		return n
 	}
 	return &Node{Kind: NodeInvalid, Model: n.Model, MemoryMiB: n.MemoryMiB, Invalid: InvalidError{
-		Reason: OffersDRA, Field: labelField(names.GPUSharingLabel), Value: "true",
+		Reason: PublishesDRADevices, Field: labelField(names.GPUSharingLabel), Value: "true",
 		Detail: "stands beside ResourceSlices in which a DRA driver offers the same devices: keep the driver off the node, or remove the label",
 	}}
 }
@@ -85,11 +85,11 @@ func (n *Node) Admits(r *Request) Reason {
 	case r.Kind == RequestNone:
 		return Fits
 	case n.Kind == NodeInvalid:
-		return Refused
+		return InvalidNode
 	case r.Kind == RequestShares && n.Kind != NodeShared:
-		return NotShared
+		return NodeNotShared
 	case r.Kind != RequestShares && n.Kind == NodeShared:
-		return Shared
+		return NodeIsShared
 	case !r.Models.Match(n.Model):
 		return WrongModel
 	case r.MinMemoryMiB > n.MemoryMiB:

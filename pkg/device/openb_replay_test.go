@@ -162,7 +162,7 @@ type openbRun struct {
 	learnt    bool
 	histogram device.Histogram
 	supply    []device.Supply
-	expected  map[string]*device.Expected
+	expected  map[string]*device.NodeWorkload
 	states    []device.Usage
 	cpu       []int64
 	memory    []int64
@@ -199,9 +199,9 @@ func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 
 // expect makes the workload the expected one.
 func (run *openbRun) expect(w *device.Workload) {
-	run.expected = map[string]*device.Expected{}
+	run.expected = map[string]*device.NodeWorkload{}
 	if run.strategy == (device.FragmentationGradient{}) {
-		w = w.Priced(run.supply)
+		w = w.WithSupply(run.supply)
 	}
 	for i := range run.trace.Nodes {
 		model := run.trace.Nodes[i].Model
@@ -272,11 +272,11 @@ func (run *openbRun) score(node int, pod *openbPod) int64 {
 	return run.strategy.Score(run.input(node), pod.demand)
 }
 
-func (run *openbRun) input(node int) device.NodeInput {
-	return device.NodeInput{
+func (run *openbRun) input(node int) device.CandidateNode {
+	return device.CandidateNode{
 		Usage:    &run.states[node],
 		CPUMilli: run.cpu[node],
-		Scale:    openbScale,
-		Expected: run.expected[run.trace.Nodes[node].Model],
+		MaxNode:  openbScale,
+		Workload: run.expected[run.trace.Nodes[node].Model],
 	}
 }

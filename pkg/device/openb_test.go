@@ -22,7 +22,7 @@ import (
 const openbDeviceMemory = 15109
 
 // openbScale is the paper's: the largest CPU and the most devices of a node.
-var openbScale = device.Scale{CPUMilli: 128000, GPUMilli: 8 * device.MilliPerDevice}
+var openbScale = device.MaxNode{CPUMilli: 128000, GPUMilli: 8 * device.MilliPerDevice}
 
 // openbPod are the pods of the trace that are alike but for their names.
 type openbPod struct {

@@ -93,7 +93,7 @@ type packing struct {
 }
 
 const (
-	noSize     = -1 // nothing is taken
+	noSize     = -1 // noAllocation is taken
 	oneLess    = -2 // as for a gap smaller by one
 	packingEps = 1e-9
 )

@@ -32,9 +32,9 @@ type NodeKeys struct {
 // place of the resource itself where devices are time-sliced (renameByDefault).
 const sharedSuffix = ".shared"
 
-// HandsOut reports whether a device plugin advertises devices or parts of devices as
+// IsDevicePluginResource reports whether a device plugin advertises devices or parts of devices as
 // the resource. It allocates nothing.
-func (k *NodeKeys) HandsOut(name corev1.ResourceName) bool {
+func (k *NodeKeys) IsDevicePluginResource(name corev1.ResourceName) bool {
 	return slices.Contains(k.PluginResources, name) || k.isPart(name)
 }
 
@@ -73,9 +73,9 @@ func ParseNode(node *corev1.Node, keys *NodeKeys) *Node {
 	if memory, ok := parseCount(node.Labels[keys.Memory], MaxMemoryMiB); ok {
 		n.MemoryMiB = memory
 	}
-	refusal := n.parse(node, keys)
-	if refusal.Reason != "" {
-		return &Node{Kind: NodeInvalid, Invalid: refusal, Model: n.Model, MemoryMiB: n.MemoryMiB}
+	invalid := n.parse(node, keys)
+	if invalid.Reason != "" {
+		return &Node{Kind: NodeInvalid, Invalid: invalid, Model: n.Model, MemoryMiB: n.MemoryMiB}
 	}
 	return n
 }
@@ -102,8 +102,8 @@ func (n *Node) parse(node *corev1.Node, keys *NodeKeys) InvalidError {
 	}
 	n.Kind = NodeShared
 	for _, step := range []func(*corev1.Node, *NodeKeys) InvalidError{checkUndivided, n.parseSize, n.parseCordon, n.parseUUIDs} {
-		if refusal := step(node, keys); refusal.Reason != "" {
-			return refusal
+		if invalid := step(node, keys); invalid.Reason != "" {
+			return invalid
 		}
 	}
 	return InvalidError{}
@@ -117,7 +117,7 @@ func advertisedDevices(node *corev1.Node, keys *NodeKeys) (first corev1.Resource
 	var found []corev1.ResourceName
 	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
 		for name, q := range list {
-			if q.Sign() > 0 && keys.HandsOut(name) {
+			if q.Sign() > 0 && keys.IsDevicePluginResource(name) {
 				found = append(found, name)
 			}
 		}
@@ -202,19 +202,19 @@ func (n *Node) parseUUIDs(node *corev1.Node, _ *NodeKeys) InvalidError {
 	if !ok || strings.TrimSpace(value) == "" {
 		return InvalidError{}
 	}
-	refused := func(detail string) InvalidError {
+	invalid := func(detail string) InvalidError {
 		return InvalidError{Reason: InvalidUUIDs, Field: annotationField(names.GPUUUIDsAnnotation), Value: value, Detail: detail}
 	}
 	if got := strings.Count(value, ",") + 1; got != n.Devices {
-		return refused(fmt.Sprintf("names %d devices of %d: list the UUID of each, in the order of their indexes, or remove it", got, n.Devices))
+		return invalid(fmt.Sprintf("names %d devices of %d: list the UUID of each, in the order of their indexes, or remove it", got, n.Devices))
 	}
 	for part := range strings.SplitSeq(value, ",") {
 		uuid := strings.TrimSpace(part)
 		if !validUUID(uuid) {
-			return refused("is not a list of device UUIDs: write them as nvidia-smi -L shows them, separated by commas, or remove it")
+			return invalid("is not a list of device UUIDs: write them as nvidia-smi -L shows them, separated by commas, or remove it")
 		}
 		if slices.Contains(n.UUIDs, uuid) {
-			return refused("names a device twice: list the UUID of each, or remove it")
+			return invalid("names a device twice: list the UUID of each, or remove it")
 		}
 		n.UUIDs = append(n.UUIDs, uuid)
 	}

@@ -246,10 +246,10 @@ func TestNodeCheck(t *testing.T) {
 	}{
 		{name: "a share", node: shared, request: share, want: Fits},
 		{name: "no devices wanted", node: ParseNode(refused, &keys), request: parse(podOf(container("a"))), want: Fits},
-		{name: "a share on a device plugin's node", node: ParseNode(pluginNode, &keys), request: share, want: NotShared},
-		{name: "a share on a node without devices", node: ParseNode(&corev1.Node{}, &keys), request: share, want: NotShared},
-		{name: "a share on a refused node", node: ParseNode(refused, &keys), request: share, want: Refused},
-		{name: "a device plugin's pod on a shared node", node: shared, request: parse(podOf(container("a", plugin, "1"))), want: Shared},
+		{name: "a share on a device plugin's node", node: ParseNode(pluginNode, &keys), request: share, want: NodeNotShared},
+		{name: "a share on a node without devices", node: ParseNode(&corev1.Node{}, &keys), request: share, want: NodeNotShared},
+		{name: "a share on a refused node", node: ParseNode(refused, &keys), request: share, want: InvalidNode},
+		{name: "a device plugin's pod on a shared node", node: shared, request: parse(podOf(container("a", plugin, "1"))), want: NodeIsShared},
 		{name: "a device plugin's pod on its node", node: ParseNode(pluginNode, &keys), request: parse(podOf(container("a", plugin, "9"))), want: Fits},
 		{name: "another model", node: shared, request: parse(annotated(podOf(container("a", milli, "1")), names.GPUModelAnnotation, "*h100*")), want: WrongModel},
 		{name: "more memory in total", node: shared, request: parse(annotated(podOf(container("a", milli, "1")), names.GPUMinMemoryAnnotation, "80.5Gi")), want: TooLittleMemory},
@@ -280,15 +280,15 @@ func TestHandOut(t *testing.T) {
 	whole := func(devices int) *Request {
 		return &Request{Kind: RequestDevicePlugin, Containers: []ContainerRequest{{Devices: devices, Milli: 1000}}}
 	}
-	usage.HandOut(3)
+	usage.AddPluginAllocated(3)
 	if !usage.Fits(whole(1)) || usage.Fits(whole(2)) || usage.Overcommitted() != 0 || usage.InUse() != 3 {
 		t.Error("want room for one device of four with three in use")
 	}
-	usage.HandOut(6)
+	usage.AddPluginAllocated(6)
 	if usage.Fits(whole(1)) || usage.Overcommitted() != SetOf(3) {
 		t.Error("more in use than there are must leave nothing free, and show")
 	}
-	usage.HandOut(-9)
+	usage.AddPluginAllocated(-9)
 	if !usage.Fits(whole(4)) || usage.InUse() != 0 {
 		t.Error("want room for all that were taken back")
 	}

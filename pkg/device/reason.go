@@ -10,12 +10,12 @@ type Reason uint8
 const (
 	// Fits is a node that can.
 	Fits Reason = iota
-	// NotShared is a pod with shares on a node that is not shared.
-	NotShared
-	// Shared is a shared node for a pod that others give devices to.
-	Shared
-	// Refused is a node of kind NodeInvalid; Node.Invalid says why.
-	Refused
+	// NodeNotShared is a pod with shares on a node that is not shared.
+	NodeNotShared
+	// NodeIsShared is a shared node for a pod that others give devices to.
+	NodeIsShared
+	// InvalidNode is a node of kind NodeInvalid; Node.Invalid says why.
+	InvalidNode
 	// WrongModel is a node whose devices' model the pod does not accept.
 	WrongModel
 	// TooLittleMemory is a node whose devices have less memory in total than the
@@ -35,8 +35,8 @@ const (
 	NoMemory
 	// Unrecorded is a shared node with a pod of which it is not known what it uses.
 	Unrecorded
-	// OtherUse is a shared node with a pod that others gave devices to.
-	OtherUse
+	// UsedOutsideShares is a shared node with a pod that others gave devices to.
+	UsedOutsideShares
 	// SharesHeld is a node, not shared any more, on which shares are in use, for a pod
 	// that others give devices to.
 	SharesHeld

@@ -152,9 +152,9 @@ func parseIndexes(text string) (Set, error) {
 	return s, nil
 }
 
-// ErrNotAssigned is a pod that asks for shares and has no record of what it was
+// ErrUnrecorded is a pod that asks for shares and has no record of what it was
 // given: it was bound by something else, and may use any device of its node.
-var ErrNotAssigned = errors.New("asks for device shares and was bound without any")
+var ErrUnrecorded = errors.New("asks for device shares and was bound without any")
 
 // Annotations returns what a Binding writes to the pod: the record of what each
 // container was given, and for each container the devices that it reads, as
@@ -193,13 +193,13 @@ func visibleDevices(devices Set, uuids []string) string {
 // container that asks must be recorded and no other, with the number of devices
 // and the amounts that it asks for, and the devices that the container reads must
 // be those of the record. (Amounts that were derived cannot be checked: the node
-// may have changed.) Without a record the error is ErrNotAssigned; any other
+// may have changed.) Without a record the error is ErrUnrecorded; any other
 // names the annotation and the contradiction.
 func ParseAssignment(annotations map[string]string, r *Request) (Assignment, error) {
 	var a Assignment
 	text, ok := annotations[names.GPUAssignedAnnotation]
 	if !ok {
-		return a, ErrNotAssigned
+		return a, ErrUnrecorded
 	}
 	records, err := ParseRecords(text)
 	if err != nil {

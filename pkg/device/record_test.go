@@ -138,7 +138,7 @@ func TestParseAssignmentRefuses(t *testing.T) {
 		remove string
 		want   string
 	}{
-		{name: "no record", remove: assigned, want: ErrNotAssigned.Error()},
+		{name: "no record", remove: assigned, want: ErrUnrecorded.Error()},
 		{name: "a record that is none", change: map[string]string{assigned: "0"}, want: `annotation berth.dev/gpu-assigned entry 0: "0" does not begin`},
 		{name: "a container is missing", change: map[string]string{assigned: "warm=1:1000m:16384Mi;watch=0:62m:1024Mi"}, want: "has 2 entries, and 3 containers ask"},
 		{name: "a container that does not ask", change: map[string]string{assigned: "warm=1:1000m:16384Mi;watch=0:62m:1024Mi;proxy=1,3:1000m:4096Mi"}, want: `container "proxy" stands where "main" asks`},
@@ -167,7 +167,7 @@ func TestParseAssignmentRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %+v and error %v, want %q", got, err, tt.want)
 			}
-			if errors.Is(err, ErrNotAssigned) != (tt.remove == assigned) {
+			if errors.Is(err, ErrUnrecorded) != (tt.remove == assigned) {
 				t.Errorf("ErrNotAssigned for %v", err)
 			}
 			if got != (Assignment{}) {
@@ -186,7 +186,7 @@ func TestAnnotationsRoundTrip(t *testing.T) {
 		n := g.node(MaxDevices)
 		s := usageOf(n)
 		r := g.request(n, MaxContainers)
-		a, ok := Assign(LeastAllocated{}, NodeInput{Usage: &s}, PodRequest{Request: r})
+		a, ok := Assign(LeastAllocated{}, CandidateNode{Usage: &s}, PodRequest{Request: r})
 		if !ok {
 			continue
 		}

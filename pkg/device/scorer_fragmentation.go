@@ -17,25 +17,25 @@ func (FragmentationGradient) String() string { return "FragmentationGradient" }
 // Score is MaxGradientScore less what the placement costs, where the
 // cost, in 1/2^18 of a device, is the sum of
 //
-//  1. the worth that the node loses to the expected classes (Expected.value),
+//  1. the worth that the node loses to the expected classes (NodeWorkload.value),
 //  2. the worth that its devices lose to packing (packingValues), 10 times,
 //  3. for a pod that accepts every model, the price of the devices that it takes
-//     of a kind that others insist on (Workload.scarcity), and
+//     of a kind that others insist on (Workload.scarcityPrice), and
 //  4. what is left over of the node's CPU and devices, 3/100 of each: best-fit,
 //     for what is alike to the others.
 //
 // A single share takes the device where the cost is least; any other pod is
 // placed as Assign would.
-func (FragmentationGradient) Score(input NodeInput, demand PodRequest) int64 {
-	e, s := input.Expected, input.Usage
-	cost := leftoverCost(input, demand)
+func (FragmentationGradient) Score(node CandidateNode, pod PodRequest) int64 {
+	e, s := node.Workload, node.Usage
+	cost := leftoverCost(node, pod)
 	if e != nil {
-		loss, ok := placementLoss(input, demand)
+		loss, ok := placementLoss(node, pod)
 		if !ok {
 			return 0
 		}
 		cost += loss
-		if r := demand.Request; e.scarcity > 0 && !r.Constrained() {
+		if r := pod.Request; e.scarcity > 0 && !r.Constrained() {
 			cost += e.scarcity * r.AtPeak(s.capacity.MemoryMiB).Milli / MilliPerDevice
 		}
 	}
@@ -44,11 +44,11 @@ func (FragmentationGradient) Score(input NodeInput, demand PodRequest) int64 {
 
 // placementLoss returns what the node is worth less after the placement; false if
 // there is no room.
-func placementLoss(input NodeInput, demand PodRequest) (int64, bool) {
-	e, s := input.Expected, input.Usage
-	cpuAfter := input.CPUMilli - demand.CPUMilli
+func placementLoss(node CandidateNode, pod PodRequest) (int64, bool) {
+	e, s := node.Workload, node.Usage
+	cpuAfter := node.CPUMilli - pod.CPUMilli
 	after := *s
-	switch containers := demand.Request.Containers; {
+	switch containers := pod.Request.Containers; {
 	case len(containers) == 0:
 	case len(containers) == 1:
 		share, ok := containers[0].On(s.capacity.MemoryMiB)
@@ -57,26 +57,26 @@ func placementLoss(input NodeInput, demand PodRequest) (int64, bool) {
 			return 0, false
 		}
 		if share.Milli < MilliPerDevice {
-			_, loss := e.leastLoss(s, candidates, share, input.CPUMilli, cpuAfter)
+			_, loss := e.leastLoss(s, candidates, share, node.CPUMilli, cpuAfter)
 			return loss, true
 		}
 		for d := range candidates.lowest(containers[0].Devices).All() {
 			after.Take(d, share)
 		}
 	default:
-		assignment, ok := Assign(FragmentationGradient{}, input, demand)
+		assignment, ok := Assign(FragmentationGradient{}, node, pod)
 		if !ok {
 			return 0, false
 		}
 		used := assignment.PodUsage(containers)
 		after.Add(&used)
 	}
-	return e.loss(s, &after, input.CPUMilli, cpuAfter), true
+	return e.loss(s, &after, node.CPUMilli, cpuAfter), true
 }
 
 // leastLoss returns the candidate from which the share is taken at the least
 // loss, the tightest among equals. There is at least one, and each has room.
-func (e *Expected) leastLoss(s *Usage, candidates Set, share Share, cpuBefore, cpuAfter int64) (device int, loss int64) {
+func (e *NodeWorkload) leastLoss(s *Usage, candidates Set, share Share, cpuBefore, cpuAfter int64) (device int, loss int64) {
 	var distinct Set
 	for rest := candidates; rest != 0; rest &= rest - 1 {
 		if d := rest.Lowest(); !anyAlike(s, distinct, d) {
@@ -110,19 +110,19 @@ func anyAlike(s *Usage, devices Set, d int) bool {
 // nodes first, whoever may insist on them later. What is left of the CPU is in
 // relation to the largest node, because much CPU beside few devices is of use to
 // those that need it.
-func leftoverCost(input NodeInput, demand PodRequest) int64 {
-	cpuScale, _ := input.Scale.OrOne()
-	gpuScale := max(1, int64(input.Usage.devices)*MilliPerDevice)
-	cpuLeft := min(max(0, input.CPUMilli-demand.CPUMilli), cpuScale)
-	gpuLeft := min(max(0, input.Usage.IdleMilli()-demand.Request.AtPeak(input.Usage.capacity.MemoryMiB).Milli), gpuScale)
+func leftoverCost(node CandidateNode, pod PodRequest) int64 {
+	cpuScale, _ := node.MaxNode.OrOne()
+	gpuScale := max(1, int64(node.Usage.devices)*MilliPerDevice)
+	cpuLeft := min(max(0, node.CPUMilli-pod.CPUMilli), cpuScale)
+	gpuLeft := min(max(0, node.Usage.IdleMilli()-pod.Request.AtPeak(node.Usage.capacity.MemoryMiB).Milli), gpuScale)
 	return constants.Leftover*cpuLeft/(2*cpuScale) + constants.Leftover*gpuLeft/(2*gpuScale)
 }
 
 // Pick picks the device with the least loss.
-func (FragmentationGradient) Pick(input NodeInput, demand PodRequest, left Usage, candidates Set, share Share) int {
-	if input.Expected == nil {
-		return BestFit{}.Pick(input, demand, left, candidates, share)
+func (FragmentationGradient) Pick(node CandidateNode, pod PodRequest, left Usage, candidates Set, share Share) int {
+	if node.Workload == nil {
+		return BestFit{}.Pick(node, pod, left, candidates, share)
 	}
-	device, _ := input.Expected.leastLoss(&left, candidates, share, input.CPUMilli, input.CPUMilli-demand.CPUMilli)
+	device, _ := node.Workload.leastLoss(&left, candidates, share, node.CPUMilli, node.CPUMilli-pod.CPUMilli)
 	return device
 }

@@ -85,13 +85,13 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w = w.Priced(supply)
+			w = w.WithSupply(supply)
 			score := func(n node) int64 {
-				input := NodeInput{Usage: &n.free, CPUMilli: n.cpu, Scale: testScale}
+				node := CandidateNode{Usage: &n.free, CPUMilli: n.cpu, MaxNode: testScale}
 				if tt.classes != nil {
-					input.Expected = w.On(n.model, 16000)
+					node.Workload = w.On(n.model, 16000)
 				}
-				return FragmentationGradient{}.Score(input, tt.demand)
+				return FragmentationGradient{}.Score(node, tt.demand)
 			}
 			if better, worse := score(tt.better), score(tt.worse); better <= worse {
 				t.Errorf("the better node scores %d, the worse one %d", better, worse)
@@ -105,7 +105,7 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 // be gone when somebody insists on one.
 func TestFragmentationGradientAndTheSizeOfNodes(t *testing.T) {
 	score := func(s Usage) int64 {
-		return FragmentationGradient{}.Score(NodeInput{Usage: &s, CPUMilli: 50000, Scale: testScale}, PodRequest{CPUMilli: 1000, Request: &Request{}})
+		return FragmentationGradient{}.Score(CandidateNode{Usage: &s, CPUMilli: 50000, MaxNode: testScale}, PodRequest{CPUMilli: 1000, Request: &Request{}})
 	}
 	small, large, used := score(stateOf(1000)), score(stateOf(1000, 1000, 1000, 1000)), score(stateOf(1000, 1000, 1000, 500))
 	if small != large || used <= large {
@@ -123,9 +123,9 @@ func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
 		n := g.node(8)
 		s := g.state(n)
 		r := g.request(n, 1+g.IntN(3))
-		demand := PodRequest{Request: r, CPUMilli: g.Int64N(8) * 1000}
-		input := NodeInput{Usage: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
-		assignment, ok := Assign(FragmentationGradient{}, input, demand)
+		pod := PodRequest{Request: r, CPUMilli: g.Int64N(8) * 1000}
+		node := CandidateNode{Usage: &s, CPUMilli: g.Int64N(40) * 1000, MaxNode: testScale, Workload: pricedExample(g, n)}
+		assignment, ok := Assign(FragmentationGradient{}, node, pod)
 		if !ok {
 			continue
 		}
@@ -133,10 +133,10 @@ func TestFragmentationGradientIsWhatAssignCosts(t *testing.T) {
 		after := s
 		holding := assignment.PodUsage(r.Containers)
 		after.Add(&holding)
-		e := input.Expected
-		cost := e.loss(&s, &after, input.CPUMilli, input.CPUMilli-demand.CPUMilli) + leftoverCost(input, demand) +
+		e := node.Workload
+		cost := e.loss(&s, &after, node.CPUMilli, node.CPUMilli-pod.CPUMilli) + leftoverCost(node, pod) +
 			e.scarcity*r.AtPeak(n.MemoryMiB).Milli/MilliPerDevice
-		if got, want := (FragmentationGradient{}).Score(input, demand), max(0, MaxGradientScore-cost); got != want {
+		if got, want := (FragmentationGradient{}).Score(node, pod), max(0, MaxGradientScore-cost); got != want {
 			t.Fatalf("seed %d: score %d, the assignment costs %d: want %d", seed, got, cost, want)
 		}
 	}
@@ -153,15 +153,15 @@ func TestFragmentationGradientChoosesTheLeastLoss(t *testing.T) {
 		s := g.state(n)
 		r := &Request{Kind: RequestShares, Containers: []ContainerRequest{g.container(n)}}
 		share, _ := r.Containers[0].On(n.MemoryMiB)
-		input := NodeInput{Usage: &s, CPUMilli: g.Int64N(40) * 1000, Scale: testScale, Expected: pricedExample(g, n)}
-		assignment, ok := Assign(FragmentationGradient{}, input, PodRequest{Request: r})
+		node := CandidateNode{Usage: &s, CPUMilli: g.Int64N(40) * 1000, MaxNode: testScale, Workload: pricedExample(g, n)}
+		assignment, ok := Assign(FragmentationGradient{}, node, PodRequest{Request: r})
 		if !ok || share.Milli == MilliPerDevice {
 			continue
 		}
 		loss := func(d int) int64 {
 			after := s
 			after.Take(d, share)
-			return input.Expected.loss(&s, &after, input.CPUMilli, input.CPUMilli)
+			return node.Workload.loss(&s, &after, node.CPUMilli, node.CPUMilli)
 		}
 		chosen := loss(assignment.Devices[0].Lowest())
 		for d := range s.Fitting(share).All() {

@@ -11,8 +11,8 @@ func (MostAllocated) String() string { return "MostAllocated" }
 
 // Score is the used part of the node's devices in percent once the
 // pod is placed: the mean of compute and memory, each rounded down.
-func (MostAllocated) Score(input NodeInput, demand PodRequest) int64 {
-	s := input.Usage
+func (MostAllocated) Score(node CandidateNode, pod PodRequest) int64 {
+	s := node.Usage
 	capacity := Share{
 		Milli:     s.capacity.Milli * int64(s.usableDevices()),
 		MemoryMiB: s.capacity.MemoryMiB * int64(s.usableDevices()),
@@ -20,7 +20,7 @@ func (MostAllocated) Score(input NodeInput, demand PodRequest) int64 {
 	if capacity.Milli == 0 || capacity.MemoryMiB == 0 {
 		return 0
 	}
-	left := s.idleShare().minus(demand.Request.AtPeak(s.capacity.MemoryMiB)).max(Share{})
+	left := s.idleShare().minus(pod.Request.AtPeak(s.capacity.MemoryMiB)).max(Share{})
 	used := capacity.minus(left)
 	return (MaxScore*used.Milli/capacity.Milli + MaxScore*used.MemoryMiB/capacity.MemoryMiB) / 2
 }
@@ -38,7 +38,7 @@ func (s *Usage) idleShare() Share {
 
 // Pick picks the device of which most is in use, compute and
 // memory weighing the same, and the lowest index among equals.
-func (MostAllocated) Pick(_ NodeInput, _ PodRequest, left Usage, candidates Set, _ Share) int {
+func (MostAllocated) Pick(_ CandidateNode, _ PodRequest, left Usage, candidates Set, _ Share) int {
 	best, bestFree := -1, int64(0)
 	for d := range candidates.All() {
 		if free := left.freeOf(d); best < 0 || free < bestFree {

@@ -5,7 +5,7 @@ package device
 
 import "testing"
 
-var testScale = Scale{CPUMilli: 100000, GPUMilli: 8000}
+var testScale = MaxNode{CPUMilli: 100000, GPUMilli: 8000}
 
 // shareOf is a pod with one share and 10 CPUs.
 func shareOf(milli int64) PodRequest {
@@ -42,7 +42,7 @@ func TestScores(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tt.strategy.Score(NodeInput{Usage: &tt.state, CPUMilli: tt.cpu, Scale: testScale}, tt.demand)
+			got := tt.strategy.Score(CandidateNode{Usage: &tt.state, CPUMilli: tt.cpu, MaxNode: testScale}, tt.demand)
 			if got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
@@ -60,11 +60,11 @@ func TestScoresStayInRange(t *testing.T) {
 		if !s.Fits(r) {
 			continue
 		}
-		input := testSite(n, &s, g.workload(n).Priced([]Supply{{Model: n.Model, MemoryMiB: n.MemoryMiB, Devices: 8}}))
-		input.CPUMilli = g.oneOf(-1000, 0, 1, 50000, 1<<40)
-		input.Scale = Scale{CPUMilli: g.oneOf(-1, 0, 1, 100000, 1<<40), GPUMilli: g.oneOf(-1, 0, 8000, 16000)}
+		node := testSite(n, &s, g.workload(n).WithSupply([]Supply{{Model: n.Model, MemoryMiB: n.MemoryMiB, Devices: 8}}))
+		node.CPUMilli = g.oneOf(-1000, 0, 1, 50000, 1<<40)
+		node.MaxNode = MaxNode{CPUMilli: g.oneOf(-1, 0, 1, 100000, 1<<40), GPUMilli: g.oneOf(-1, 0, 8000, 16000)}
 		for _, strategy := range allStrategies {
-			got := strategy.Score(input, PodRequest{Request: r, CPUMilli: g.oneOf(0, 1000, 1<<40)})
+			got := strategy.Score(node, PodRequest{Request: r, CPUMilli: g.oneOf(0, 1000, 1<<40)})
 			limit := int64(MaxScore)
 			if strategy == (FragmentationGradient{}) {
 				limit = MaxGradientScore
@@ -94,7 +94,7 @@ func TestChooseDevice(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.strategy.String(), func(t *testing.T) {
 			s := stateOf(tt.free...)
-			a, ok := Assign(tt.strategy, NodeInput{Usage: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shareOf(tt.milli))
+			a, ok := Assign(tt.strategy, CandidateNode{Usage: &s, CPUMilli: 50000, MaxNode: testScale, Workload: halves}, shareOf(tt.milli))
 			if !ok || a.Devices[0] != SetOf(tt.want) {
 				t.Errorf("got %b %t, want device %d", a.Devices[0], ok, tt.want)
 			}
@@ -107,7 +107,7 @@ func TestMemoryChoosesBetweenDevices(t *testing.T) {
 	s := stateOf(800, 800, 800)
 	s.Take(1, Share{MemoryMiB: 4000})
 	for strategy, want := range map[Strategy]int{BestFit{}: 1, MostAllocated{}: 1, LeastAllocated{}: 0} {
-		if a, _ := Assign(strategy, NodeInput{Usage: &s}, shareOf(200)); a.Devices[0] != SetOf(want) {
+		if a, _ := Assign(strategy, CandidateNode{Usage: &s}, shareOf(200)); a.Devices[0] != SetOf(want) {
 			t.Errorf("%v: got %b, want device %d", strategy, a.Devices[0], want)
 		}
 	}

@@ -19,11 +19,11 @@ type Strategy interface {
 	String() string
 	// Score rates placing the pod on the node, which must have room for it: higher is
 	// better. It allocates nothing.
-	Score(input NodeInput, demand PodRequest) int64
+	Score(node CandidateNode, pod PodRequest) int64
 	// Pick picks one device for a share among candidates, of which there is at least
 	// one and each has room. left is what is free beside what the pod has been given
 	// so far; it is a copy, so that nothing on the way here escapes to the heap.
-	Pick(input NodeInput, demand PodRequest, left Usage, candidates Set, share Share) int
+	Pick(node CandidateNode, pod PodRequest, left Usage, candidates Set, share Share) int
 }
 
 // strategies are all of this package. Each has a file of its own, scorer_<name>.go,
@@ -44,9 +44,9 @@ func ParseStrategy(name string) (Strategy, error) {
 	return nil, fmt.Errorf("unknown strategy %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// Scale is by what amounts of different units are made comparable: the largest of
+// MaxNode is by what amounts of different units are made comparable: the largest of
 // any node of the cluster. A scale of zero or less counts as 1.
-type Scale struct {
+type MaxNode struct {
 	// CPUMilli is the CPU of the node that has the most of it, in milli-CPU.
 	CPUMilli int64
 	// GPUMilli is the devices of the node that has the most, 1000 each.
@@ -54,21 +54,21 @@ type Scale struct {
 }
 
 // OrOne returns the scale with nothing to divide by zero.
-func (s Scale) OrOne() (cpu, gpu int64) {
+func (s MaxNode) OrOne() (cpu, gpu int64) {
 	return max(1, s.CPUMilli), max(1, s.GPUMilli)
 }
 
-// NodeInput is one node as a strategy sees it.
-type NodeInput struct {
+// CandidateNode is one node as a strategy sees it.
+type CandidateNode struct {
 	// Usage is what is free of its devices. It is only read.
 	Usage *Usage
 	// CPUMilli is the CPU that is not requested by any pod, in milli-CPU.
 	CPUMilli int64
 	// Scale is the same for every node of a cycle.
-	Scale Scale
+	MaxNode MaxNode
 	// Expected is the expected workload as it sees this kind of node. Of the
 	// strategies here FragmentationGradient alone reads it; nil is an empty workload.
-	Expected *Expected
+	Workload *NodeWorkload
 }
 
 // PodRequest is one pod as a strategy sees it.
@@ -82,17 +82,17 @@ type PodRequest struct {
 // Assign chooses the devices of the pod on the node by the strategy. It is false if
 // there is no room, exactly when Usage.Fits is. Nothing is taken: that is Usage.Add
 // with Assignment.PodUsage.
-func Assign(strategy Strategy, input NodeInput, demand PodRequest) (Assignment, bool) {
-	state, containers := input.Usage, demand.Request.Containers
+func Assign(strategy Strategy, node CandidateNode, pod PodRequest) (Assignment, bool) {
+	state, containers := node.Usage, pod.Request.Containers
 	if len(containers) == 0 {
 		return Assignment{}, true
 	}
 	// Fits comes first: a search by other preferences may use up its budget earlier or
 	// later, and both must give the same answer.
-	if !state.Fits(demand.Request) {
+	if !state.Fits(pod.Request) {
 		return Assignment{}, false
 	}
-	c := picker{strategy: strategy, input: input, demand: demand}
+	c := picker{strategy: strategy, node: node, pod: pod}
 	p, _ := newPlacer(state, containers)
 	if !p.place(0, &c) {
 		p, _ = newPlacer(state, containers)
@@ -107,10 +107,10 @@ func Assign(strategy Strategy, input NodeInput, demand PodRequest) (Assignment, 
 // picker picks devices for one pod on one node by a strategy.
 type picker struct {
 	strategy Strategy
-	input    NodeInput
-	demand   PodRequest
+	node     CandidateNode
+	pod      PodRequest
 }
 
 func (c *picker) pick(left *Usage, candidates Set, share Share) int {
-	return c.strategy.Pick(c.input, c.demand, *left, candidates, share)
+	return c.strategy.Pick(c.node, c.pod, *left, candidates, share)
 }

@@ -86,10 +86,10 @@ type Usage struct {
 	capacity Share
 	devices  int
 	cordoned Set
-	// handedOut is how many whole devices a device plugin has given away. If it is the one
+	// pluginAllocated is how many whole devices a device plugin has given away. If it is the one
 	// that counts (byPlugin), free follows from it.
-	handedOut int64
-	byPlugin  bool
+	pluginAllocated int64
+	byPlugin        bool
 }
 
 // NewUsage returns the usage of a node with as many free devices, of memoryMiB each.
@@ -139,17 +139,17 @@ func (u *Usage) Remove(p *PodUsage) {
 	}
 }
 
-// HandOut counts whole devices that a device plugin gives away or, if the number is
+// AddPluginAllocated counts whole devices that a device plugin gives away or, if the number is
 // negative, takes back. Which ones it alone knows; whole devices are alike, so the first
 // are taken for them, unless the node is shared.
-func (u *Usage) HandOut(devices int64) {
-	u.handedOut += devices
+func (u *Usage) AddPluginAllocated(devices int64) {
+	u.pluginAllocated += devices
 	if !u.byPlugin {
 		return
 	}
 	for i := range u.devices {
 		u.free[i] = u.capacity
-		if int64(i) < u.handedOut {
+		if int64(i) < u.pluginAllocated {
 			u.free[i] = Share{}
 		}
 	}
@@ -165,7 +165,7 @@ func (u *Usage) Overcommitted() Set {
 			over = over.With(i)
 		}
 	}
-	if u.byPlugin && u.handedOut > int64(u.devices) {
+	if u.byPlugin && u.pluginAllocated > int64(u.devices) {
 		over = over.With(max(0, u.devices-1))
 	}
 	return over
@@ -173,7 +173,7 @@ func (u *Usage) Overcommitted() Set {
 
 // InUse returns how many devices are used, in part or whole.
 func (u *Usage) InUse() int {
-	n := int(u.handedOut)
+	n := int(u.pluginAllocated)
 	for i := range u.devices {
 		if !u.byPlugin && u.free[i] != u.capacity {
 			n++

@@ -95,7 +95,7 @@ func (c *valueClass) value(devices int, milli, served int64) int64 {
 }
 
 // value returns what a node is worth to the classes, in weighted thousandths.
-func (e *Expected) value(s *Usage, cpuMilli int64) int64 {
+func (e *NodeWorkload) value(s *Usage, cpuMilli int64) int64 {
 	var sum int64
 	for i := range e.classes {
 		c := &e.classes[i]
@@ -115,7 +115,7 @@ func (e *Expected) value(s *Usage, cpuMilli int64) int64 {
 // One class is looked at once for all candidates: taking from one device changes
 // whether that device has room, and what is free there, and nothing else. That
 // makes the cost classes * (devices + candidates) instead of their product.
-func (e *Expected) shareLosses(s *Usage, candidates Set, share Share, cpuBefore, cpuAfter int64, out *[MaxDevices]int64) {
+func (e *NodeWorkload) shareLosses(s *Usage, candidates Set, share Share, cpuBefore, cpuAfter int64, out *[MaxDevices]int64) {
 	for rest := candidates; rest != 0; rest &= rest - 1 {
 		out[rest.Lowest()] = 0
 	}
@@ -152,7 +152,7 @@ func (e *Expected) shareLosses(s *Usage, candidates Set, share Share, cpuBefore,
 
 // loss returns what a node is worth less after its devices and CPU went from one
 // state to another, in valueUnit.
-func (e *Expected) loss(before, after *Usage, cpuBefore, cpuAfter int64) int64 {
+func (e *NodeWorkload) loss(before, after *Usage, cpuBefore, cpuAfter int64) int64 {
 	loss := (e.value(before, cpuBefore) - e.value(after, cpuAfter)) / perDevice
 	for d := range before.devices {
 		if before.free[d] != after.free[d] {
@@ -164,7 +164,7 @@ func (e *Expected) loss(before, after *Usage, cpuBefore, cpuAfter int64) int64 {
 
 // packingLoss returns what device d is worth less to packing with left of it, in
 // valueUnit, by the weight of packing.
-func (e *Expected) packingLoss(s *Usage, d int, left Share) int64 {
+func (e *NodeWorkload) packingLoss(s *Usage, d int, left Share) int64 {
 	if e.packing == nil || s.cordoned.Has(d) {
 		return 0
 	}

@@ -44,9 +44,9 @@ func TestWorth(t *testing.T) {
 }
 
 // pricedExample is a workload on a cluster of two kinds, as the given node sees it.
-func pricedExample(g generator, n *Node) *Expected {
+func pricedExample(g generator, n *Node) *NodeWorkload {
 	supply := []Supply{{Model: "g2", MemoryMiB: n.MemoryMiB, Devices: 1 + g.Int64N(100)}, {Model: "another", MemoryMiB: 1 + g.Int64N(100000), Devices: 1 + g.Int64N(100)}}
-	return g.workload(n).Sampled(1).Priced(supply).On("g2", n.MemoryMiB)
+	return g.workload(n).AsSample(1).WithSupply(supply).On("g2", n.MemoryMiB)
 }
 
 // TestShareLosses: the way that looks at each class once for all devices gives

@@ -40,8 +40,8 @@ type Workload struct {
 	weight  int64
 	// podWeight is the weight of one pod that was seen, or 0; see Sampled.
 	podWeight int64
-	// pricing is nil if the workload is not priced.
-	pricing *pricing
+	// scarcityModel is nil if the workload is not priced.
+	scarcityModel *scarcityModel
 	// views remembers what For computed. Its methods need no lock of the caller.
 	views *workloadViews
 }
@@ -50,11 +50,11 @@ type Workload struct {
 // cluster has a handful.
 type workloadViews struct {
 	mu     sync.RWMutex
-	byKind map[Supply]*Expected // without a number of devices
+	byKind map[Supply]*NodeWorkload // without a number of devices
 }
 
 // For returns the workload as nodes like this one see it; nil if the workload is nil.
-func (w *Workload) For(n *Node) *Expected {
+func (w *Workload) For(n *Node) *NodeWorkload {
 	if w == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (w *Workload) For(n *Node) *Expected {
 	return expected
 }
 
-func newViews() *workloadViews { return &workloadViews{byKind: map[Supply]*Expected{}} }
+func newViews() *workloadViews { return &workloadViews{byKind: map[Supply]*NodeWorkload{}} }
 
 // NewWorkload checks the classes and puts them in a fixed order: the heaviest
 // first, then the largest. Errors name the class by its index.
@@ -182,16 +182,16 @@ func containerLess(a, b *ContainerRequest) bool {
 	return less(Share{a.Milli, a.MemoryMiB}, Share{b.Milli, b.MemoryMiB})
 }
 
-// Expected is a workload as nodes of one model and device memory see it: derived
+// NodeWorkload is a workload as nodes of one model and device memory see it: derived
 // amounts are resolved, and it is known which classes the model excludes. A
 // cluster has few such kinds of node, so it is computed once for each and not per
 // node. It is read-only and safe to share.
-type Expected struct {
+type NodeWorkload struct {
 	weight int64
 	// placeable are the classes with devices that fit an empty node of this kind.
-	placeable []expectedClass
+	placeable []resolvedClass
 	// noDevice are the classes without devices.
-	noDevice []expectedClass
+	noDevice []resolvedClass
 	// noAccess is the weight of the classes that this kind of node excludes.
 	noAccess int64
 	// indifferent is the weight of noDevice and noAccess together: to them every
@@ -206,8 +206,8 @@ type Expected struct {
 	scarcity int64
 }
 
-// expectedClass is one class with its share resolved.
-type expectedClass struct {
+// resolvedClass is one class with its share resolved.
+type resolvedClass struct {
 	cpu     int64
 	share   Share
 	devices int
@@ -219,12 +219,12 @@ type expectedClass struct {
 //
 // A class that asks for more memory than such a device has in total is excluded
 // like one that does not accept the model: neither will ever run there.
-func (w *Workload) On(model string, memoryMiB int64) *Expected {
+func (w *Workload) On(model string, memoryMiB int64) *NodeWorkload {
 	memoryMiB = scoredMemory(memoryMiB)
-	e := &Expected{weight: w.weight}
+	e := &NodeWorkload{weight: w.weight}
 	for i := range w.classes {
 		c := &w.classes[i]
-		class := expectedClass{cpu: c.CPUMilli, devices: c.Devices, weight: c.Weight}
+		class := resolvedClass{cpu: c.CPUMilli, devices: c.Devices, weight: c.Weight}
 		if c.Devices == 0 {
 			e.noDevice = append(e.noDevice, class)
 			e.indifferent += c.Weight
@@ -239,6 +239,6 @@ func (w *Workload) On(model string, memoryMiB int64) *Expected {
 		class.share = share
 		e.placeable = append(e.placeable, class)
 	}
-	w.price(e, model, memoryMiB)
+	w.addValues(e, model, memoryMiB)
 	return e
 }

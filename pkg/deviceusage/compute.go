@@ -27,7 +27,7 @@ func New(o Objects, keys *device.NodeKeys) *Report {
 		report:  &Report{FormatVersion: FormatVersion, OnlyNamespace: o.OnlyNamespace, Nodes: []Node{}, Pods: []Pod{}},
 	}
 	for _, slice := range o.Slices {
-		c.offered.Insert(c.claims.OfferedBy(slice))
+		c.offered.Insert(c.claims.NodeOfSlice(slice))
 	}
 	var err error
 	if c.workload, err = device.TypicalWorkload(slices.Values(o.Pods), keys); err != nil {
@@ -80,7 +80,7 @@ var kinds = map[device.NodeKind]NodeKind{
 func (c *computation) addNode(object *corev1.Node, pods []*corev1.Pod) {
 	parsed := device.ParseNode(object, c.keys)
 	if c.offered.Has(object.Name) {
-		parsed = parsed.OfferedByDRA()
+		parsed = parsed.PublishedByDRA()
 	}
 	node := &Node{
 		Name: object.Name, Kind: kinds[parsed.Kind], Model: parsed.Model, DeviceMemoryMiB: parsed.MemoryMiB,
@@ -142,10 +142,10 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 	pod := Pod{
 		Namespace: object.Namespace, Name: object.Name, Node: u.node.Name, Model: u.node.Model, SchedulerName: object.Spec.SchedulerName,
 	}
-	if device.AsksForShares(object) {
+	if device.HasShareRequest(object) {
 		c.addShares(u, object, pod)
 	}
-	plugin := c.keys.AsksForPlugin(object)
+	plugin := c.keys.HasDevicePluginRequest(object)
 	if !plugin && !c.claims.MayHaveDevices(object, c.source) {
 		return
 	}
@@ -159,7 +159,7 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 	}
 	switch {
 	case u.parsed.Kind == device.NodeDevicePlugin:
-		u.usage.HandOut(pod.WholeDevices)
+		u.usage.AddPluginAllocated(pod.WholeDevices)
 		u.node.HandedOut.Held += pod.WholeDevices
 	case u.parsed.Kind == device.NodeShared:
 		pod.Problem = "uses devices of a shared node that were not given by Berth: which ones is not known"

@@ -9,7 +9,7 @@
 // to a pod whose Binding is not written yet, and those that a nominated pod will get.
 //
 //	nodes ─────────── device.ParseNode ───▶ device.Usage ──▶ [Node], [Device], [Model]
-//	ResourceSlices ── Node.OfferedByDRA        ▲
+//	ResourceSlices ── Node.PublishedByDRA        ▲
 //	pods ──────────── device.ParseAllocation ──┴───────────▶ [Pod], [Namespace]
 //
 // Fragmentation is measured against the commonest shapes of the cluster's own pods, as

@@ -83,7 +83,7 @@ func (a *deviceAccount) take(pod *corev1.Pod, request *device.Request, group *wo
 		for i := range request.Containers {
 			devices += int64(request.Containers[i].Devices)
 		}
-		a.usage.HandOut(devices)
+		a.usage.AddPluginAllocated(devices)
 		sums.held += float64(devices * device.MilliPerDevice)
 		sums.allocated += a.asked(group, devices)
 		return nil

@@ -68,11 +68,11 @@ type allocationCache struct {
 	pods   cache.SharedIndexInformer
 	nodes  corelisters.NodeLister
 	// synced is done when the handler has seen every pod of the first list.
-	synced cache.DoneChecker
-	leader leaderWait
+	synced  cache.DoneChecker
+	startup startupWait
 	// process tells this process from all others, and touches counts its writes by touch.
-	process types.UID
-	touches atomic.Int64
+	identity    types.UID
+	fenceWrites atomic.Int64
 
 	// byPod are *podAllocation by the UID of their pod. Read without the lock, written
 	// with it held.
@@ -81,8 +81,8 @@ type allocationCache struct {
 	// mu guards what follows, and writing above.
 	mu sync.Mutex
 	// byNode has the allocations that are not leaked, by node.
-	byNode        map[string]map[types.UID]*podAllocation
-	invalidations map[string]*nodeInvalidation
+	byNode     map[string]map[types.UID]*podAllocation
+	nodeStates map[string]*nodeState
 	// plugins are those that share the cache, one for each profile.
 	plugins []*GPUDevice
 }
@@ -105,18 +105,18 @@ func (c *allocationCache) allocationOn(uid types.UID, node string) *podAllocatio
 	return nil
 }
 
-// nothing is the allocation of a pod that holds nothing.
-var nothing = &device.Allocation{}
+// noAllocation is the allocation of a pod that holds nothing.
+var noAllocation = &device.Allocation{}
 
-// recordOf returns what a pod was given that the NodeInfo of the node shows there and
+// allocationOfShownPod returns what a pod was given that the NodeInfo of the node shows there and
 // that has no allocation there; nil if that is not known. What the NodeInfo shows as
 // assumed may be bound by now, or given up, or gone.
-func (c *allocationCache) recordOf(pod *corev1.Pod, node string) *device.Allocation {
-	stored := c.stored(pod)
-	if stored == nil || stored.Spec.NodeName != node {
-		return nothing
+func (c *allocationCache) allocationOfShownPod(pod *corev1.Pod, node string) *device.Allocation {
+	informerPod := c.podFromInformer(pod)
+	if informerPod == nil || informerPod.Spec.NodeName != node {
+		return noAllocation
 	}
-	allocation, err := device.ParseAllocation(stored)
+	allocation, err := device.ParseAllocation(informerPod)
 	if err != nil {
 		return nil
 	}
@@ -133,8 +133,8 @@ func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *devic
 		pod: pod, node: node, phase: assumed, allocation: allocation,
 		annotations: annotations, since: c.clock.Now(),
 	}
-	if stored := c.stored(pod); stored != nil {
-		h.fence = fenceOf(stored)
+	if informerPod := c.podFromInformer(pod); informerPod != nil {
+		h.fenceToken = fenceTokenOf(informerPod)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,31 +144,31 @@ func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *devic
 	c.putLocked(h)
 	// The informer's store changes before its handlers are told. So either the end
 	// of the pod shows here, or the handler will find the allocation and drop it.
-	if !c.isPending(pod) {
+	if !c.isPendingInInformer(pod) {
 		c.removeLocked(h)
 		return false
 	}
 	return true
 }
 
-// stored returns the pod as the informer's store has it, or nil if it is gone or has
+// podFromInformer returns the pod as the informer's store has it, or nil if it is gone or has
 // terminated there.
-func (c *allocationCache) stored(pod *corev1.Pod) *corev1.Pod {
+func (c *allocationCache) podFromInformer(pod *corev1.Pod) *corev1.Pod {
 	obj, ok, err := c.pods.GetStore().GetByKey(cache.NewObjectName(pod.Namespace, pod.Name).String())
 	if err != nil || !ok {
 		return nil // the store of an informer has no errors
 	}
-	stored, ok := obj.(*corev1.Pod)
-	if !ok || stored.UID != pod.UID || plugin.IsTerminated(stored) {
+	informerPod, ok := obj.(*corev1.Pod)
+	if !ok || informerPod.UID != pod.UID || plugin.IsTerminated(informerPod) {
 		return nil
 	}
-	return stored
+	return informerPod
 }
 
-// isPending reports whether the informer knows the pod, and no node of it.
-func (c *allocationCache) isPending(pod *corev1.Pod) bool {
-	stored := c.stored(pod)
-	return stored != nil && stored.Spec.NodeName == ""
+// isPendingInInformer reports whether the informer knows the pod, and no node of it.
+func (c *allocationCache) isPendingInInformer(pod *corev1.Pod) bool {
+	informerPod := c.podFromInformer(pod)
+	return informerPod != nil && informerPod.Spec.NodeName == ""
 }
 
 // notShown returns the allocations on a node that its NodeInfo does not show, but for the
@@ -182,16 +182,16 @@ func (c *allocationCache) notShown(nodeInfo fwk.NodeInfo, without types.UID) pod
 	defer c.mu.Unlock()
 	var found podAllocations
 	for uid, h := range c.byNode[nodeInfo.Node().Name] {
-		if _, ok := shown[uid]; !ok && c.stored(h.pod) != nil {
+		if _, ok := shown[uid]; !ok && c.podFromInformer(h.pod) != nil {
 			found = append(found, h)
 		}
 	}
 	return found
 }
 
-// forget takes back what was assumed. It may be called any number of times. What may
+// forgetPod takes back what was assumed. It may be called any number of times. What may
 // have been written to the API stays taken, and what is bound is not assumed.
-func (c *allocationCache) forget(uid types.UID) {
+func (c *allocationCache) forgetPod(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.get(uid)
@@ -202,8 +202,8 @@ func (c *allocationCache) forget(uid types.UID) {
 	case assumed:
 		c.removeLocked(h)
 	case bindingUnknown:
-		c.putLocked(h.in(leaked))
-	case leaked, bound, unrecorded:
+		c.putLocked(h.in(unreservedInFlight))
+	case unreservedInFlight, bound, unrecorded:
 	}
 }
 
@@ -221,8 +221,8 @@ func (c *allocationCache) setBindingUnknown(uid types.UID, unknown bool) {
 	}
 }
 
-// drop forgets a pod that is gone or has terminated.
-func (c *allocationCache) drop(uid types.UID) {
+// removePod forgets a pod that is gone or has terminated.
+func (c *allocationCache) removePod(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h := c.get(uid); h != nil {
@@ -235,10 +235,10 @@ func (c *allocationCache) drop(uid types.UID) {
 // it otherwise than from now on are told, which they need not be where a pod was bound
 // as it was assumed.
 func (c *allocationCache) putLocked(h *podAllocation) {
-	uid, invalidation := h.pod.UID, c.invalidationLocked(h.node)
+	uid, state := h.pod.UID, c.getOrCreateNodeStateLocked(h.node)
 	old := c.get(uid)
-	if h.phase == leaked {
-		invalidation.leaked.add(h)
+	if h.phase == unreservedInFlight {
+		state.unreserved.add(h)
 	} else {
 		if c.byNode[h.node] == nil {
 			c.byNode[h.node] = map[types.UID]*podAllocation{}
@@ -246,12 +246,12 @@ func (c *allocationCache) putLocked(h *podAllocation) {
 		c.byNode[h.node][uid] = h
 	}
 	c.byPod.Store(uid, h)
-	if old != nil && (old.node != h.node || (old.phase == leaked) != (h.phase == leaked)) {
+	if old != nil && (old.node != h.node || (old.phase == unreservedInFlight) != (h.phase == unreservedInFlight)) {
 		c.detachLocked(old)
 	}
-	invalidation.held.Store(int64(len(c.byNode[h.node])))
-	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == leaked) != (h.phase == leaked) || h.phase == unrecorded {
-		invalidation.revision.Add(1)
+	state.numAllocations.Store(int64(len(c.byNode[h.node])))
+	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == unreservedInFlight) != (h.phase == unreservedInFlight) || h.phase == unrecorded {
+		state.revision.Add(1)
 	}
 }
 
@@ -263,16 +263,16 @@ func (c *allocationCache) removeLocked(h *podAllocation) {
 
 // detachLocked takes an allocation out of the lists of its node.
 func (c *allocationCache) detachLocked(h *podAllocation) {
-	invalidation := c.invalidationLocked(h.node)
-	if h.phase == leaked {
-		invalidation.leaked.remove(h.pod.UID)
+	state := c.getOrCreateNodeStateLocked(h.node)
+	if h.phase == unreservedInFlight {
+		state.unreserved.remove(h.pod.UID)
 	} else {
 		delete(c.byNode[h.node], h.pod.UID)
-		invalidation.held.Store(int64(len(c.byNode[h.node])))
+		state.numAllocations.Store(int64(len(c.byNode[h.node])))
 		if len(c.byNode[h.node]) == 0 {
 			delete(c.byNode, h.node)
 		}
 	}
-	invalidation.revision.Add(1)
-	c.releaseLocked(h.node)
+	state.revision.Add(1)
+	c.deleteNodeStateIfUnusedLocked(h.node)
 }

@@ -51,7 +51,7 @@ func TestTheFirstRecordCounts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{tt.edited}})
-			pl.allocations.drop(first.UID)
+			pl.allocations.removePod(first.UID)
 			h := handler(t, pl)
 			h.OnAdd(first, false)
 			drainEvents(profile, "")
@@ -79,8 +79,8 @@ func TestTheBindingIsNoEdit(t *testing.T) {
 	if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	invalidation, _ := pl.allocations.invalidationOf("n")
-	revision := invalidation.revision.Load()
+	state, _ := pl.allocations.nodeStateOf("n")
+	revision := state.revision.Load()
 	h.OnUpdate(pending, onNode)
 	if events := drainEvents(profile, ""); len(events) > 0 {
 		t.Errorf("unexpected events %q", events)
@@ -88,7 +88,7 @@ func TestTheBindingIsNoEdit(t *testing.T) {
 	if held := pl.allocations.get(pending.UID); held == nil || held.phase != bound {
 		t.Errorf("want a bound pod, got %v", held)
 	}
-	if got := invalidation.revision.Load(); got != revision {
+	if got := state.revision.Load(); got != revision {
 		t.Error("the node's view is thrown away although the pod got what was assumed for it")
 	}
 	// A pod that terminates frees its devices, also where the informer shows it.
@@ -107,7 +107,7 @@ func TestConflict(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{a, b, c}})
 	h := handler(t, pl)
 	for _, pod := range []*corev1.Pod{a, b, c} {
-		pl.allocations.drop(pod.UID)
+		pl.allocations.removePod(pod.UID)
 	}
 	drainEvents(profile, "")
 	h.OnAdd(a, false)
@@ -260,7 +260,7 @@ func TestAllocationCacheIsSharedByProfiles(t *testing.T) {
 	}
 	// The index that holds it holds nothing else.
 	pods := one.SharedInformerFactory().Core().V1().Pods()
-	if keys := pods.Informer().GetIndexer().ListIndexFuncValues(allocationCacheIndex); len(keys) > 0 {
+	if keys := pods.Informer().GetIndexer().ListIndexFuncValues(sharedAllocationCacheKey); len(keys) > 0 {
 		t.Errorf("unexpected keys %q", keys)
 	}
 	if _, err := pods.Lister().List(labels.Everything()); err != nil {
@@ -281,15 +281,15 @@ func TestNodeGone(t *testing.T) {
 		if err := nodes.Delete(gpuNode(node, 1)); err != nil {
 			t.Fatal(err)
 		}
-		pl.allocations.nodeGone(node)
+		pl.allocations.removeNode(node)
 		if pl.nodes.get(node) != nil {
 			t.Errorf("node %s is still remembered", node)
 		}
 	}
-	if _, ok := pl.allocations.invalidations["a"]; ok {
+	if _, ok := pl.allocations.nodeStates["a"]; ok {
 		t.Error("the marks of an empty node are kept")
 	}
-	if _, ok := pl.allocations.invalidations["b"]; !ok {
+	if _, ok := pl.allocations.nodeStates["b"]; !ok {
 		t.Error("the marks of a node with devices in use are gone")
 	}
 }
@@ -345,7 +345,7 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 	allocations := 0
 	pl.allocations.byPod.Range(func(any, any) bool { allocations++; return true })
 	for what, left := range map[string]int{
-		"cells": cells, "invalidations": len(pl.allocations.invalidations), "nodes with allocations": len(pl.allocations.byNode), "allocations": allocations, "nodes with devices": len(pl.deviceNodes.byName),
+		"cells": cells, "invalidations": len(pl.allocations.nodeStates), "nodes with allocations": len(pl.allocations.byNode), "allocations": allocations, "nodes with devices": len(pl.deviceNodes.byName),
 	} {
 		if left != 0 {
 			t.Errorf("%d %s are left", left, what)

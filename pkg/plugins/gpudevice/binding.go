@@ -28,9 +28,9 @@ const (
 	// server that gave no clear answer; they double from one to the other.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 5 * time.Second
-	// sendingFor is for how long the Binding is sent again. A pod without a node is
+	// resendTimeout is for how long the Binding is sent again. A pod without a node is
 	// given up after that, as soon as none of them can be written any more.
-	sendingFor = 30 * time.Second
+	resendTimeout = 30 * time.Second
 )
 
 // Bind sends one Binding with the node and the annotations that say which devices
@@ -38,7 +38,7 @@ const (
 // one and without the other. Pods without devices are left to the next binder.
 //
 // The Binding is for the version of the pod that the informer has: it is refused if
-// another scheduler process has fenced the pod meanwhile (allocationCache.fence), and also if
+// another scheduler process has fenced the pod meanwhile (allocationCache.fencePods), and also if
 // anything else has changed it, a label for example. Then Bind looks who it was, and
 // unless it was a fence sends the Binding for the new version.
 //
@@ -48,18 +48,18 @@ const (
 // of the two is written, the pod gets what was assumed for it. The other one is
 // refused, because the pod has a node then.
 func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
-	if !device.AsksForShares(pod) {
+	if !device.HasShareRequest(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	h, stored := pl.allocations.get(pod.UID), pl.allocations.stored(pod)
-	if h == nil || h.node != nodeName || h.annotations == nil || stored == nil {
+	h, informerPod := pl.allocations.get(pod.UID), pl.allocations.podFromInformer(pod)
+	if h == nil || h.node != nodeName || h.annotations == nil || informerPod == nil {
 		// It was deleted meanwhile, or seen bound. Never bind it without devices.
 		return fwk.AsStatus(fmt.Errorf("binding pod %s: no devices of node %q are reserved for it", klog.KObj(pod), nodeName))
 	}
-	if fenceOf(stored) != h.fence {
+	if fenceTokenOf(informerPod) != h.fenceToken {
 		return fwk.AsStatus(fmt.Errorf("binding pod %s: %w", klog.KObj(pod), errFenced))
 	}
-	binding := h.binding(stored)
+	binding := h.binding(informerPod)
 	klog.FromContext(ctx).V(3).Info("Attempting to bind pod to node with devices", "node", klog.KRef("", nodeName))
 	err := pl.sendBinding(ctx, binding)
 	if err == nil {
@@ -97,12 +97,12 @@ func (pl *GPUDevice) sendBinding(ctx context.Context, binding *corev1.Binding) e
 	return cacher.WaitOnFinish(ctx, finished)
 }
 
-// isRefusal reports whether the API server has clearly refused a Binding. That does not
+// isClientError reports whether the API server has clearly refused a Binding. That does not
 // mean that nothing was written: the client repeats a request by itself where a server
 // asks it to (an error of the 5xx class, or 429, with Retry-After), and the refusal may
 // be the answer to the second one. A conflict in particular may be one with an earlier
 // try of the same Binding.
-func isRefusal(err error) bool {
+func isClientError(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
@@ -116,10 +116,10 @@ func isRefusal(err error) bool {
 // error if it never will be or if ctx ends; in that case the pod keeps its devices.
 func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocation, binding *corev1.Binding, cause error) error {
 	logger := klog.FromContext(ctx)
-	u := &unresolved{binding: binding, cause: cause, unknown: !isRefusal(cause), sendUntil: pl.clock.Now().Add(sendingFor)}
+	u := &unresolved{binding: binding, cause: cause, unknown: !isClientError(cause), sendUntil: pl.clock.Now().Add(resendTimeout)}
 	if u.unknown {
 		pl.allocations.setBindingUnknown(pod.UID, true)
-		unknownBindings.Inc()
+		bindingsUnknown.Inc()
 		logger.Info("It is not known whether the pod was bound, asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
 		pl.allocations.warn(pod, nil, reasonBindingUnknown, actionBinding, fmt.Sprintf(
 			"The API server did not say whether it bound the pod to node %q. The pod keeps its devices there until that is clear. (%v)", binding.Target.Name, cause))
@@ -134,7 +134,7 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocat
 		case outcome == outcomeBound:
 			logger.Info("The pod was bound after all", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name))
 			return nil
-		case outcome == outcomeLost:
+		case outcome == outcomeNotBindable:
 			settled, err = true, u.cause
 		default:
 			settled, err = pl.sendAgain(ctx, pod, h, u, current)
@@ -176,13 +176,13 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 	switch {
 	case expired && u.unknown:
 		// The pod may get other devices next: nothing that was sent may be written then.
-		if _, err := pl.allocations.touch(ctx, pl.allocations.client, pod); err != nil {
+		if _, err := pl.allocations.fencePod(ctx, pl.allocations.client, pod); err != nil {
 			klog.FromContext(ctx).V(2).Info("Could not make sure that the Binding is not written any more", "pod", klog.KObj(pod), "err", err)
 		}
 		return false, nil
 	case expired, !u.unknown && (!stale || !apierrors.IsConflict(u.cause)):
 		return true, u.cause
-	case fenceOf(current) != h.fence:
+	case fenceTokenOf(current) != h.fenceToken:
 		return true, fmt.Errorf("binding pod %s: %w: %w", klog.KObj(pod), errFenced, u.cause)
 	}
 	u.binding = h.binding(current)
@@ -193,7 +193,7 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 	if !u.unknown || !apierrors.IsConflict(err) {
 		u.cause = err
 	}
-	u.unknown = u.unknown || !isRefusal(err)
+	u.unknown = u.unknown || !isClientError(err)
 	return false, nil
 }
 
@@ -205,9 +205,9 @@ const (
 	outcomePending outcome = iota
 	// outcomeBound is a pod with the node and the annotations of the Binding.
 	outcomeBound
-	// outcomeLost is a pod that the Binding cannot be written to any more: it is gone,
+	// outcomeNotBindable is a pod that the Binding cannot be written to any more: it is gone,
 	// being deleted, or was bound by something else.
-	outcomeLost
+	outcomeNotBindable
 )
 
 // outcomeOf asks the API server, and not one of its caches, for the pod. It lists
@@ -230,5 +230,5 @@ func (pl *GPUDevice) outcomeOf(ctx context.Context, binding *corev1.Binding) (ou
 			return outcomeBound, pod, nil
 		}
 	}
-	return outcomeLost, nil, nil
+	return outcomeNotBindable, nil, nil
 }

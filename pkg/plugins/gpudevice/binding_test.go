@@ -164,7 +164,7 @@ func TestBind(t *testing.T) {
 			pod := sharePod("p", 500)
 			pod.ResourceVersion = "7"
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
-			pl.allocations.leader.over.Store(true) // nobody was here before
+			pl.allocations.startup.done.Store(true) // nobody was here before
 			server := &apiServer{profile: profile, answers: tt.answers}
 			server.start(t)
 			stop := runClock(t, pl)
@@ -243,7 +243,7 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 		}
 	}
 	// The API says that the pod is gone.
-	pl.allocations.drop(pod.UID)
+	pl.allocations.removePod(pod.UID)
 	if diff := cmp.Diff([]int64{1000}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
 		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
 	}
@@ -255,7 +255,7 @@ func TestBindSettles(t *testing.T) {
 	pod := sharePod("p", 500)
 	pod.ResourceVersion = "7"
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
-	pl.allocations.leader.over.Store(true) // nobody was here before
+	pl.allocations.startup.done.Store(true) // nobody was here before
 	server := &apiServer{profile: profile, answers: []answer{{err: apierrors.NewInternalError(errors.New("webhook"))}}}
 	server.start(t)
 	stop := runClock(t, pl)
@@ -268,7 +268,7 @@ func TestBindSettles(t *testing.T) {
 	if status.IsSuccess() {
 		t.Error("want an error, got success")
 	}
-	if took := pl.clock.Since(started); took < sendingFor {
+	if took := pl.clock.Since(started); took < resendTimeout {
 		t.Errorf("it was given up after %v already", took)
 	}
 	if last := server.sent[len(server.sent)-1].ResourceVersion; server.touched == "" || server.touched == last {
@@ -303,12 +303,12 @@ func TestIsRefusal(t *testing.T) {
 		http.StatusConflict: true, http.StatusRequestTimeout: false, http.StatusInternalServerError: false, http.StatusServiceUnavailable: false, http.StatusGatewayTimeout: false,
 	} {
 		err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}}
-		if got := isRefusal(err); got != want {
+		if got := isClientError(err); got != want {
 			t.Errorf("%d: want %t, got %t", code, want, got)
 		}
 	}
 	for _, err := range []error{io.EOF, context.DeadlineExceeded} {
-		if isRefusal(err) {
+		if isClientError(err) {
 			t.Errorf("%v is taken for a refusal", err)
 		}
 	}

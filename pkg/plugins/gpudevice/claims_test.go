@@ -174,27 +174,27 @@ func TestOfferedByDRA(t *testing.T) {
 	}
 	never := `no node can share its devices: 1 node(s) with label berth.dev/gpu-sharing contradict themselves, the metric berth_gpudevice_refused_nodes says how`
 	expect("no slice", "")
-	pl.offers.observe(slice("nic", "dra.net", 1), true)
+	pl.publishedSlices.observe(slice("nic", "dra.net", 1), true)
 	expect("a slice of another driver", "")
-	pl.offers.observe(slice("empty", "gpu.nvidia.com", 0), true)
+	pl.publishedSlices.observe(slice("empty", "gpu.nvidia.com", 0), true)
 	expect("a slice without devices", "")
 	a, b := slice("a", "gpu.nvidia.com", 1), slice("b", "gpu.nvidia.com", 1)
-	pl.offers.observe(a, true)
-	pl.offers.observe(b, true)
+	pl.publishedSlices.observe(a, true)
+	pl.publishedSlices.observe(b, true)
 	expect("two slices", never)
 	state := preFilterOrSkip(t, profile, makePod("plain"))
-	if got := pl.Filter(t.Context(), &fixedState{state, &preFilterState{podRequest: podRequestOf(t, pl, sharePod("p", 100))}}, sharePod("p", 100), nodeInfo(t, profile, "n")).Message(); got != invalidTexts[device.OffersDRA] {
-		t.Errorf("want %q, got %q", invalidTexts[device.OffersDRA], got)
+	if got := pl.Filter(t.Context(), &fixedState{state, &preFilterState{podRequest: podRequestOf(t, pl, sharePod("p", 100))}}, sharePod("p", 100), nodeInfo(t, profile, "n")).Message(); got != invalidTexts[device.PublishesDRADevices] {
+		t.Errorf("want %q, got %q", invalidTexts[device.PublishesDRADevices], got)
 	}
 	expectHint(t, pl.isSchedulableAfterResourceSliceChange, sharePod("p", 100), a, nil, fwk.Queue)
 	expect("one slice", never)
-	pl.offers.observe(a, false)
+	pl.publishedSlices.observe(a, false)
 	expectHint(t, pl.isSchedulableAfterResourceSliceChange, makePod("p"), b, slice("b", "gpu.nvidia.com", 0), fwk.QueueSkip)
 	expect("none with devices", "")
-	pl.offers.observe(b, true)
+	pl.publishedSlices.observe(b, true)
 	expect("old news", "")
 	expectHint(t, pl.isSchedulableAfterResourceSliceChange, sharePod("p", 100), slice("nic", "dra.net", 1), nil, fwk.QueueSkip)
-	if !pl.offers.none() {
+	if !pl.publishedSlices.none() {
 		t.Error("a node is still offered")
 	}
 }

@@ -52,7 +52,7 @@
 // same Binding again until it is.
 //
 // The first cycle of a process with a share waits until the pod informer has seen
-// all that the API server has (leaderWait): a standby's may be a minute behind. And it
+// all that the API server has (startupWait): a standby's may be a minute behind. And it
 // fences: a process that led before may have Bindings on their way still, held up for
 // any time, with devices that nobody else knows to be assumed. Each Binding is for one
 // resource version of its pod, and the new process changes that of every pending pod
@@ -71,7 +71,7 @@
 // view, by what it depends on beside the node. FragmentationGradient needs to
 // know what to expect: the arguments say it, or a learner watches what pods ask
 // for. What of it is scarce depends on the cluster's devices, which are counted
-// now and then (scaleOf).
+// now and then (updateCluster).
 //
 // # What it needs of the framework
 //

@@ -20,25 +20,25 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// allocationCacheIndex is the name under which the cache of a scheduler instance hangs on
+// sharedAllocationCacheKey is the name under which the cache of a scheduler instance hangs on
 // the instance's pod informer.
-const allocationCacheIndex = Name + "/allocations"
+const sharedAllocationCacheKey = Name + "/allocations"
 
 // sharedAllocationCache returns the cache that the profiles of the handle's scheduler instance
 // share, and makes one if it is the first to ask.
 func sharedAllocationCache(ctx context.Context, handle fwk.Handle) (*allocationCache, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	pods := core.Pods().Informer()
-	return instance.Shared(pods, allocationCacheIndex, func() (*allocationCache, error) {
+	return instance.Shared(pods, sharedAllocationCacheKey, func() (*allocationCache, error) {
 		l := &allocationCache{
-			clock:         clock.RealClock{},
-			client:        handle.ClientSet(),
-			config:        handle.KubeConfig(),
-			process:       uuid.NewUUID(),
-			pods:          pods,
-			nodes:         core.Nodes().Lister(),
-			byNode:        map[string]map[types.UID]*podAllocation{},
-			invalidations: map[string]*nodeInvalidation{},
+			clock:      clock.RealClock{},
+			client:     handle.ClientSet(),
+			config:     handle.KubeConfig(),
+			identity:   uuid.NewUUID(),
+			pods:       pods,
+			nodes:      core.Nodes().Lister(),
+			byNode:     map[string]map[types.UID]*podAllocation{},
+			nodeStates: map[string]*nodeState{},
 		}
 		logger := klog.FromContext(ctx)
 		options := cache.HandlerOptions{Logger: &logger}
@@ -81,8 +81,8 @@ func (c *allocationCache) sharedBy() []*GPUDevice {
 func (c *allocationCache) observeNode(node *corev1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if invalidation := c.invalidations[node.Name]; invalidation != nil {
-		invalidation.gone = false
+	if state := c.nodeStates[node.Name]; state != nil {
+		state.gone = false
 	}
 	for _, pl := range c.plugins {
 		pl.deviceNodes.observe(node, pl.nodeKeys)
@@ -92,8 +92,8 @@ func (c *allocationCache) observeNode(node *corev1.Node) {
 func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHandler {
 	return plugin.EventHandler(func(old, pod *corev1.Pod) {
 		if pod == nil {
-			c.drop(old.UID)
-			c.forgetLearnt(old.UID)
+			c.removePod(old.UID)
+			c.forgetSeen(old.UID)
 			return
 		}
 		s := c.observe(pod)
@@ -107,19 +107,19 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHandler {
 	return plugin.EventHandler(func(old, node *corev1.Node) {
 		if node == nil {
-			c.nodeGone(old.Name)
+			c.removeNode(old.Name)
 			return
 		}
 		c.observeNode(node)
-		if old == nil || saysOtherwise(old, node) {
+		if old == nil || nodeDevicesMayDiffer(old, node) {
 			c.reportNode(logger, old, node)
 		}
 	})
 }
 
-// forgetLearnt lets the plugins' learners go of a pod that is gone.
-func (c *allocationCache) forgetLearnt(uid types.UID) {
+// forgetSeen lets the plugins' learners go of a pod that is gone.
+func (c *allocationCache) forgetSeen(uid types.UID) {
 	for _, pl := range c.sharedBy() {
-		pl.workload.learner.forget(uid)
+		pl.workload.learner.forgetSeen(uid)
 	}
 }

@@ -42,7 +42,7 @@ func (pl *GPUDevice) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 		// a deletion. Resources of ours cannot be scaled down in place.
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete},
-			QueueingHintFn: pl.isSchedulableAfterPodDeletion,
+			QueueingHintFn: pl.isSchedulableAfterPodDeleted,
 		},
 		// The pending pod's own annotations about devices are corrected. There is no
 		// event for annotations alone. Its containers' limits cannot be changed.
@@ -76,13 +76,13 @@ func (pl *GPUDevice) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev
 	}
 	now := device.ParseNode(newNode, pl.nodeKeys)
 	claims := pl.mayClaimDevices(pod)
-	if !pl.mayTake(now, request, claims) {
+	if !pl.admits(now, request, claims) {
 		logger.V(5).Info("Node was created or updated, but it is refused", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 		return fwk.QueueSkip, nil
 	}
 	if oldNode != nil {
 		before := device.ParseNode(oldNode, pl.nodeKeys)
-		if pl.mayTake(before, request, claims) && !hasGrown(before, now) {
+		if pl.admits(before, request, claims) && !hasGrown(before, now) {
 			logger.V(5).Info("Node was updated, but its devices are as before", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 			return fwk.QueueSkip, nil
 		}
@@ -100,9 +100,9 @@ func (pl *GPUDevice) requestOf(pod *corev1.Pod) *device.Request {
 	return request
 }
 
-// mayTake reports whether the node, if it were empty, could take the request of a pod,
+// admits reports whether the node, if it were empty, could take the request of a pod,
 // which may have a claim for devices.
-func (pl *GPUDevice) mayTake(node *device.Node, request *device.Request, claims bool) bool {
+func (pl *GPUDevice) admits(node *device.Node, request *device.Request, claims bool) bool {
 	switch {
 	case claims && (node.Kind == device.NodeShared || node.Kind == device.NodeInvalid):
 		return false
@@ -119,7 +119,7 @@ func hasGrown(before, now *device.Node) bool {
 	return now.Devices > before.Devices || now.MemoryMiB != before.MemoryMiB || before.Cordoned&^now.Cordoned != 0 || !slices.Equal(before.UUIDs, now.UUIDs)
 }
 
-// isSchedulableAfterPodDeletion queues the pod if it waits for devices and the pod that
+// isSchedulableAfterPodDeleted queues the pod if it waits for devices and the pod that
 // is gone used some, or was nominated for some, on a node that the pending pod could
 // use: a share waits for shares, and on a shared node for any use of devices; all others
 // wait, here, for shares alone.
@@ -127,7 +127,7 @@ func hasGrown(before, now *device.Node) bool {
 // The node is looked up as the last scheduling cycle saw it. If it has changed
 // since, an event of its own says so; if it was never looked at, the pod is
 // queued.
-func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (pl *GPUDevice) isSchedulableAfterPodDeleted(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	gone, _, err := util.As[*corev1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -142,12 +142,12 @@ func (pl *GPUDevice) isSchedulableAfterPodDeletion(logger klog.Logger, pod *core
 	}
 	request := pl.requestOf(pod)
 	claims := request != nil && pl.mayClaimDevices(pod)
-	if request == nil || request.Kind == device.RequestNone && !claims || request.Kind != device.RequestShares && !device.AsksForShares(gone) {
+	if request == nil || request.Kind == device.RequestNone && !claims || request.Kind != device.RequestShares && !device.HasShareRequest(gone) {
 		logger.V(5).Info("Pod with devices was deleted, but that is not waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
 	if cell := pl.nodes.get(node); cell != nil {
-		if v := cell.view.Load(); v != nil && !pl.mayTake(v.node, request, claims) {
+		if v := cell.view.Load(); v != nil && !pl.admits(v.node, request, claims) {
 			logger.V(5).Info("Pod with devices was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
 			return fwk.QueueSkip, nil
 		}
@@ -164,14 +164,14 @@ func (pl *GPUDevice) isSchedulableAfterResourceSliceChange(logger klog.Logger, p
 		return fwk.Queue, err
 	}
 	if updated == nil {
-		pl.offers.remove(old.UID)
+		pl.publishedSlices.remove(old.UID)
 	} else {
-		pl.offers.observe(updated, false)
+		pl.publishedSlices.observe(updated, false)
 	}
-	node := pl.claims.OfferedBy(old)
+	node := pl.claims.NodeOfSlice(old)
 	// Under Forbid, a node whose devices were offered is one for pods without devices now.
-	waits := device.AsksForShares(pod) || pl.nonGPUPods == config.NonGPUPodsForbid
-	if node == "" || node == pl.claims.OfferedBy(updated) || !waits {
+	waits := device.HasShareRequest(pod) || pl.nonGPUPods == config.NonGPUPodsForbid
+	if node == "" || node == pl.claims.NodeOfSlice(updated) || !waits {
 		logger.V(5).Info("ResourceSlice was changed, but no device that is waited for was taken back", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}

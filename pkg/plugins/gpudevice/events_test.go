@@ -63,7 +63,7 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 	}
 }
 
-func TestIsSchedulableAfterPodDeletion(t *testing.T) {
+func TestIsSchedulableAfterPodDeleted(t *testing.T) {
 	assumed := sharePod("assumed", 500)
 	assumed.Spec.NodeName = "n"
 	nominated := sharePod("nominated", 500)
@@ -98,7 +98,7 @@ func TestIsSchedulableAfterPodDeletion(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1), pluginNode("plugin", a100, 1)}})
 			profile.NewCycle(t.Context(), t, sharePod("looks-at-the-nodes", 1))
-			expectHint(t, pl.isSchedulableAfterPodDeletion, tt.pod, tt.gone, nil, tt.want)
+			expectHint(t, pl.isSchedulableAfterPodDeleted, tt.pod, tt.gone, nil, tt.want)
 		})
 	}
 }

@@ -27,11 +27,11 @@ type workload struct {
 	read bool
 	// expected is what was published last, and supply what devices the cluster had
 	// when it was last looked at. Both belong to the scheduling goroutine.
-	expected *device.Workload
-	supply   []device.Supply
+	withoutSupply *device.Workload
+	supply        []device.Supply
 	// current is replaced between scheduling cycles, by the goroutine that runs
 	// them; anybody may read it.
-	current atomic.Pointer[publishedWorkload]
+	published atomic.Pointer[publishedWorkload]
 	// epoch counts the workloads that were published.
 	epoch uint64
 	// learner is nil if nothing is learnt.
@@ -45,18 +45,18 @@ type publishedWorkload struct {
 	epoch uint64
 }
 
-// expectedBy returns the workload as nodes like this one see it, or nil if nothing is
+// forNode returns the workload as nodes like this one see it, or nil if nothing is
 // expected yet.
-func (p *publishedWorkload) expectedBy(node *device.Node) *device.Expected {
+func (p *publishedWorkload) forNode(node *device.Node) *device.NodeWorkload {
 	if p == nil {
 		return nil
 	}
 	return p.For(node)
 }
 
-// supplied takes note of what devices the cluster has. If that changed, what is
+// setSupply takes note of what devices the cluster has. If that changed, what is
 // scarce may have.
-func (w *workload) supplied(devices map[device.Supply]int64) {
+func (w *workload) setSupply(devices map[device.Supply]int64) {
 	if !w.read {
 		return
 	}
@@ -72,16 +72,16 @@ func (w *workload) supplied(devices map[device.Supply]int64) {
 		return
 	}
 	w.supply = supply
-	if w.expected != nil {
-		w.publish(w.expected)
+	if w.withoutSupply != nil {
+		w.publish(w.withoutSupply)
 	}
 }
 
 // publish makes expected the expected workload.
 func (w *workload) publish(expected *device.Workload) {
-	w.expected = expected
+	w.withoutSupply = expected
 	w.epoch++
-	w.current.Store(&publishedWorkload{Workload: expected.Priced(w.supply), epoch: w.epoch})
+	w.published.Store(&publishedWorkload{Workload: expected.WithSupply(w.supply), epoch: w.epoch})
 }
 
 // newExpectedWorkload compiles args.expectedWorkload; nil if it is empty.
@@ -151,8 +151,8 @@ func newLearner() *learner {
 	return &learner{seen: map[types.UID]struct{}{}}
 }
 
-// forget lets go of a pod that is gone. Its weight stays.
-func (l *learner) forget(uid types.UID) {
+// forgetSeen lets go of a pod that is gone. Its weight stays.
+func (l *learner) forgetSeen(uid types.UID) {
 	if l == nil {
 		return
 	}

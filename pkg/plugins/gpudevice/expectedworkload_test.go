@@ -21,7 +21,7 @@ import (
 
 // expected returns what is expected, as "thousandths x devices: weight".
 func expected(pl *GPUDevice) []string {
-	published := pl.workload.current.Load()
+	published := pl.workload.published.Load()
 	if published == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func TestExpectedWorkloadFromArgs(t *testing.T) {
 		{Weight: 2, Shape: device.Shape{CPUMilli: 3500, Devices: 1, Milli: 500}},
 		{Weight: 1, Shape: device.Shape{CPUMilli: 1000}},
 	}
-	got := pl.workload.current.Load().Classes()
+	got := pl.workload.published.Load().Classes()
 	equal := cmp.Comparer(func(a, b device.Models) bool { return a.String() == b.String() })
 	if diff := cmp.Diff(want, got, equal); diff != "" {
 		t.Errorf("Unexpected classes (-want,+got):\n%s", diff)
@@ -75,7 +75,7 @@ func TestLearnt(t *testing.T) {
 		t.Errorf("Unexpected workload (-want,+got):\n%s", diff)
 	}
 	// A pod that is gone can be forgotten; it does not come back.
-	pl.allocations.forgetLearnt("uid-of-often")
+	pl.allocations.forgetSeen("uid-of-often")
 	if _, ok := pl.workload.learner.seen["uid-of-often"]; ok {
 		t.Error("a pod that is gone is still remembered")
 	}
@@ -124,7 +124,7 @@ func TestExpectedWorkloadIsPriced(t *testing.T) {
 		profile.NewCycle(t.Context(), t, sharePod("p", 1000))
 	}
 	// The second was published when the devices were counted.
-	if got := pl.workload.current.Load().epoch; got != 2 {
+	if got := pl.workload.published.Load().epoch; got != 2 {
 		t.Errorf("%d workloads were published, want 2", got)
 	}
 	want := []device.Supply{{Model: "nvidia-a100", MemoryMiB: a100Memory, Devices: 8}, {Model: "rare", MemoryMiB: a100Memory, Devices: 2}}

@@ -26,7 +26,7 @@ import (
 // fenceWorkers is how many pods are fenced at a time.
 const fenceWorkers = 16
 
-// fence makes sure that no Binding of a former process is written any more to a pod
+// fencePods makes sure that no Binding of a former process is written any more to a pod
 // that is pending now: it may be on its way still, for any time, with devices that
 // only that process knew to be assumed.
 //
@@ -41,7 +41,7 @@ const fenceWorkers = 16
 // had when this process became leader: of pods that came later a former leader knows
 // nothing. When fence returns nil, the store has all versions that it wrote; pods that
 // turned out to be bound are in there with their node.
-func (c *allocationCache) fence(ctx context.Context) error {
+func (c *allocationCache) fencePods(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	start := c.clock.Now()
 	var pods []*corev1.Pod
@@ -61,14 +61,14 @@ func (c *allocationCache) fence(ctx context.Context) error {
 	var failures []error
 	var newest string
 	workqueue.ParallelizeUntil(ctx, fenceWorkers, len(pods), func(i int) {
-		fenced, err := c.touch(ctx, client, pods[i])
+		fenced, err := c.fencePod(ctx, client, pods[i])
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
 			failures = append(failures, err)
 			return
 		}
-		c.leader.fenced[pods[i].UID] = struct{}{}
+		c.startup.fenced[pods[i].UID] = struct{}{}
 		if fenced != nil {
 			if behind, _ := isBehind(newest, fenced.ResourceVersion); behind || newest == "" {
 				newest = fenced.ResourceVersion
@@ -76,7 +76,7 @@ func (c *allocationCache) fence(ctx context.Context) error {
 		}
 	})
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%d of %d pending pods are fenced so far: %w", len(c.leader.fenced), len(pods), context.Cause(ctx))
+		return fmt.Errorf("%d of %d pending pods are fenced so far: %w", len(c.startup.fenced), len(pods), context.Cause(ctx))
 	}
 	if len(failures) > 0 {
 		return fmt.Errorf("%d of %d pending pods could not be fenced: %w", len(failures), len(pods), failures[0])
@@ -85,18 +85,18 @@ func (c *allocationCache) fence(ctx context.Context) error {
 	if newest == "" {
 		return nil // all of them are gone
 	}
-	return c.reach(ctx, newest)
+	return c.waitForVersion(ctx, newest)
 }
 
-// reach returns when the informer's store has a version and all before it, not only the
+// waitForVersion returns when the informer's store has a version and all before it, not only the
 // first news: a Binding that was written before its pod was touched is known by then.
-func (c *allocationCache) reach(ctx context.Context, version string) error {
+func (c *allocationCache) waitForVersion(ctx context.Context, version string) error {
 	for {
-		have := c.seenVersion()
+		have := c.informerVersion()
 		if behind, _ := isBehind(have, version); !behind {
 			return nil
 		}
-		if err := c.waitForVersion(ctx, have, version); err != nil {
+		if err := c.pollForProgress(ctx, have, version); err != nil {
 			return err
 		}
 	}
@@ -106,10 +106,10 @@ func (c *allocationCache) reach(ctx context.Context, version string) error {
 // could still be written to the pod, and was not fenced yet. The API server binds none
 // that is being deleted or has scheduling gates, and what is gated was not scheduled.
 func (c *allocationCache) mayBeBoundByAnother(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || !device.AsksForShares(pod) {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || !device.HasShareRequest(pod) {
 		return false
 	}
-	if _, done := c.leader.fenced[pod.UID]; done {
+	if _, done := c.startup.fenced[pod.UID]; done {
 		return false
 	}
 	c.mu.Lock()
@@ -137,11 +137,11 @@ func (c *allocationCache) fenceClient() (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// touch changes the resource version of a pod and returns the pod as it is then, or nil
+// fencePod changes the resource version of a pod and returns the pod as it is then, or nil
 // if it is gone. Bindings with an older one are refused from then on.
-func (c *allocationCache) touch(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
+func (c *allocationCache) fencePod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
 	// Several processes, and several times: no two of these writes are equal.
-	mark := fmt.Sprintf("%s/%d", c.process, c.touches.Add(1))
+	mark := fmt.Sprintf("%s/%d", c.identity, c.fenceWrites.Add(1))
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
@@ -156,7 +156,7 @@ func (c *allocationCache) touch(ctx context.Context, client kubernetes.Interface
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
-	case apierrors.IsConflict(err) && c.stored(pod) == nil:
+	case apierrors.IsConflict(err) && c.podFromInformer(pod) == nil:
 		return nil, nil // another one has its name
 	case err != nil:
 		return nil, fmt.Errorf("changing condition %s of pod %s: %w", names.GPUFenceCondition, klog.KObj(pod), err)
@@ -164,8 +164,8 @@ func (c *allocationCache) touch(ctx context.Context, client kubernetes.Interface
 	return touched, nil
 }
 
-// fenceOf returns which fence a version of a pod shows, "" if it shows none.
-func fenceOf(pod *corev1.Pod) string {
+// fenceTokenOf returns which fence a version of a pod shows, "" if it shows none.
+func fenceTokenOf(pod *corev1.Pod) string {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == names.GPUFenceCondition {
 			return pod.Status.Conditions[i].Message

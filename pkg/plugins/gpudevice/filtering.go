@@ -18,25 +18,25 @@ import (
 // counts nodes by text, so there is one text for a cause and none names a node. None
 // contains a percent sign: the scheduler uses them as a format string.
 var reasonTexts = [device.Reasons]string{
-	device.NotShared:        "node(s) didn't share their devices (label " + names.GPUSharingLabel + "=true)",
-	device.Shared:           "node(s) shared their devices and take no pods of a device plugin or of a ResourceClaim for devices",
-	device.WrongModel:       "node(s) had devices of a model that the pod's " + names.GPUModelAnnotation + " doesn't list",
-	device.TooLittleMemory:  "node(s) had devices with less memory than the pod's " + names.GPUMinMemoryAnnotation,
-	device.LargerThanDevice: "node(s) had devices with less memory than a container's " + names.GPUMemoryResource,
-	device.TooFewDevices:    "node(s) had fewer devices than a container asks for",
-	device.Forbidden:        "node(s) had devices, which nonGPUPods keeps for pods that ask for them",
-	device.NoShare:          "node(s) didn't have enough free device share",
-	device.NoMemory:         "node(s) didn't have enough free device memory",
-	device.Unrecorded:       "node(s) ran a pod that uses devices without a record of which",
-	device.OtherUse:         "node(s) shared their devices while a pod uses devices there that a device plugin or a ResourceClaim gave it",
-	device.SharesHeld:       "node(s) ran a pod that holds a share of their devices, and take no pods of a device plugin or a ResourceClaim for devices until it is gone",
+	device.NodeNotShared:     "node(s) didn't share their devices (label " + names.GPUSharingLabel + "=true)",
+	device.NodeIsShared:      "node(s) shared their devices and take no pods of a device plugin or of a ResourceClaim for devices",
+	device.WrongModel:        "node(s) had devices of a model that the pod's " + names.GPUModelAnnotation + " doesn't list",
+	device.TooLittleMemory:   "node(s) had devices with less memory than the pod's " + names.GPUMinMemoryAnnotation,
+	device.LargerThanDevice:  "node(s) had devices with less memory than a container's " + names.GPUMemoryResource,
+	device.TooFewDevices:     "node(s) had fewer devices than a container asks for",
+	device.Forbidden:         "node(s) had devices, which nonGPUPods keeps for pods that ask for them",
+	device.NoShare:           "node(s) didn't have enough free device share",
+	device.NoMemory:          "node(s) didn't have enough free device memory",
+	device.Unrecorded:        "node(s) ran a pod that uses devices without a record of which",
+	device.UsedOutsideShares: "node(s) shared their devices while a pod uses devices there that a device plugin or a ResourceClaim gave it",
+	device.SharesHeld:        "node(s) ran a pod that holds a share of their devices, and take no pods of a device plugin or a ResourceClaim for devices until it is gone",
 }
 
 // invalidTexts are the same for a node that is refused because of what it says.
 var invalidTexts = map[device.InvalidReason]string{
 	device.InvalidSharing:         "node(s) had a value other than true or false in label " + names.GPUSharingLabel,
 	device.AdvertisesDevicePlugin: "node(s) were labelled as shared and had a device plugin that hands out the same devices",
-	device.OffersDRA:              "node(s) were labelled as shared and had a DRA driver that offers the same devices",
+	device.PublishesDRADevices:    "node(s) were labelled as shared and had a DRA driver that offers the same devices",
 	device.TimeSliced:             "node(s) were labelled as shared and time-sliced their devices",
 	device.Partitioned:            "node(s) were labelled as shared and had MIG devices",
 	device.InvalidCount:           "node(s) were labelled as shared and didn't say how many devices they have",
@@ -48,7 +48,7 @@ var invalidTexts = map[device.InvalidReason]string{
 
 // reasonText returns what the user reads.
 func reasonText(reason device.Reason, node *device.Node) string {
-	if reason == device.Refused {
+	if reason == device.InvalidNode {
 		return cmp.Or(invalidTexts[node.Invalid.Reason], "node(s) described their devices in a way that cannot be understood")
 	}
 	return reasonTexts[reason]
@@ -61,7 +61,7 @@ func reasonText(reason device.Reason, node *device.Node) string {
 // Status is a fresh one, because the framework writes to it, for several nodes at
 // once. Every call counts in the metric, those of preemption's dry runs too.
 func (pl *GPUDevice) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
-	s, err := readPreFilterState(state)
+	s, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -70,7 +70,7 @@ func (pl *GPUDevice) Filter(_ context.Context, state fwk.CycleState, _ *corev1.P
 	if reason == device.Fits {
 		return nil
 	}
-	pl.counters.rejections[reason].Inc()
+	pl.counters.nodeRejections[reason].Inc()
 	code := fwk.UnschedulableAndUnresolvable
 	if reason.Resolvable() {
 		code = fwk.Unschedulable
@@ -91,9 +91,9 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 		// Whatever else the pod asks for: the devices of the claim must not be shared.
 		switch {
 		case v.node.Kind == device.NodeInvalid:
-			return device.Refused
+			return device.InvalidNode
 		case v.node.Kind == device.NodeShared:
-			return device.Shared
+			return device.NodeIsShared
 		case v.sharesHeld:
 			return device.SharesHeld
 		}
@@ -109,9 +109,9 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 		}
 	case v.unrecorded:
 		return device.Unrecorded
-	case v.otherUse:
-		return device.OtherUse
-	case v.nominatedUnfit:
+	case v.usedOutsideShares:
+		return device.UsedOutsideShares
+	case v.nominatedPodWaits:
 		return device.NoShare
 	case !v.usage.Fits(request):
 		return v.usage.Lacks(request)
@@ -121,5 +121,5 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 
 // hasDevices reports whether the node has devices that somebody hands out.
 func (v *nodeView) hasDevices() bool {
-	return v.node.Kind != device.NodeWithoutDevices || v.offered
+	return v.node.Kind != device.NodeWithoutDevices || v.publishedByDRA
 }

@@ -54,7 +54,7 @@ func TestFilter(t *testing.T) {
 			name: "a share",
 			pod:  sharePod("p", 600),
 			want: map[string]string{
-				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "full": reasonTexts[device.NoShare], "half-full": reasonTexts[device.NoShare],
+				"plain": reasonTexts[device.NodeNotShared], "plugin": reasonTexts[device.NodeNotShared], "full": reasonTexts[device.NoShare], "half-full": reasonTexts[device.NoShare],
 				"memory-full": reasonTexts[device.NoMemory], "foreign": reasonTexts[device.Unrecorded],
 			},
 		},
@@ -62,7 +62,7 @@ func TestFilter(t *testing.T) {
 			name: "a share that fits beside another, and beside a pod that has terminated",
 			pod:  sharePod("p", 500),
 			want: map[string]string{
-				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "full": reasonTexts[device.NoShare],
+				"plain": reasonTexts[device.NodeNotShared], "plugin": reasonTexts[device.NodeNotShared], "full": reasonTexts[device.NoShare],
 				"memory-full": reasonTexts[device.NoMemory], "foreign": reasonTexts[device.Unrecorded],
 			},
 		},
@@ -70,7 +70,7 @@ func TestFilter(t *testing.T) {
 			name: "two whole devices",
 			pod:  sharePod("p", 2000),
 			want: map[string]string{
-				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "h100": reasonTexts[device.TooFewDevices], "cordoned": reasonTexts[device.TooFewDevices],
+				"plain": reasonTexts[device.NodeNotShared], "plugin": reasonTexts[device.NodeNotShared], "h100": reasonTexts[device.TooFewDevices], "cordoned": reasonTexts[device.TooFewDevices],
 				"full": reasonTexts[device.TooFewDevices], "half-full": reasonTexts[device.TooFewDevices], "memory-full": reasonTexts[device.TooFewDevices], "foreign": reasonTexts[device.TooFewDevices],
 			},
 		},
@@ -78,7 +78,7 @@ func TestFilter(t *testing.T) {
 			name: "memory alone",
 			pod:  makePod("p", names.GPUMemoryResource, "20Gi"),
 			want: map[string]string{
-				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "small": reasonTexts[device.LargerThanDevice], "full": reasonTexts[device.NoShare],
+				"plain": reasonTexts[device.NodeNotShared], "plugin": reasonTexts[device.NodeNotShared], "small": reasonTexts[device.LargerThanDevice], "full": reasonTexts[device.NoShare],
 				"memory-full": reasonTexts[device.NoMemory], "foreign": reasonTexts[device.Unrecorded],
 			},
 		},
@@ -86,7 +86,7 @@ func TestFilter(t *testing.T) {
 			name: "a model",
 			pod:  annotated(sharePod("p", 100), names.GPUModelAnnotation, "nvidia-h*, x"),
 			want: map[string]string{
-				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "shared": reasonTexts[device.WrongModel], "small": reasonTexts[device.WrongModel], "cordoned": reasonTexts[device.WrongModel],
+				"plain": reasonTexts[device.NodeNotShared], "plugin": reasonTexts[device.NodeNotShared], "shared": reasonTexts[device.WrongModel], "small": reasonTexts[device.WrongModel], "cordoned": reasonTexts[device.WrongModel],
 				"full": reasonTexts[device.WrongModel], "half-full": reasonTexts[device.WrongModel], "memory-full": reasonTexts[device.WrongModel], "foreign": reasonTexts[device.WrongModel],
 			},
 		},
@@ -94,7 +94,7 @@ func TestFilter(t *testing.T) {
 			name: "a minimum of memory",
 			pod:  annotated(sharePod("p", 100), names.GPUMinMemoryAnnotation, "32Gi"),
 			want: map[string]string{
-				"plain": reasonTexts[device.NotShared], "plugin": reasonTexts[device.NotShared], "small": reasonTexts[device.TooLittleMemory], "full": reasonTexts[device.NoShare],
+				"plain": reasonTexts[device.NodeNotShared], "plugin": reasonTexts[device.NodeNotShared], "small": reasonTexts[device.TooLittleMemory], "full": reasonTexts[device.NoShare],
 				"foreign": reasonTexts[device.Unrecorded],
 			},
 		},
@@ -102,8 +102,8 @@ func TestFilter(t *testing.T) {
 			name: "a device of the device plugin",
 			pod:  makePod("p", "nvidia.com/gpu", "1"),
 			want: map[string]string{
-				"shared": reasonTexts[device.Shared], "h100": reasonTexts[device.Shared], "small": reasonTexts[device.Shared], "cordoned": reasonTexts[device.Shared],
-				"full": reasonTexts[device.Shared], "half-full": reasonTexts[device.Shared], "memory-full": reasonTexts[device.Shared], "foreign": reasonTexts[device.Shared],
+				"shared": reasonTexts[device.NodeIsShared], "h100": reasonTexts[device.NodeIsShared], "small": reasonTexts[device.NodeIsShared], "cordoned": reasonTexts[device.NodeIsShared],
+				"full": reasonTexts[device.NodeIsShared], "half-full": reasonTexts[device.NodeIsShared], "memory-full": reasonTexts[device.NodeIsShared], "foreign": reasonTexts[device.NodeIsShared],
 			},
 		},
 		{
@@ -177,7 +177,7 @@ func TestRefusedNodes(t *testing.T) {
 // Only what evicting pods can cure is left to preemption.
 func TestResolvable(t *testing.T) {
 	for r := device.Fits + 1; r < device.Reasons; r++ {
-		want := r == device.NoShare || r == device.NoMemory || r == device.Unrecorded || r == device.OtherUse || r == device.SharesHeld
+		want := r == device.NoShare || r == device.NoMemory || r == device.Unrecorded || r == device.UsedOutsideShares || r == device.SharesHeld
 		if got := r.Resolvable(); got != want {
 			t.Errorf("%v: want %t, got %t", r, want, got)
 		}

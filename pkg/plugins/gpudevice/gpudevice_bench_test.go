@@ -102,7 +102,7 @@ func BenchmarkScore(b *testing.B) {
 // One operation is one node that has changed: what is taken is added up again.
 func BenchmarkLook(b *testing.B) {
 	_, pl, nodes := benchmark(b)
-	invalidation := &nodeInvalidation{}
+	state := &nodeState{}
 	known := make([]*nodeView, len(nodes))
 	for i := range nodes {
 		known[i] = pl.view(nodes[i], false)
@@ -111,7 +111,7 @@ func BenchmarkLook(b *testing.B) {
 		i := 0
 		b.ReportAllocs()
 		for b.Loop() {
-			if v := pl.computeView(nodes[i], known[i], invalidation, ""); v.unrecorded {
+			if v := pl.computeView(nodes[i], known[i], state, ""); v.unrecorded {
 				b.Fatal("a pod without a record")
 			}
 			if i++; i == len(nodes) {
@@ -172,7 +172,7 @@ func BenchmarkNormalizeScore(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for i := range scores {
-				scores[i].Score = int64(i * 1_000_003 * 7919 % deviceFree)
+				scores[i].Score = int64(i * 1_000_003 * 7919 % noDevicesScore)
 			}
 			rank(scores)
 		}

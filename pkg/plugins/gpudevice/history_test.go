@@ -158,7 +158,7 @@ func (h *history) fence() {
 		for _, pod := range h.api {
 			if pod.Name == action.(clienttesting.PatchAction).GetName() {
 				fenced := pod.DeepCopy()
-				fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: string(h.pl.allocations.process)}}
+				fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: string(h.pl.allocations.identity)}}
 				h.put(fenced)
 				h.must(h.store().Add(fenced))
 				return true, fenced, nil
@@ -166,8 +166,8 @@ func (h *history) fence() {
 		}
 		return true, nil, apierrors.NewNotFound(podsResource, "")
 	})
-	h.pl.allocations.leader.fenced = map[types.UID]struct{}{}
-	h.must(h.pl.allocations.fence(h.t.Context()))
+	h.pl.allocations.startup.fenced = map[types.UID]struct{}{}
+	h.must(h.pl.allocations.fencePods(h.t.Context()))
 }
 
 // put writes a version of a pod into the API.
@@ -474,7 +474,7 @@ func (h *history) unreserve(p *assumedPod) {
 	h.dropped = append(h.dropped, p.assumed)
 }
 
-// forget lets the cache forget the pods that were given up, which it does right after
+// forgetSeen lets the cache forget the pods that were given up, which it does right after
 // Unreserve, in the same goroutine.
 func (h *history) forget() {
 	for _, assumed := range h.dropped {
@@ -568,8 +568,8 @@ func (h *history) check() {
 			}
 		}
 		v := h.pl.viewToReserve(framework.NewCycleState(), nodeInfo(h.t, h.profile, node.Name), "")
-		if v.unrecorded || v.nominatedUnfit {
-			h.t.Fatalf("node %s takes nothing: unassigned %t, crowded %t", node.Name, v.unrecorded, v.nominatedUnfit)
+		if v.unrecorded || v.nominatedPodWaits {
+			h.t.Fatalf("node %s takes nothing: unrecorded %t, nominated pod waits %t", node.Name, v.unrecorded, v.nominatedPodWaits)
 		}
 		got := make([][2]int64, 2+i)
 		for d := range got {

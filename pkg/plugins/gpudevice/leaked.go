@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// leakedList are the leaked allocations of one node; nearly always none.
-type leakedList struct {
+// allocationList are the leaked allocations of one node; nearly always none.
+type allocationList struct {
 	list atomic.Pointer[podAllocations]
 }
 
 // Load returns the list as it is now.
-func (o *leakedList) Load() *podAllocations { return o.list.Load() }
+func (o *allocationList) Load() *podAllocations { return o.list.Load() }
 
 // add and remove are called with the cache's lock held.
-func (o *leakedList) add(h *podAllocation) {
+func (o *allocationList) add(h *podAllocation) {
 	list := append(slices.Clone(o.Load().all()), h)
 	o.list.Store(&list)
 }
 
-func (o *leakedList) remove(uid types.UID) {
+func (o *allocationList) remove(uid types.UID) {
 	if !o.Load().has(uid) {
 		return
 	}

@@ -21,11 +21,11 @@ const metricsSubsystem = "gpudevice"
 // Values of the label reason of pod_refusals_total beside those of
 // device.RequestReason.
 const (
-	// refusalNoNode is a request that no node of the cluster could serve if it were
+	// rejectionNoNode is a request that no node of the cluster could serve if it were
 	// empty.
-	refusalNoNode = "NoNode"
-	// refusalInvalid is a request that cannot be read for another reason.
-	refusalInvalid = "Invalid"
+	rejectionNoNode = "NoNode"
+	// rejectionInvalid is a request that cannot be read for another reason.
+	rejectionInvalid = "Invalid"
 )
 
 var (
@@ -33,7 +33,7 @@ var (
 		"Number of times that Filter refused a node to a pod, by reason. "+
 			"One pod counts once per node and attempt, and again in simulations of preemption."), []string{"profile", "reason"})
 
-	podRefusals = metrics.NewCounterVec(plugin.CounterOpts(metricsSubsystem, "pod_refusals_total",
+	podRejections = metrics.NewCounterVec(plugin.CounterOpts(metricsSubsystem, "pod_refusals_total",
 		"Number of attempts that ended because the pod's request for devices can never be served, by reason."), []string{"profile", "reason"})
 
 	conflicts = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "assignment_conflicts_total",
@@ -45,27 +45,27 @@ var (
 	recordEdits = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "record_edits_total",
 		"Number of changes to the record of a bound pod's devices. The first record counts; a change frees nothing."))
 
-	unknownBindings = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "bindings_in_doubt_total",
+	bindingsUnknown = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "bindings_in_doubt_total",
 		"Number of Bindings of which the API server did not say whether they were written."))
 )
 
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(nodeRejections, podRefusals, conflicts, unrecordedPods, recordEdits, unknownBindings)
+	legacyregistry.MustRegister(nodeRejections, podRejections, conflicts, unrecordedPods, recordEdits, bindingsUnknown)
 	legacyregistry.CustomMustRegister(theCollector)
 })
 
 // counters are the counters of one profile.
 type counters struct {
-	rejections [device.Reasons]metrics.CounterMetric
-	refusals   *metrics.CounterVec
+	nodeRejections [device.Reasons]metrics.CounterMetric
+	podRejections  *metrics.CounterVec
 }
 
 func newCounters(profile string) counters {
-	c := counters{refusals: podRefusals}
+	c := counters{podRejections: podRejections}
 	for r := device.Fits + 1; r < device.Reasons; r++ {
-		c.rejections[r] = nodeRejections.WithLabelValues(profile, r.String())
+		c.nodeRejections[r] = nodeRejections.WithLabelValues(profile, r.String())
 	}
 	return c
 }
@@ -92,7 +92,7 @@ var (
 	fragmentationDesc = metrics.NewDesc("berth_gpudevice_fragmentation_milli",
 		"Idle thousandths of devices on shared nodes by what they are to the expected workload; only Q3Satisfied is of use to it. Absent while nothing is expected.",
 		[]string{"profile", "cause"}, nil, metrics.ALPHA, "")
-	refusedDesc = metrics.NewDesc("berth_gpudevice_refused_nodes",
+	invalidNodesDesc = metrics.NewDesc("berth_gpudevice_refused_nodes",
 		"Nodes that take nothing because their labels contradict each other, by reason.", []string{"profile", "reason"}, nil, metrics.ALPHA, "")
 	blockedDesc = metrics.NewDesc("berth_gpudevice_blocked_nodes",
 		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it.", []string{"profile"}, nil, metrics.ALPHA, "")
@@ -116,10 +116,10 @@ type collector struct {
 	plugins map[string]*GPUDevice
 }
 
-// collect adds a plugin to the collector until ctx ends. Where a process runs
+// addToCollector adds a plugin to the collector until ctx ends. Where a process runs
 // profiles of the same name one after another (a simulator), the last one is
 // served.
-func collect(ctx context.Context, pl *GPUDevice) {
+func addToCollector(ctx context.Context, pl *GPUDevice) {
 	profile := pl.handle.ProfileName()
 	theCollector.mu.Lock()
 	defer theCollector.mu.Unlock()
@@ -135,7 +135,7 @@ func collect(ctx context.Context, pl *GPUDevice) {
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, cordonedCapacityDesc, cordonedAllocatedDesc, fragmentationDesc, refusedDesc, blockedDesc, unlistedDesc, reservationsDesc, reservationAgeDesc} {
+	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, cordonedCapacityDesc, cordonedAllocatedDesc, fragmentationDesc, invalidNodesDesc, blockedDesc, unlistedDesc, reservationsDesc, reservationAgeDesc} {
 		ch <- desc
 	}
 }
@@ -153,7 +153,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		gauge := func(desc *metrics.Desc, value float64, labels ...string) {
 			ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, append([]string{profile}, labels...)...)
 		}
-		u := pl.usage()
+		u := pl.collectMetrics()
 		for model, amounts := range u.byModel() {
 			gauge(capacityDesc, float64(amounts.capacity), model)
 			gauge(allocatedDesc, float64(amounts.allocated), model)
@@ -167,8 +167,8 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 				gauge(fragmentationDesc, milli, device.Cause(cause).String()) //nolint:gosec // an index below device.Causes
 			}
 		}
-		for reason, nodes := range u.refused {
-			gauge(refusedDesc, float64(nodes), string(reason))
+		for reason, nodes := range u.invalidNodes {
+			gauge(invalidNodesDesc, float64(nodes), string(reason))
 		}
 		gauge(blockedDesc, float64(u.blocked.Len()))
 		gauge(unlistedDesc, float64(u.unlisted))
@@ -177,12 +177,12 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 }
 
-// usage is the state of all devices at one time.
-type usage struct {
+// metricsSnapshot is the state of all devices at one time.
+type metricsSnapshot struct {
 	models        map[string]*modelUsage
 	expected      bool
 	fragmentation device.Fragmentation
-	refused       map[device.InvalidReason]int
+	invalidNodes  map[device.InvalidReason]int
 	blocked       sets.Set[string]
 	unlisted      int
 	reservations  int
@@ -194,22 +194,22 @@ type modelUsage struct {
 	capacity, allocated, cordonedCapacity, cordonedAllocated int64
 }
 
-// usage computes the state from the informer's nodes and the allocation cache, as a
+// collectMetrics computes the state from the informer's nodes and the allocation cache, as a
 // scheduling cycle would from a NodeInfo. Free CPU, and whether a device plugin or DRA
 // driver gave devices to a pod there, is as the last cycle that looked at the node saw it.
-func (pl *GPUDevice) usage() *usage {
-	u := &usage{models: map[string]*modelUsage{}, refused: map[device.InvalidReason]int{}, blocked: sets.New[string]()}
+func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
+	u := &metricsSnapshot{models: map[string]*modelUsage{}, invalidNodes: map[device.InvalidReason]int{}, blocked: sets.New[string]()}
 	held := pl.allocations.allocationsByNode(u)
-	expected := pl.workload.current.Load()
+	expected := pl.workload.published.Load()
 	u.expected = expected != nil
 	for _, known := range pl.deviceNodes.all() {
 		object, node := known.object, known.node
-		if pl.offers.on(object.Name) {
-			node = node.OfferedByDRA()
+		if pl.publishedSlices.on(object.Name) {
+			node = node.PublishedByDRA()
 		}
 		switch node.Kind {
 		case device.NodeInvalid:
-			u.refused[node.Invalid.Reason]++
+			u.invalidNodes[node.Invalid.Reason]++
 			continue
 		case device.NodeShared:
 		default:
@@ -223,7 +223,7 @@ func (pl *GPUDevice) usage() *usage {
 		if cell := pl.nodes.get(object.Name); cell != nil {
 			seen = cell.view.Load()
 		}
-		if seen != nil && seen.otherUse {
+		if seen != nil && seen.usedOutsideShares {
 			u.blocked.Insert(object.Name)
 		}
 		for _, h := range held[object.Name] {
@@ -237,13 +237,13 @@ func (pl *GPUDevice) usage() *usage {
 			u.unlisted += len(h.allocation.Missing(node))
 			used.Add(podUsage)
 		}
-		amounts.count(&used)
+		amounts.add(&used)
 		if u.expected {
 			cpuFree := object.Status.Allocatable.Cpu().MilliValue()
 			if seen != nil {
 				cpuFree = seen.cpuFree
 			}
-			fragmentation := expected.expectedBy(node).Fragmentation(&used, cpuFree)
+			fragmentation := expected.forNode(node).Fragmentation(&used, cpuFree)
 			for cause := range fragmentation {
 				u.fragmentation[cause] += fragmentation[cause]
 			}
@@ -252,14 +252,14 @@ func (pl *GPUDevice) usage() *usage {
 	return u
 }
 
-// count adds what is used of the devices.
-func (m *modelUsage) count(used *device.Usage) {
+// add adds what is used of the devices.
+func (m *modelUsage) add(used *device.Usage) {
 	allocated, cordoned := used.AllocatedMilli()
 	m.allocated += allocated
 	m.cordonedAllocated += cordoned
 }
 
-func (u *usage) of(model string) *modelUsage {
+func (u *metricsSnapshot) of(model string) *modelUsage {
 	if model == "" {
 		model = unknownModel
 	}
@@ -270,7 +270,7 @@ func (u *usage) of(model string) *modelUsage {
 }
 
 // byModel returns the amounts by the value of the label.
-func (u *usage) byModel() map[string]modelUsage {
+func (u *metricsSnapshot) byModel() map[string]modelUsage {
 	models := make([]string, 0, len(u.models))
 	for model := range u.models {
 		models = append(models, model)
@@ -293,7 +293,7 @@ func (u *usage) byModel() map[string]modelUsage {
 }
 
 // allocationsByNode returns what is held on each node, and adds to u what it comes by.
-func (c *allocationCache) allocationsByNode(u *usage) map[string]podAllocations {
+func (c *allocationCache) allocationsByNode(u *metricsSnapshot) map[string]podAllocations {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
@@ -307,12 +307,12 @@ func (c *allocationCache) allocationsByNode(u *usage) map[string]podAllocations 
 				u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
 			case unrecorded:
 				u.blocked.Insert(node)
-			case leaked, bound:
+			case unreservedInFlight, bound:
 			}
 		}
 	}
-	for node, invalidation := range c.invalidations {
-		for _, h := range invalidation.leaked.Load().all() {
+	for node, state := range c.nodeStates {
+		for _, h := range state.unreserved.Load().all() {
 			held[node] = append(held[node], h)
 			u.reservations++
 			u.oldest = max(u.oldest, now.Sub(h.since).Seconds())

@@ -154,7 +154,7 @@ func TestEventsAreCounted(t *testing.T) {
 
 // Models are node labels: whoever makes them up must not fill the metrics.
 func TestModelsAreBounded(t *testing.T) {
-	u := &usage{models: map[string]*modelUsage{}}
+	u := &metricsSnapshot{models: map[string]*modelUsage{}}
 	for i := range 100 {
 		u.of(fmt.Sprintf("model-%03d", i)).capacity += 1000
 	}

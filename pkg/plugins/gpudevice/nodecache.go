@@ -27,8 +27,8 @@ type nodeCache struct {
 // nodeCell is what is remembered of one node: the view computed last, and the
 // invalidation by which the allocation cache says that the view is out of date.
 type nodeCell struct {
-	view         atomic.Pointer[nodeView]
-	invalidation *nodeInvalidation
+	view  atomic.Pointer[nodeView]
+	state *nodeState
 }
 
 // get returns the cell of a node, or nil. It allocates nothing.
@@ -38,10 +38,10 @@ func (c *nodeCache) get(name string) *nodeCell {
 	return cell
 }
 
-// getOrCreate is get; a cell that is missing gets the invalidation that invalidationOf returns, and is
+// getOrCreate is get; a cell that is missing gets the invalidation that nodeStateOf returns, and is
 // kept if that says that the node is there. It is asked with the cache locked, and remove
-// takes that lock after the node has left what invalidationOf asks: no cell outlives its node.
-func (c *nodeCache) getOrCreate(name string, invalidationOf func(name string) (invalidation *nodeInvalidation, there bool)) *nodeCell {
+// takes that lock after the node has left what nodeStateOf asks: no cell outlives its node.
+func (c *nodeCache) getOrCreate(name string, nodeStateOf func(name string) (state *nodeState, there bool)) *nodeCell {
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
@@ -50,8 +50,8 @@ func (c *nodeCache) getOrCreate(name string, invalidationOf func(name string) (i
 	if cell := c.get(name); cell != nil {
 		return cell
 	}
-	invalidation, there := invalidationOf(name)
-	cell := &nodeCell{invalidation: invalidation}
+	state, there := nodeStateOf(name)
+	cell := &nodeCell{state: state}
 	if there {
 		c.cells.Store(name, cell)
 	}

@@ -28,7 +28,7 @@ func TestDeviceNodes(t *testing.T) {
 		if status := profile.RunPreScorePlugins(t.Context(), state, pod, profile.Nodes(t)); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		_, err := readPreScoreState(state)
+		_, err := getPreScoreState(state)
 		return err == nil
 	}
 	expect := func(what string, want bool) {

@@ -42,22 +42,22 @@ type nodeView struct {
 	// devices a device plugin hands out it is good for scores. For others it is
 	// meaningless, and scorable false.
 	usage    device.Usage
-	scorable bool
+	hasUsage bool
 	// shown is the number of cached allocations, without leaked ones, among the pods
 	// of the NodeInfo.
-	shown int64
+	cachedPods int64
 	// offered is whether a DRA driver offers devices of the node.
-	offered bool
+	publishedByDRA bool
 	// unrecorded is a pod on a shared node that asks for shares and of which it is
 	// not known what it uses.
 	unrecorded bool
 	// otherUse is a pod on a shared node that a device plugin or a DRA driver gave
 	// devices to.
-	otherUse bool
+	usedOutsideShares bool
 	// sharesHeld is a pod with a share on a node that is not shared.
 	sharesHeld bool
-	// nominatedUnfit is a nominated pod for which there is no room yet.
-	nominatedUnfit bool
+	// nominatedPodWaits is a nominated pod for which there is no room yet.
+	nominatedPodWaits bool
 	// cpuFree is in milli-CPU, and may be negative.
 	cpuFree int64
 
@@ -70,14 +70,14 @@ type nodeView struct {
 // not kept. A view from the cell costs no lock and no memory.
 func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, dryRun bool) *nodeView {
 	object := nodeInfo.Node()
-	cell := pl.nodes.getOrCreate(object.Name, pl.allocations.invalidationOf)
+	cell := pl.nodes.getOrCreate(object.Name, pl.allocations.nodeStateOf)
 	// Read before anything that it covers: what changes meanwhile raises it.
-	revision := cell.invalidation.revision.Load() + pl.offers.revision.Load()
+	revision := cell.state.revision.Load() + pl.publishedSlices.revision.Load()
 	known := cell.view.Load()
 	if known != nil && known.generation == nodeInfo.GetGeneration() && known.revision == revision && known.object == object {
 		return known
 	}
-	v := pl.computeView(nodeInfo, known, cell.invalidation, "")
+	v := pl.computeView(nodeInfo, known, cell.state, "")
 	v.revision = revision
 	if !dryRun {
 		cell.view.Store(v)
@@ -85,67 +85,67 @@ func (pl *GPUDevice) view(nodeInfo fwk.NodeInfo, dryRun bool) *nodeView {
 	return v
 }
 
-// viewWithout is view as if the pod were not on the node. It is there already
+// viewWithoutPod is view as if the pod were not on the node. It is there already
 // when Reserve runs in the cycle of a pod group.
-func (pl *GPUDevice) viewWithout(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
+func (pl *GPUDevice) viewWithoutPod(nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
 	for _, podInfo := range nodeInfo.GetPods() {
 		if podInfo.GetPod().UID == uid {
-			cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.allocations.invalidationOf)
-			return pl.computeView(nodeInfo, cell.view.Load(), cell.invalidation, uid)
+			cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.allocations.nodeStateOf)
+			return pl.computeView(nodeInfo, cell.view.Load(), cell.state, uid)
 		}
 	}
 	return pl.view(nodeInfo, false)
 }
 
-// viewToReserve is viewWithout, and as if also those pods were on the node that hold
+// viewToReserve is viewWithoutPod, and as if also those pods were on the node that hold
 // devices there and that the NodeInfo does not show. As a rule there are none, which
 // is told by their number. In the cycle of a pod group the NodeInfo shows the members
 // that were reserved before, and whom it does not show preemption has taken out of it.
 func (pl *GPUDevice) viewToReserve(state fwk.CycleState, nodeInfo fwk.NodeInfo, uid types.UID) *nodeView {
-	v := pl.viewWithout(nodeInfo, uid)
+	v := pl.viewWithoutPod(nodeInfo, uid)
 	if state.IsPodGroupSchedulingCycle() {
 		return v
 	}
-	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.allocations.invalidationOf)
-	if v.node.Kind != device.NodeShared || cell.invalidation.held.Load() == v.shown {
+	cell := pl.nodes.getOrCreate(nodeInfo.Node().Name, pl.allocations.nodeStateOf)
+	if v.node.Kind != device.NodeShared || cell.state.numAllocations.Load() == v.cachedPods {
 		return v
 	}
 	notShown := pl.allocations.notShown(nodeInfo, uid)
 	if len(notShown) == 0 {
 		return v
 	}
-	v = pl.computeView(nodeInfo, v, cell.invalidation, uid)
+	v = pl.computeView(nodeInfo, v, cell.state, uid)
 	for _, h := range notShown {
-		v.take(h.allocation)
+		v.addAllocation(h.allocation)
 	}
 	return v
 }
 
 // computeView computes a view. known, if not nil, spares parsing the node object again.
 // The pod without is left out.
-func (pl *GPUDevice) computeView(nodeInfo fwk.NodeInfo, known *nodeView, invalidation *nodeInvalidation, without types.UID) *nodeView {
+func (pl *GPUDevice) computeView(nodeInfo fwk.NodeInfo, known *nodeView, state *nodeState, without types.UID) *nodeView {
 	object := nodeInfo.Node()
 	v := &nodeView{
 		generation: nodeInfo.GetGeneration(),
 		object:     object,
 		cpuFree:    nodeInfo.GetAllocatable().GetMilliCPU() - nodeInfo.GetRequested().GetMilliCPU(),
 	}
-	v.offered = pl.offers.on(object.Name)
-	if known != nil && known.object == object && known.offered == v.offered {
+	v.publishedByDRA = pl.publishedSlices.on(object.Name)
+	if known != nil && known.object == object && known.publishedByDRA == v.publishedByDRA {
 		v.node = known.node
 	} else {
 		v.node = device.ParseNode(object, pl.nodeKeys)
-		if v.offered {
-			v.node = v.node.OfferedByDRA()
+		if v.publishedByDRA {
+			v.node = v.node.PublishedByDRA()
 		}
 	}
-	v.usage, v.scorable = v.node.Usage()
-	if v.node.Kind == device.NodeDevicePlugin && v.scorable {
+	v.usage, v.hasUsage = v.node.Usage()
+	if v.node.Kind == device.NodeDevicePlugin && v.hasUsage {
 		requested := nodeInfo.GetRequested().GetScalarResources()
 		for _, name := range pl.nodeKeys.PluginResources {
-			v.usage.HandOut(requested[name])
+			v.usage.AddPluginAllocated(requested[name])
 		}
 	}
-	pl.countUse(v, nodeInfo, invalidation, without)
+	pl.calculateUsage(v, nodeInfo, state, without)
 	return v
 }

@@ -228,7 +228,7 @@ func TestViewOfARelabelledNode(t *testing.T) {
 	check("")
 	bare := makeNode("n", nil)
 	live.UpdateNode(logger, node, bare)
-	check(reasonTexts[device.NotShared])
+	check(reasonTexts[device.NodeNotShared])
 	smaller := gpuNode("n", 1)
 	live.UpdateNode(logger, bare, smaller)
 	check("")

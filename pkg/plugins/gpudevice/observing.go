@@ -30,11 +30,11 @@ type observation struct {
 // observe takes note of a version of a pod that the informer delivered. The first
 // version that is bound decides what the pod holds.
 func (c *allocationCache) observe(pod *corev1.Pod) observation {
-	if pod.Spec.NodeName == "" || !device.AsksForShares(pod) {
+	if pod.Spec.NodeName == "" || !device.HasShareRequest(pod) {
 		return observation{}
 	}
 	if plugin.IsTerminated(pod) {
-		c.drop(pod.UID)
+		c.removePod(pod.UID)
 		return observation{}
 	}
 	if h := c.get(pod.UID); h != nil && (h.phase == bound || h.phase == unrecorded) {
@@ -62,7 +62,7 @@ func (c *allocationCache) observe(pod *corev1.Pod) observation {
 // several bound pods, all the pods on them, and whether already the compute that they
 // ask for is too much: that does not depend on what the node says of its memory.
 func (c *allocationCache) conflictsLocked(h *podAllocation) (overcommitted device.Set, conflicting []*corev1.Pod, certain bool) {
-	node := c.describe(h.node)
+	node := c.parsedNode(h.node)
 	users := map[*podAllocation]device.Set{}
 	var allocations []*device.Allocation
 	for _, other := range c.byNode[h.node] {
@@ -82,10 +82,10 @@ func (c *allocationCache) conflictsLocked(h *podAllocation) (overcommitted devic
 	return overcommitted, conflicting, overcommitted&certainly != 0
 }
 
-// describe returns what the node says of its devices, to the first of the plugins that
+// parsedNode returns what the node says of its devices, to the first of the plugins that
 // finds some: profiles may read different labels. Of a node that is not known it returns
 // nothing.
-func (c *allocationCache) describe(node string) *device.Node {
+func (c *allocationCache) parsedNode(node string) *device.Node {
 	if len(c.plugins) == 0 {
 		return &device.Node{}
 	}

@@ -45,13 +45,13 @@ type GPUDevice struct {
 	// them have devices.
 	nodes       nodeCache
 	deviceNodes deviceNodes
-	// offers are the nodes whose devices a DRA driver offers.
-	offers offers
+	// publishedSlices are the nodes whose devices a DRA driver offers.
+	publishedSlices publishedSlices
 	// admitted is the index of the node that admitted a pod last; see findNode.
 	// Only the scheduling goroutine touches it, and scales and scoreKeys.
-	admitted  int
-	scales    scaleMemo
-	scoreKeys scoreKeys
+	nextStartNodeIndex int
+	cluster            clusterMemo
+	scoreKeys          scoreKeys
 
 	counters counters
 }
@@ -115,7 +115,7 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 		counters:   newCounters(handle.ProfileName()),
 	}
 	pl.claims = device.Claims{Drivers: device.DefaultDRADrivers(), Keys: pl.nodeKeys}
-	pl.offers.claims = &pl.claims
+	pl.publishedSlices.claims = &pl.claims
 	pl.workload.read = args.ScoringStrategy.Type.ExpectsWorkload()
 	switch {
 	case expected != nil:
@@ -129,10 +129,10 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 	if err := pl.allocations.join(pl); err != nil {
 		return nil, err
 	}
-	if err := pl.offers.watch(handle, klog.FromContext(ctx)); err != nil {
+	if err := pl.publishedSlices.watch(handle, klog.FromContext(ctx)); err != nil {
 		return nil, err
 	}
-	collect(ctx, pl)
+	addToCollector(ctx, pl)
 	return pl, nil
 }
 
@@ -177,7 +177,7 @@ func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFrag
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the pod's request for devices cannot be served")
 	}
-	if len(pod.Spec.ResourceClaims) > 0 || pl.claims.AsksForOthersResources(pod) && pl.mayClaimDevices(pod) {
+	if len(pod.Spec.ResourceClaims) > 0 || pl.claims.MayRequestDRAExtendedResource(pod) && pl.mayClaimDevices(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod's ResourceClaims are for may change")
 	}
 	var value signature

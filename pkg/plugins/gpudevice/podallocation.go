@@ -23,7 +23,7 @@ const (
 	bindingUnknown
 	// leaked is bindingUnknown, and the scheduler has given the pod up: the NodeInfo
 	// does not show it.
-	leaked
+	unreservedInFlight
 	// bound is a pod whose record has been seen.
 	bound
 	// unrecorded is a bound pod that uses devices, and which is not known: it has
@@ -40,8 +40,8 @@ type podAllocation struct {
 	allocation *device.Allocation
 	// annotations are what the Binding is to write; nil once the pod is bound.
 	annotations map[string]string
-	// fence is what the pod's fence was when the devices were assumed; see allocationCache.fence.
-	fence string
+	// fence is what the pod's fence was when the devices were assumed; see allocationCache.fencePods.
+	fenceToken string
 	// since is when the devices were assumed.
 	since time.Time
 }

@@ -26,7 +26,7 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		// Nothing but another pod can help. Evicting pods would not.
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, pl.refusal(err))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, pl.invalidPodMessage(err))
 	}
 	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
 	none := request.Kind == device.RequestNone && !s.claims
@@ -37,18 +37,18 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		}
 	}
 	if request.Kind == device.RequestShares {
-		if err := pl.allocations.ready(ctx, nodes); err != nil {
+		if err := pl.allocations.waitForStartup(ctx, nodes); err != nil {
 			return nil, fwk.AsStatus(err)
 		}
 	}
 	s.podRequest.CPUMilli = cpuMilli(pod)
-	s.scale = pl.scaleOf(nodes)
+	s.maxNode = pl.updateCluster(nodes)
 	if len(request.Containers) > 0 {
 		pl.workload.learn(pl, pod, s.podRequest, nodes)
 	}
 	if request.Kind != device.RequestNone {
-		if reason := pl.neverFits(request, nodes); reason != "" {
-			pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), refusalNoNode).Inc()
+		if reason := pl.whyNeverFits(request, nodes); reason != "" {
+			pl.counters.podRejections.WithLabelValues(pl.handle.ProfileName(), rejectionNoNode).Inc()
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 		}
 	}
@@ -60,7 +60,7 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 }
 
 // noDevices reports whether no node has devices; see deviceNodes.none.
-func (pl *GPUDevice) noDevices() bool { return pl.deviceNodes.none() && pl.offers.none() }
+func (pl *GPUDevice) noDevices() bool { return pl.deviceNodes.none() && pl.publishedSlices.none() }
 
 // PreFilterExtensions returns nil: what is free is read from the NodeInfo, which
 // the simulations of preemption and of nominated pods change.
@@ -68,13 +68,13 @@ func (pl *GPUDevice) PreFilterExtensions() fwk.PreFilterExtensions {
 	return nil
 }
 
-// refusal returns what the user reads of a request that cannot be served.
-func (pl *GPUDevice) refusal(err error) string {
-	reason := refusalInvalid
+// invalidPodMessage returns what the user reads of a request that cannot be served.
+func (pl *GPUDevice) invalidPodMessage(err error) string {
+	reason := rejectionInvalid
 	if requestErr, ok := errors.AsType[*device.InvalidError](err); ok {
 		reason = string(requestErr.Reason)
 	}
-	pl.counters.refusals.WithLabelValues(pl.handle.ProfileName(), reason).Inc()
+	pl.counters.podRejections.WithLabelValues(pl.handle.ProfileName(), reason).Inc()
 	return "the pod can never be scheduled: " + escape(err.Error())
 }
 
@@ -92,19 +92,19 @@ func isDaemonPod(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
-// neverFits returns why no node of the cluster can ever take the request, or "".
+// whyNeverFits returns why no node of the cluster can ever take the request, or "".
 // As a rule the first node that is asked could: the one that could last time. All
 // are asked only for a pod that no Filter would let through either.
-func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) string {
+func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo) string {
 	var rejections [device.Reasons]int
-	if pl.admitted >= len(nodes) {
-		pl.admitted = 0
+	if pl.nextStartNodeIndex >= len(nodes) {
+		pl.nextStartNodeIndex = 0
 	}
 	for i := range nodes {
-		at := (pl.admitted + i) % len(nodes)
+		at := (pl.nextStartNodeIndex + i) % len(nodes)
 		rejection := pl.view(nodes[at], false).node.Admits(request)
 		if rejection == device.Fits {
-			pl.admitted = at
+			pl.nextStartNodeIndex = at
 			return ""
 		}
 		rejections[rejection]++
@@ -120,9 +120,9 @@ func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) st
 			names.GPUMinMemoryAnnotation, mebibytes(largestMemory(pl, request, nodes)))
 	case rejections[device.WrongModel] > 0:
 		return fmt.Sprintf("no node's devices are of a model in annotation %s: there are %s%s", names.GPUModelAnnotation, modelList(pl, request, nodes), widerPattern(pl, request, nodes))
-	case rejections[device.Refused] > 0 && request.Kind == device.RequestShares:
+	case rejections[device.InvalidNode] > 0 && request.Kind == device.RequestShares:
 		return fmt.Sprintf("no node can share its devices: %d node(s) with label %s contradict themselves, the metric berth_gpudevice_refused_nodes says how",
-			rejections[device.Refused], names.GPUSharingLabel)
+			rejections[device.InvalidNode], names.GPUSharingLabel)
 	case request.Kind == device.RequestShares:
 		return fmt.Sprintf("no node shares its devices: a limit %s or %s needs a node with label %s=true",
 			names.GPUMilliResource, names.GPUMemoryResource, names.GPUSharingLabel)
@@ -132,8 +132,8 @@ func (pl *GPUDevice) neverFits(request *device.Request, nodes []fwk.NodeInfo) st
 	}
 }
 
-// candidates calls do for every node that takes requests of this form.
-func candidates(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo, do func(*device.Node)) {
+// forEachNodeOfKind calls do for every node that takes requests of this form.
+func forEachNodeOfKind(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo, do func(*device.Node)) {
 	kind := device.NodeShared
 	if request.Kind != device.RequestShares {
 		kind = device.NodeDevicePlugin
@@ -147,7 +147,7 @@ func candidates(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo, do
 
 func largestMemory(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) int64 {
 	var largest int64
-	candidates(pl, request, nodes, func(node *device.Node) {
+	forEachNodeOfKind(pl, request, nodes, func(node *device.Node) {
 		if request.Models.Match(node.Model) {
 			largest = max(largest, node.MemoryMiB)
 		}
@@ -160,7 +160,7 @@ const maxListedModels = 8
 
 func modelList(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) string {
 	var models []string
-	candidates(pl, request, nodes, func(node *device.Node) {
+	forEachNodeOfKind(pl, request, nodes, func(node *device.Node) {
 		if len(models) <= maxListedModels && !slices.Contains(models, node.Model) {
 			models = append(models, node.Model)
 		}
@@ -183,7 +183,7 @@ func modelList(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) str
 // more would.
 func widerPattern(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) string {
 	var pattern, matched string
-	candidates(pl, request, nodes, func(node *device.Node) {
+	forEachNodeOfKind(pl, request, nodes, func(node *device.Node) {
 		if wider := request.Models.Widened(node.Model); wider != "" && (matched == "" || node.Model < matched) {
 			pattern, matched = wider, node.Model
 		}

@@ -146,14 +146,14 @@ func indexes(devices device.Set) string {
 const (
 	// reasonNodeRefused is a node that says of its devices what contradicts itself or
 	// cannot be understood.
-	reasonNodeRefused = "GPUNodeRefused"
+	reasonNodeInvalid = "GPUNodeRefused"
 	// reasonNodeIgnored is a node with a label or annotation of ours that has no effect.
 	reasonNodeIgnored = "GPUNodeSettingIgnored"
 	// reasonNotDrained is a node that was switched to sharing or back while pods used its
 	// devices.
 	reasonNotDrained = "GPUNodeNotDrained"
-	// reasonListChanged is a node whose list of UUIDs changed while pods used its devices.
-	reasonListChanged = "GPUListChanged"
+	// reasonUUIDsChanged is a node whose list of UUIDs changed while pods used its devices.
+	reasonUUIDsChanged = "GPUListChanged"
 
 	actionReading = "ReadingNode"
 )
@@ -177,27 +177,27 @@ func (c *allocationCache) reportNode(logger klog.Logger, old, node *corev1.Node)
 			before = device.ParseNode(old, pl.nodeKeys)
 		}
 		if now.Invalid.Reason != "" && now.Invalid != before.Invalid {
-			tell(reasonNodeRefused, "The node takes no pods with shares of its devices and none of a device plugin: "+now.Invalid.Error())
+			tell(reasonNodeInvalid, "The node takes no pods with shares of its devices and none of a device plugin: "+now.Invalid.Error())
 		}
 		if old != nil {
 			tell(reasonNotDrained, c.notDrained(pl, before, now, node.Name))
-			tell(reasonListChanged, c.listChanged(before, now, node.Name))
+			tell(reasonUUIDsChanged, c.uuidsChanged(before, now, node.Name))
 		}
 	}
-	if note := ignored(node); note != "" && (old == nil || note != ignored(old)) {
+	if note := ineffectiveSettings(node); note != "" && (old == nil || note != ineffectiveSettings(old)) {
 		tell(reasonNodeIgnored, note)
 	}
 }
 
-// saysOtherwise reports whether two versions of a node may differ in what they say of its
+// nodeDevicesMayDiffer reports whether two versions of a node may differ in what they say of its
 // devices. Most differ in heartbeats alone.
-func saysOtherwise(old, node *corev1.Node) bool {
+func nodeDevicesMayDiffer(old, node *corev1.Node) bool {
 	return !maps.Equal(old.Labels, node.Labels) || !maps.Equal(old.Annotations, node.Annotations) ||
 		!apiequality.Semantic.DeepEqual(old.Status.Capacity, node.Status.Capacity) || !apiequality.Semantic.DeepEqual(old.Status.Allocatable, node.Status.Allocatable)
 }
 
-// ignored says which of our labels and annotations of the node have no effect.
-func ignored(node *corev1.Node) string {
+// ineffectiveSettings says which of our labels and annotations of the node have no effect.
+func ineffectiveSettings(node *corev1.Node) string {
 	var notes []string
 	if value, ok := node.Annotations[names.GPUSharingLabel]; ok {
 		notes = append(notes, fmt.Sprintf("annotation %s=%q has no effect: it must be a label", names.GPUSharingLabel, value))
@@ -226,7 +226,7 @@ func (c *allocationCache) notDrained(pl *GPUDevice, before, now *device.Node, no
 		if !ok || pod.Spec.NodeName != node || plugin.IsTerminated(pod) {
 			continue
 		}
-		if shared && (pl.nodeKeys.AsksForPlugin(pod) || pl.mayClaimDevices(pod)) || !shared && device.AsksForShares(pod) {
+		if shared && (pl.nodeKeys.HasDevicePluginRequest(pod) || pl.mayClaimDevices(pod)) || !shared && device.HasShareRequest(pod) {
 			pods = append(pods, klog.KObj(pod).String())
 		}
 	}
@@ -240,9 +240,9 @@ func (c *allocationCache) notDrained(pl *GPUDevice, before, now *device.Node, no
 	}
 }
 
-// listChanged says what becomes of the pods that were given devices by UUID on a node
+// uuidsChanged says what becomes of the pods that were given devices by UUID on a node
 // that lists others now, or nothing.
-func (c *allocationCache) listChanged(before, now *device.Node, node string) string {
+func (c *allocationCache) uuidsChanged(before, now *device.Node, node string) string {
 	if now.Kind != device.NodeShared || slices.Equal(before.UUIDs, now.UUIDs) {
 		return ""
 	}

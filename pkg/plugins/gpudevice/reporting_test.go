@@ -103,11 +103,11 @@ func TestNodeIsWarned(t *testing.T) {
 		{"shared", nil, nil, gpuNode("n", 2), nil},
 		{
 			"True is not true", nil, nil, labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"),
-			[]string{reasonNodeRefused, `metadata.labels[berth.dev/gpu-sharing]: "True" is neither "true" nor "false"`},
+			[]string{reasonNodeInvalid, `metadata.labels[berth.dev/gpu-sharing]: "True" is neither "true" nor "false"`},
 		},
 		{
 			"a cordoned device that there is not", nil, gpuNode("n", 2), annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "9"),
-			[]string{reasonNodeRefused, `metadata.annotations[berth.dev/gpu-cordoned]: "9" is not a list of devices: write indexes from 0 to 1`},
+			[]string{reasonNodeInvalid, `metadata.annotations[berth.dev/gpu-cordoned]: "9" is not a list of devices: write indexes from 0 to 1`},
 		},
 		{
 			"refused as before", nil, labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"), labelled(labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"), "a", "b"), nil,
@@ -141,19 +141,19 @@ func TestNodeIsWarned(t *testing.T) {
 			"a list in another order",
 			[]*corev1.Pod{byUUID},
 			uuids("GPU-a,GPU-b"), uuids("GPU-b,GPU-a"),
-			[]string{reasonListChanged, "changed while 1 pod(s) hold devices by UUID"},
+			[]string{reasonUUIDsChanged, "changed while 1 pod(s) hold devices by UUID"},
 		},
 		{
 			"a list without a device that is held",
 			[]*corev1.Pod{byUUID},
 			uuids("GPU-a,GPU-b"), uuids("GPU-a,GPU-c"),
-			[]string{reasonListChanged, "does not list devices that pods hold: pod(s) default/a (GPU-b)"},
+			[]string{reasonUUIDsChanged, "does not list devices that pods hold: pod(s) default/a (GPU-b)"},
 		},
 		{
 			"no list any more",
 			[]*corev1.Pod{byUUID},
 			uuids("GPU-a,GPU-b"), gpuNode("n", 2),
-			[]string{reasonListChanged, "was removed while pod(s) default/a hold devices by UUID: the node takes no shares"},
+			[]string{reasonUUIDsChanged, "was removed while pod(s) default/a hold devices by UUID: the node takes no shares"},
 		},
 		{"a list that nobody goes by", nil, uuids("GPU-a,GPU-b"), uuids("GPU-a,GPU-c"), nil},
 	}

@@ -22,9 +22,9 @@ const reasonNotPending = "the pod is not pending any more"
 // it is seen bound.
 func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	pl.snapshotChanged(state, nodeName)
-	s, err := readPreFilterState(state)
+	s, err := getPreFilterState(state)
 	if err != nil {
-		if !device.AsksForShares(pod) {
+		if !device.HasShareRequest(pod) {
 			return nil // PreFilter skipped it
 		}
 		return fwk.AsStatus(err)
@@ -43,7 +43,7 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 	if rejected := v.check(s); rejected != device.Fits {
 		return overtaken(state, nodeName, reasonText(rejected, v.node))
 	}
-	input := device.NodeInput{Usage: &v.usage, CPUMilli: v.cpuFree, Scale: s.scale, Expected: pl.workload.current.Load().expectedBy(v.node)}
+	input := device.CandidateNode{Usage: &v.usage, CPUMilli: v.cpuFree, MaxNode: s.maxNode, Workload: pl.workload.published.Load().forNode(v.node)}
 	assignment, ok := device.Assign(pl.strategy, input, s.podRequest)
 	if !ok {
 		return overtaken(state, nodeName, reasonText(v.usage.Lacks(request), v.node))
@@ -79,13 +79,13 @@ func (pl *GPUDevice) snapshotChanged(state fwk.CycleState, nodeName string) {
 		return
 	}
 	if cell := pl.nodes.get(nodeName); cell != nil {
-		cell.invalidation.revision.Add(1)
+		cell.state.revision.Add(1)
 	}
 }
 
 // Unreserve takes that back. Called again, or for a pod for which none were assumed
 // nothing, it does nothing.
 func (pl *GPUDevice) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
-	pl.allocations.forget(pod.UID)
+	pl.allocations.forgetPod(pod.UID)
 	pl.snapshotChanged(state, nodeName)
 }

@@ -122,7 +122,7 @@ func TestReserveForPodNotPending(t *testing.T) {
 		change(pod)
 		return pod
 	}
-	for name, stored := range map[string]*corev1.Pod{
+	for name, informerPod := range map[string]*corev1.Pod{
 		"gone":       nil,
 		"replaced":   with(func(p *corev1.Pod) { p.UID = "another" }),
 		"terminated": with(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
@@ -132,8 +132,8 @@ func TestReserveForPodNotPending(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 			pod := sharePod("p", 500)
 			state := profile.NewCycle(t.Context(), t, pod)
-			if stored != nil {
-				if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(stored); err != nil {
+			if informerPod != nil {
+				if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(informerPod); err != nil {
 					t.Fatal(err)
 				}
 			}

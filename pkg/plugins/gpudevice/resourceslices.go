@@ -19,11 +19,11 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// offers are the nodes on which a DRA driver of the arguments offers devices, by its
+// publishedSlices are the nodes on which a DRA driver of the arguments offers devices, by its
 // ResourceSlices: they are the devices that Berth would share. In a cluster without
 // such slices it is empty and costs nothing: the scheduler's DRA plugin watches them in
 // any case.
-type offers struct {
+type publishedSlices struct {
 	claims *device.Claims
 	// revision is raised when a node comes or goes.
 	revision atomic.Uint64
@@ -36,21 +36,21 @@ type offers struct {
 
 	mu sync.Mutex
 	// slices are those with devices, or that had some, by UID.
-	slices map[types.UID]offer
+	slices map[types.UID]publishedSlice
 	// perNode is the number of slices that offer devices of a node.
 	perNode map[string]int
 }
 
-// offer is what one slice says: in which version, and of which node. The name is
+// publishedSlice is what one slice says: in which version, and of which node. The name is
 // empty if it offers nothing.
-type offer struct {
+type publishedSlice struct {
 	version uint64
 	node    string
 }
 
 // watch adds an event handler to the informer that the scheduler's DRA plugin uses; if
 // there is none, no claim is ever served.
-func (o *offers) watch(handle fwk.Handle, logger klog.Logger) error {
+func (o *publishedSlices) watch(handle fwk.Handle, logger klog.Logger) error {
 	if handle.SharedDRAManager() == nil || len(o.claims.Drivers) == 0 {
 		return nil
 	}
@@ -70,10 +70,10 @@ func (o *offers) watch(handle fwk.Handle, logger klog.Logger) error {
 }
 
 // none reports whether there are none.
-func (o *offers) none() bool { return o.count.Load() == 0 }
+func (o *publishedSlices) none() bool { return o.count.Load() == 0 }
 
 // on reports whether devices of the node are offered. It takes no lock.
-func (o *offers) on(node string) bool {
+func (o *publishedSlices) on(node string) bool {
 	if o.none() {
 		return false
 	}
@@ -83,9 +83,9 @@ func (o *offers) on(node string) bool {
 
 // observe takes note of a version of a slice, unless a later one is known. A slice that
 // is not known may be gone: only the informer's handler adds it.
-func (o *offers) observe(slice *resourcev1.ResourceSlice, add bool) {
+func (o *publishedSlices) observe(slice *resourcev1.ResourceSlice, add bool) {
 	version, _ := strconv.ParseUint(slice.ResourceVersion, 10, 64)
-	node := o.claims.OfferedBy(slice)
+	node := o.claims.NodeOfSlice(slice)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known, ok := o.slices[slice.UID]
@@ -93,9 +93,9 @@ func (o *offers) observe(slice *resourcev1.ResourceSlice, add bool) {
 		return
 	}
 	if o.slices == nil {
-		o.slices, o.perNode = map[types.UID]offer{}, map[string]int{}
+		o.slices, o.perNode = map[types.UID]publishedSlice{}, map[string]int{}
 	}
-	o.slices[slice.UID] = offer{version: version, node: node}
+	o.slices[slice.UID] = publishedSlice{version: version, node: node}
 	if known.node != node {
 		o.countLocked(known.node, -1)
 		o.countLocked(node, 1)
@@ -103,7 +103,7 @@ func (o *offers) observe(slice *resourcev1.ResourceSlice, add bool) {
 }
 
 // remove forgets a slice that is gone.
-func (o *offers) remove(uid types.UID) {
+func (o *publishedSlices) remove(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known, ok := o.slices[uid]
@@ -116,7 +116,7 @@ func (o *offers) remove(uid types.UID) {
 
 // countLocked adds to the number of slices that offer devices of a node. Hints ask for
 // every waiting pod, so it does not look at other slices.
-func (o *offers) countLocked(node string, change int) {
+func (o *publishedSlices) countLocked(node string, change int) {
 	if node == "" {
 		return
 	}

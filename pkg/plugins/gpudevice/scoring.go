@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// deviceFree is the score of a node without devices for a pod that asks for
+	// noDevicesScore is the score of a node without devices for a pod that asks for
 	// none: above every score of a node with devices.
-	deviceFree = device.MaxGradientScore + 1
+	noDevicesScore = device.MaxGradientScore + 1
 )
 
 // PreScore prepares what the scores of all nodes need. It skips the pods that do
 // not concern the plugin.
 func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	var s preScoreState
-	filtered, err := readPreFilterState(state)
+	filtered, err := getPreFilterState(state)
 	if err == nil {
-		s.podRequest, s.scale, s.claims = filtered.podRequest, filtered.scale, filtered.claims
+		s.podRequest, s.maxNode, s.claims = filtered.podRequest, filtered.maxNode, filtered.claims
 	} else {
 		// PreFilter skipped the pod, or did not run.
 		request, err := device.ParsePod(pod, pl.nodeKeys)
@@ -47,9 +47,9 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 		return fwk.NewStatus(fwk.Skip)
 	}
 	if filtered == nil {
-		s.scale = pl.scaleOf(nodes)
+		s.maxNode = pl.updateCluster(nodes)
 	}
-	s.expected = pl.workload.current.Load()
+	s.workload = pl.workload.published.Load()
 	s.ranked = none || pl.workload.read
 	s.key = pl.scoreKeys.of(&s)
 	state.Write(preScoreStateKey, &s)
@@ -59,19 +59,19 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 // Score rates a node by the strategy. For a pod that asks for no device, every
 // node without devices is better than every node with some.
 func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := readPreScoreState(state)
+	s, err := getPreScoreState(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
 	v := pl.view(nodeInfo, false)
 	if s.podRequest.Request.Kind == device.RequestNone && !v.hasDevices() {
-		return deviceFree, nil
+		return noDevicesScore, nil
 	}
-	if !v.scorable {
+	if !v.hasUsage {
 		return 0, nil
 	}
 	return v.memoScore(s.key, func() int64 {
-		input := device.NodeInput{Usage: &v.usage, CPUMilli: v.cpuFree, Scale: s.scale, Expected: s.expected.expectedBy(v.node)}
+		input := device.CandidateNode{Usage: &v.usage, CPUMilli: v.cpuFree, MaxNode: s.maxNode, Workload: s.workload.forNode(v.node)}
 		return pl.strategy.Score(input, s.podRequest)
 	}), nil
 }
@@ -102,7 +102,7 @@ func (pl *GPUDevice) ScoreExtensions() fwk.ScoreExtensions {
 // range would merge the best ones where a few bad ones are far off. Amounts (0 to
 // 100 already) are left alone.
 func (pl *GPUDevice) NormalizeScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	s, err := readPreScoreState(state)
+	s, err := getPreScoreState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -172,7 +172,7 @@ type scoreKeys struct {
 
 type scoreKey struct {
 	epoch   uint64
-	scale   device.Scale
+	maxNode device.MaxNode
 	cpu     int64
 	request string
 	// constrained matters to the price of scarce devices. Which ones the pod accepts
@@ -185,9 +185,9 @@ const maxScoreKeys = 4096
 
 // of returns the number of what s asks for.
 func (k *scoreKeys) of(s *preScoreState) uint64 {
-	key := scoreKey{scale: s.scale, cpu: s.podRequest.CPUMilli, request: requestKey(s.podRequest.Request), constrained: s.podRequest.Request.Constrained()}
-	if s.expected != nil {
-		key.epoch = s.expected.epoch
+	key := scoreKey{maxNode: s.maxNode, cpu: s.podRequest.CPUMilli, request: requestKey(s.podRequest.Request), constrained: s.podRequest.Request.Constrained()}
+	if s.workload != nil {
+		key.epoch = s.workload.epoch
 	}
 	if number, ok := k.keys[key]; ok {
 		return number

@@ -264,7 +264,7 @@ func TestRememberedScoresAreRight(t *testing.T) {
 				if status := pl.PreScore(t.Context(), state, pod, all); !status.IsSuccess() {
 					t.Fatal(status)
 				}
-				prepared, err := readPreScoreState(state)
+				prepared, err := getPreScoreState(state)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -277,7 +277,7 @@ func TestRememberedScoresAreRight(t *testing.T) {
 						t.Fatal(status)
 					}
 					v := pl.view(info, false)
-					input := device.NodeInput{Usage: &v.usage, CPUMilli: v.cpuFree, Scale: prepared.scale, Expected: pl.workload.current.Load().expectedBy(v.node)}
+					input := device.CandidateNode{Usage: &v.usage, CPUMilli: v.cpuFree, MaxNode: prepared.maxNode, Workload: pl.workload.published.Load().forNode(v.node)}
 					if want := pl.strategy.Score(input, prepared.podRequest); got != want {
 						t.Fatalf("%s on %s: %d, but computed again %d", pod.Name, info.Node().Name, got, want)
 					}

@@ -27,7 +27,7 @@ type preFilterState struct {
 	// forbidden is whether nodes with devices are not for this pod.
 	forbidden bool
 	// scale is that of the cluster, the same for the whole cycle.
-	scale device.Scale
+	maxNode device.MaxNode
 	// dryRun is set on clones: see Clone.
 	dryRun bool
 }
@@ -42,15 +42,15 @@ func (s *preFilterState) Clone() fwk.StateData {
 	return &clone
 }
 
-func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
+func getPreFilterState(state fwk.CycleState) (*preFilterState, error) {
 	return plugin.ReadState[*preFilterState](state, preFilterStateKey)
 }
 
 // preScoreState is what all calls of Score for one pod share.
 type preScoreState struct {
 	podRequest device.PodRequest
-	scale      device.Scale
-	expected   *publishedWorkload
+	maxNode    device.MaxNode
+	workload   *publishedWorkload
 	// claims is as in preFilterState.
 	claims bool
 	// key is the number of (request, CPU, scale, expected workload) by which scores
@@ -65,7 +65,7 @@ func (s *preScoreState) Clone() fwk.StateData {
 	return s
 }
 
-func readPreScoreState(state fwk.CycleState) (*preScoreState, error) {
+func getPreScoreState(state fwk.CycleState) (*preScoreState, error) {
 	return plugin.ReadState[*preScoreState](state, preScoreStateKey)
 }
 
@@ -75,42 +75,42 @@ func cpuMilli(pod *corev1.Pod) int64 {
 	return requests.Cpu().MilliValue()
 }
 
-// scaleMemo remembers the scale of a list of nodes. What devices there are is
+// clusterMemo remembers the scale of a list of nodes. What devices there are is
 // found out beside it, and goes to the expected workload.
-type scaleMemo struct {
-	first *fwk.NodeInfo
-	count int
-	uses  int
-	scale device.Scale
+type clusterMemo struct {
+	first   *fwk.NodeInfo
+	count   int
+	uses    int
+	maxNode device.MaxNode
 }
 
 // maxScaleUses is how often a scale is used before it is computed again: nodes
 // may have grown.
-const maxScaleUses = 512
+const maxClusterUses = 512
 
-// scaleOf returns the largest node of the list. The snapshot makes a new list
+// updateCluster returns the largest node of the list. The snapshot makes a new list
 // when nodes come or go, and otherwise hands out the same one, so that the nodes
 // are not looked at for every pod.
-func (pl *GPUDevice) scaleOf(nodes []fwk.NodeInfo) device.Scale {
+func (pl *GPUDevice) updateCluster(nodes []fwk.NodeInfo) device.MaxNode {
 	if len(nodes) == 0 {
-		return device.Scale{}
+		return device.MaxNode{}
 	}
-	memo := &pl.scales
-	if memo.first == &nodes[0] && memo.count == len(nodes) && memo.uses < maxScaleUses {
+	memo := &pl.cluster
+	if memo.first == &nodes[0] && memo.count == len(nodes) && memo.uses < maxClusterUses {
 		memo.uses++
-		return memo.scale
+		return memo.maxNode
 	}
-	var scale device.Scale
+	var scale device.MaxNode
 	devices := map[device.Supply]int64{}
 	for _, nodeInfo := range nodes {
 		v := pl.view(nodeInfo, false)
 		scale.CPUMilli = max(scale.CPUMilli, nodeInfo.GetAllocatable().GetMilliCPU())
 		scale.GPUMilli = max(scale.GPUMilli, int64(v.node.Devices)*device.MilliPerDevice)
-		if v.scorable && v.node.Devices > 0 {
+		if v.hasUsage && v.node.Devices > 0 {
 			devices[device.Supply{Model: v.node.Model, MemoryMiB: v.node.MemoryMiB}] += int64(v.node.Devices)
 		}
 	}
-	pl.workload.supplied(devices)
-	*memo = scaleMemo{first: &nodes[0], count: len(nodes), scale: scale}
+	pl.workload.setSupply(devices)
+	*memo = clusterMemo{first: &nodes[0], count: len(nodes), maxNode: scale}
 	return scale
 }

@@ -128,7 +128,7 @@ func (b *clusterUsage) add(pod *corev1.Pod, d *podRequest) (milli int64, overcom
 		taken := d.taken(a.device.MemoryMiB)
 		h.milli = d.milli(a.device.MemoryMiB)
 		h.handedOut, h.blocked = taken/device.MilliPerDevice, taken-h.milli
-		a.usage.HandOut(h.handedOut)
+		a.usage.AddPluginAllocated(h.handedOut)
 		a.blocked += h.blocked
 	case device.RequestNone, device.RequestPartitions:
 	}
@@ -149,7 +149,7 @@ func (b *clusterUsage) remove(uid types.UID) {
 	}
 	delete(b.held, uid)
 	if h.handedOut > 0 {
-		h.node.usage.HandOut(-h.handedOut)
+		h.node.usage.AddPluginAllocated(-h.handedOut)
 		h.node.blocked -= h.blocked
 	} else {
 		h.node.usage.Remove(&h.devices)

@@ -23,8 +23,8 @@ func (DotProduct) String() string { return "DotProduct" }
 // normalised by the largest node. The products do not fit an int64 on large
 // nodes, hence the floats. Each product is rounded by its assignment, which keeps
 // compilers from fusing it into the sum: the score is the same on every platform.
-func (DotProduct) Score(input device.NodeInput, demand device.PodRequest) int64 {
-	cpuScale, gpuScale := input.Scale.OrOne()
+func (DotProduct) Score(input device.CandidateNode, demand device.PodRequest) int64 {
+	cpuScale, gpuScale := input.MaxNode.OrOne()
 	asked := demand.Request.AtPeak(input.Usage.Capacity().MemoryMiB).Milli
 	cpu := part(input.CPUMilli, cpuScale) * part(demand.CPUMilli, cpuScale)
 	gpu := part(input.Usage.IdleMilli(), gpuScale) * part(asked, gpuScale)

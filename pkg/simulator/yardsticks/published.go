@@ -28,13 +28,13 @@ func (Published) String() string { return "FragmentationGradientPublished" }
 //     other pod is placed as Assign would.
 //  2. BestFit. Without it the method is worse than best-fit alone: most nodes
 //     tie, and the paper's own results rest on a tie-break that packs.
-func (p Published) Score(input device.NodeInput, demand device.PodRequest) int64 {
+func (p Published) Score(input device.CandidateNode, demand device.PodRequest) int64 {
 	return p.fragmentationPoints(input, demand)*bestFitPoints + device.BestFit{}.Score(input, demand)
 }
 
 // fragmentationPoints is the first part.
-func (p Published) fragmentationPoints(input device.NodeInput, demand device.PodRequest) int64 {
-	e := input.Expected
+func (p Published) fragmentationPoints(input device.CandidateNode, demand device.PodRequest) int64 {
+	e := input.Workload
 	if e == nil || e.Weight() == 0 {
 		return device.MaxScore / 2 // nothing changes
 	}
@@ -56,8 +56,8 @@ func (p Published) fragmentationPoints(input device.NodeInput, demand device.Pod
 }
 
 // Pick picks the device with the most points, the lowest index among equals.
-func (Published) Pick(input device.NodeInput, demand device.PodRequest, left device.Usage, candidates device.Set, share device.Share) int {
-	if e := input.Expected; e == nil || e.Weight() == 0 {
+func (Published) Pick(input device.CandidateNode, demand device.PodRequest, left device.Usage, candidates device.Set, share device.Share) int {
+	if e := input.Workload; e == nil || e.Weight() == 0 {
 		return device.BestFit{}.Pick(input, demand, left, candidates, share)
 	}
 	d, _ := pick(input, demand, &left, candidates, share)
@@ -67,8 +67,8 @@ func (Published) Pick(input device.NodeInput, demand device.PodRequest, left dev
 // pick returns the device from which the share is taken with the most points, the
 // lowest index among equals, and those points. Of devices with as much left the first
 // stands for all.
-func pick(input device.NodeInput, demand device.PodRequest, left *device.Usage, candidates device.Set, share device.Share) (best int, most int64) {
-	e := input.Expected
+func pick(input device.CandidateNode, demand device.PodRequest, left *device.Usage, candidates device.Set, share device.Share) (best int, most int64) {
+	e := input.Workload
 	before := e.FragmentedWeighted(left, input.CPUMilli)
 	best = -1
 	var tried device.Set
@@ -101,7 +101,7 @@ func alike(s *device.Usage, devices device.Set, d int) bool {
 // in devices, cut to whole points. 50 is no change. The cut is part of the method: nodes
 // that differ by little are left to the tie-break, which packs, and that places more
 // than the full precision does.
-func points(e *device.Expected, weighted int64) int64 {
+func points(e *device.NodeWorkload, weighted int64) int64 {
 	x := float64(weighted) / float64(e.Weight()) / device.MilliPerDevice
 	return int64(device.MaxScore / (1 + math.Exp(-x)))
 }

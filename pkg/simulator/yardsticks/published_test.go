@@ -11,7 +11,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-var testScale = device.Scale{CPUMilli: 100000, GPUMilli: 8000}
+var testScale = device.MaxNode{CPUMilli: 100000, GPUMilli: 8000}
 
 // stateOf is a node whose devices have so many thousandths left, of 16,000 MiB each.
 func stateOf(free ...int64) device.Usage {
@@ -32,7 +32,7 @@ func shares(milli ...int64) device.PodRequest {
 }
 
 // expect is a workload of one shape, as the nodes of stateOf see it.
-func expect(t *testing.T, shape device.Shape) *device.Expected {
+func expect(t *testing.T, shape device.Shape) *device.NodeWorkload {
 	t.Helper()
 	w, err := device.NewWorkload([]device.Class{{Shape: shape, Weight: 1}})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestPublishedScore(t *testing.T) {
 		name     string
 		state    device.Usage
 		cpu      int64
-		expected *device.Expected
+		expected *device.NodeWorkload
 		demand   device.PodRequest
 		want     int64
 	}{
@@ -64,7 +64,7 @@ func TestPublishedScore(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			input := device.NodeInput{Usage: &tt.state, CPUMilli: tt.cpu, Scale: testScale, Expected: tt.expected}
+			input := device.CandidateNode{Usage: &tt.state, CPUMilli: tt.cpu, MaxNode: testScale, Workload: tt.expected}
 			packed := Published{}.Score(input, tt.demand)
 			if got := packed / bestFitPoints; got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
@@ -80,7 +80,7 @@ func TestPublishedScore(t *testing.T) {
 func TestPackedScore(t *testing.T) {
 	halves := expect(t, device.Shape{Devices: 1, Milli: 500})
 	score := func(s device.Usage, cpu int64) int64 {
-		return Published{}.Score(device.NodeInput{Usage: &s, CPUMilli: cpu, Scale: testScale, Expected: halves}, shares(300))
+		return Published{}.Score(device.CandidateNode{Usage: &s, CPUMilli: cpu, MaxNode: testScale, Workload: halves}, shares(300))
 	}
 	usesFragment := score(stateOf(300, 1000, 1000, 1000), 100000)
 	tight, loose := score(stateOf(1000), 10000), score(stateOf(1000, 1000), 100000)
@@ -99,7 +99,7 @@ func TestDotProductScore(t *testing.T) {
 		{stateOf(1000, 1000), shares(1000), 95},
 		{stateOf(1000), device.PodRequest{Request: &device.Request{}}, 100},
 	} {
-		if got := (DotProduct{}).Score(device.NodeInput{Usage: &tt.state, CPUMilli: 50000, Scale: testScale}, tt.demand); got != tt.want {
+		if got := (DotProduct{}).Score(device.CandidateNode{Usage: &tt.state, CPUMilli: 50000, MaxNode: testScale}, tt.demand); got != tt.want {
 			t.Errorf("got %d, want %d", got, tt.want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestPick(t *testing.T) {
 		{strategy: DotProduct{}, free: []int64{1000, 500, 400, 500}, milli: 450, want: 1},
 	} {
 		s := stateOf(tt.free...)
-		a, ok := device.Assign(tt.strategy, device.NodeInput{Usage: &s, CPUMilli: 50000, Scale: testScale, Expected: halves}, shares(tt.milli))
+		a, ok := device.Assign(tt.strategy, device.CandidateNode{Usage: &s, CPUMilli: 50000, MaxNode: testScale, Workload: halves}, shares(tt.milli))
 		if !ok || a.Devices[0] != device.SetOf(tt.want) {
 			t.Errorf("%s of %v: got %b %t, want device %d", tt.strategy, tt.free, a.Devices[0], ok, tt.want)
 		}
@@ -130,7 +130,7 @@ func TestPick(t *testing.T) {
 		s := stateOf(1000, 100, 1000, 1000)
 		random := Random{rand.New(rand.NewPCG(1, 0))} //nolint:gosec // reproducible on purpose
 		for range 6000 {
-			a, _ := device.Assign(random, device.NodeInput{Usage: &s}, shares(500))
+			a, _ := device.Assign(random, device.CandidateNode{Usage: &s}, shares(500))
 			devices[a.Devices[0].Lowest()]++
 		}
 		return devices

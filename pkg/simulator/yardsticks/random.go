@@ -28,10 +28,10 @@ var _ device.Strategy = Random{}
 func (Random) String() string { return "Random" }
 
 // Score is the same for every node.
-func (Random) Score(device.NodeInput, device.PodRequest) int64 { return 0 }
+func (Random) Score(device.CandidateNode, device.PodRequest) int64 { return 0 }
 
 // Pick draws one of the candidates.
-func (r Random) Pick(_ device.NodeInput, _ device.PodRequest, _ device.Usage, candidates device.Set, _ device.Share) int {
+func (r Random) Pick(_ device.CandidateNode, _ device.PodRequest, _ device.Usage, candidates device.Set, _ device.Share) int {
 	skip := r.Rand.IntN(candidates.Len())
 	for range skip {
 		candidates &= candidates - 1

@@ -268,7 +268,7 @@ func patchHolder(subresource, patch string) func(context.Context, kubernetes.Int
 	}
 }
 
-// recordOf returns the annotations that only a Binding may write.
+// allocationOfShownPod returns the annotations that only a Binding may write.
 func recordOf(pod *corev1.Pod) map[string]string {
 	record := map[string]string{}
 	for key, value := range pod.Annotations {

@@ -343,7 +343,7 @@ func (m *model) schedule(pod *corev1.Pod) {
 			m.did["share refused"]++
 		}
 		switch status.Message() {
-		case reasonTexts[device.OtherUse]:
+		case reasonTexts[device.UsedOutsideShares]:
 			m.did["refused for other use"]++
 		case reasonTexts[device.SharesHeld]:
 			m.did["refused for shares held"]++

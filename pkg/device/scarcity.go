@@ -18,16 +18,16 @@ type Supply struct {
 	Devices int64
 }
 
-// pricing is what a workload is worth on one cluster: see Workload.Priced.
-type pricing struct {
+// scarcityModel is what a workload is worth on one cluster: see Workload.WithSupply.
+type scarcityModel struct {
 	supply []Supply
 	// devices is the sum of supply, and supplied the part that each class of the
 	// workload accepts.
 	devices  float64
-	supplied []float64
+	accepted []float64
 	// demand is the compute that is asked for, in weighted thousandths, and unseen
 	// the part of it that is presumed for every kind of device.
-	demand, unseen float64
+	demand, presumed float64
 	// packing is nil if it is not the same on every kind of device.
 	packing *packingValues
 }
@@ -36,15 +36,15 @@ type pricing struct {
 // beside those that were seen, if at least as many were seen at all.
 const presumedPods = 10
 
-// Sampled returns the workload as one whose weights count pods that were seen,
+// AsSample returns the workload as one whose weights count pods that were seen,
 // podWeight for each: what is rare may not have been among them yet.
-func (w *Workload) Sampled(podWeight int64) *Workload {
+func (w *Workload) AsSample(podWeight int64) *Workload {
 	sampled := *w
 	sampled.podWeight, sampled.views = podWeight, newViews()
 	return &sampled
 }
 
-// Priced returns the workload as one that knows what the cluster has. From it
+// WithSupply returns the workload as one that knows what the cluster has. From it
 // FragmentationGradient takes what is scarce: a class that accepts few of the
 // devices counts more, and a kind of device that many constrained pods insist on
 // has a price for those who could run elsewhere. It also computes what gaps are
@@ -52,8 +52,8 @@ func (w *Workload) Sampled(podWeight int64) *Workload {
 //
 // The cost is that of a small linear programme, a millisecond or so: it is meant
 // for once in a few hundred pods.
-func (w *Workload) Priced(supply []Supply) *Workload {
-	p := &pricing{supply: slices.Clone(supply), supplied: make([]float64, len(w.classes))}
+func (w *Workload) WithSupply(supply []Supply) *Workload {
+	p := &scarcityModel{supply: slices.Clone(supply), accepted: make([]float64, len(w.classes))}
 	supply = p.supply
 	for i := range supply {
 		supply[i].MemoryMiB = scoredMemory(supply[i].MemoryMiB)
@@ -68,25 +68,25 @@ func (w *Workload) Priced(supply []Supply) *Workload {
 		}
 		for _, kind := range supply {
 			if _, ok := c.on(kind.Model, kind.MemoryMiB); ok {
-				p.supplied[i] += float64(kind.Devices)
+				p.accepted[i] += float64(kind.Devices)
 			}
 		}
 		pods += float64(c.Weight)
 		p.demand += c.demand()
-		if p.supplied[i] < p.devices {
+		if p.accepted[i] < p.devices {
 			constrained += float64(c.Weight)
 		}
 		alike = alike && c.MemoryMiB == 0
 	}
 	if w.podWeight > 0 && pods > 0 {
 		presumed := min(presumedPods*float64(w.podWeight), constrained)
-		p.unseen = presumed * p.demand / pods
+		p.presumed = presumed * p.demand / pods
 	}
 	if alike {
 		p.packing = newPackingValues(w.sizes(0))
 	}
 	priced := *w
-	priced.pricing, priced.views = p, newViews()
+	priced.scarcityModel, priced.views = p, newViews()
 	return &priced
 }
 
@@ -127,8 +127,8 @@ func (w *Workload) sizes(memoryMiB int64) []packedSize {
 	return sizes
 }
 
-// price fills in what the workload is worth on nodes of one kind.
-func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
+// addValues fills in what the workload is worth on nodes of one kind.
+func (w *Workload) addValues(e *NodeWorkload, model string, memoryMiB int64) {
 	total := 0.0
 	for i := range w.classes {
 		if w.classes[i].Devices > 0 {
@@ -145,13 +145,13 @@ func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
 			continue
 		}
 		weight := valueWeights * float64(c.Weight) / total
-		if p := w.pricing; p != nil && constants.BySupply && p.supplied[i] > 0 {
-			weight *= math.Sqrt(p.devices / p.supplied[i])
+		if p := w.scarcityModel; p != nil && constants.BySupply && p.accepted[i] > 0 {
+			weight *= math.Sqrt(p.devices / p.accepted[i])
 		}
 		e.addValue(valueClass{cpu: c.CPUMilli, share: share, devices: c.Devices, weight: int64(weight + 0.5)})
 	}
-	if p := w.pricing; p != nil {
-		e.scarcity = w.scarcity(model, memoryMiB)
+	if p := w.scarcityModel; p != nil {
+		e.scarcity = w.scarcityPrice(model, memoryMiB)
 		if e.packing = p.packing; e.packing == nil {
 			e.packing = newPackingValues(w.sizes(memoryMiB))
 		}
@@ -160,7 +160,7 @@ func (w *Workload) price(e *Expected, model string, memoryMiB int64) {
 
 // addValue adds a class to those that nodes of a kind are worth something to.
 // Classes that only differ in the kinds that they accept are one here.
-func (e *Expected) addValue(c valueClass) {
+func (e *NodeWorkload) addValue(c valueClass) {
 	for i := range e.classes {
 		known := &e.classes[i]
 		if known.cpu == c.cpu && known.share == c.share && known.devices == c.devices {
@@ -173,30 +173,30 @@ func (e *Expected) addValue(c valueClass) {
 	e.classes = append(e.classes, c)
 }
 
-// scarcity returns the price of one device of a kind for pods that could run on
+// scarcityPrice returns the price of one device of a kind for pods that could run on
 // others, in valueUnit: what constrained classes ask of it, each spread over all
 // that it accepts, in proportion to what there is, if as much is asked for in
 // total as the cluster has.
-func (w *Workload) scarcity(model string, memoryMiB int64) int64 {
-	p := w.pricing
+func (w *Workload) scarcityPrice(model string, memoryMiB int64) int64 {
+	p := w.scarcityModel
 	if p.demand == 0 {
 		return 0
 	}
 	asked := 0.0
 	for i := range w.classes {
 		c := &w.classes[i]
-		if c.Devices == 0 || p.supplied[i] >= p.devices {
+		if c.Devices == 0 || p.accepted[i] >= p.devices {
 			continue
 		}
-		if _, ok := c.on(model, memoryMiB); ok && p.supplied[i] > 0 {
-			asked += c.demand() / p.supplied[i]
+		if _, ok := c.on(model, memoryMiB); ok && p.accepted[i] > 0 {
+			asked += c.demand() / p.accepted[i]
 		}
 	}
 	for _, kind := range p.supply {
 		if kind.Model == model && kind.MemoryMiB == memoryMiB && kind.Devices > 0 {
-			asked += p.unseen / float64(kind.Devices)
+			asked += p.presumed / float64(kind.Devices)
 		}
 	}
-	ratio := asked * p.devices / (p.demand + p.unseen*float64(len(p.supply)))
+	ratio := asked * p.devices / (p.demand + p.presumed*float64(len(p.supply)))
 	return int64(min(ratio*float64(constants.Scarcity), float64(constants.MaxScarcity)))
 }

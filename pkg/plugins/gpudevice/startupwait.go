@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// leaderTimeout is how long one scheduling cycle waits for the informer. After
+	// startupTimeout is how long one scheduling cycle waits for the informer. After
 	// that the cycle fails, and the next one waits again.
-	leaderTimeout = 30 * time.Second
-	// leaderRetry is how long the scheduler goes on with other pods after a failure.
-	leaderRetry = 5 * time.Second
-	// leaderPoll is how often the informer is looked at meanwhile.
-	leaderPoll = 20 * time.Millisecond
+	startupTimeout = 30 * time.Second
+	// startupRetry is how long the scheduler goes on with other pods after a failure.
+	startupRetry = 5 * time.Second
+	// startupPoll is how often the informer is looked at meanwhile.
+	startupPoll = 20 * time.Millisecond
 	// checkWatchSeconds is the time-out of the watch that asks what the informer
 	// has missed. The API server sends a bookmark two seconds before the end.
 	checkWatchSeconds = 3
@@ -40,16 +40,16 @@ const (
 	activePods = "status.phase!=Succeeded,status.phase!=Failed"
 )
 
-// leaderWait holds the first scheduling cycle of a process back until its pod
+// startupWait holds the first scheduling cycle of a process back until its pod
 // informer knows every pod that was bound before, and until what a former process may
-// still have on its way is refused (allocationCache.fence).
+// still have on its way is refused (allocationCache.fencePods).
 //
 // The informers of a standby run all the time, but after the API server was
 // restarted a reflector waits for up to a minute before it connects again. A
 // standby that becomes leader in that minute would hand out devices that its
 // predecessor has bound since.
-type leaderWait struct {
-	over atomic.Bool
+type startupWait struct {
+	done atomic.Bool
 	// fenced are the pods that were fenced by attempts of the first cycle. Only the
 	// scheduling goroutine touches it, and waits for those that fence for it.
 	fenced map[types.UID]struct{}
@@ -60,50 +60,50 @@ type leaderWait struct {
 	retryAt time.Time
 }
 
-// ready returns nil when nodes, the snapshot of this cycle, show all that was
+// waitForStartup returns nil when nodes, the snapshot of this cycle, show all that was
 // bound before the process became leader. It is an atomic load in all cycles but
 // the first.
-func (c *allocationCache) ready(ctx context.Context, nodes []fwk.NodeInfo) error {
-	if c.leader.over.Load() || c.client == nil {
+func (c *allocationCache) waitForStartup(ctx context.Context, nodes []fwk.NodeInfo) error {
+	if c.startup.done.Load() || c.client == nil {
 		return nil // without an API server nobody can have bound anything
 	}
-	if c.leader.err != nil && c.clock.Now().Before(c.leader.retryAt) {
-		return c.leader.err
+	if c.startup.err != nil && c.clock.Now().Before(c.startup.retryAt) {
+		return c.startup.err
 	}
-	if c.leader.err = c.prepare(ctx); c.leader.err != nil {
-		c.leader.retryAt = c.clock.Now().Add(leaderRetry)
-		return c.leader.err
+	if c.startup.err = c.waitForSyncAndFence(ctx); c.startup.err != nil {
+		c.startup.retryAt = c.clock.Now().Add(startupRetry)
+		return c.startup.err
 	}
 	// The informer is up to date. The snapshot is older, and was made from what
 	// another handler had been told.
-	if missing := c.notIn(nodes); missing != nil {
+	if missing := c.missingFromSnapshot(nodes); missing != nil {
 		return fmt.Errorf("pod %s has a share of a device and is not in the snapshot of this attempt yet: the next attempt sees it", klog.KObj(missing))
 	}
-	c.leader.over.Store(true)
-	c.leader.fenced = nil
+	c.startup.done.Store(true)
+	c.startup.fenced = nil
 	return nil
 }
 
-// prepare waits until the informers know all that was bound before, and fences what a
+// waitForSyncAndFence waits until the informers know all that was bound before, and fences what a
 // former process may still have on its way.
-func (c *allocationCache) prepare(ctx context.Context) error {
+func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	start := c.clock.Now()
-	timeout, cancel := context.WithTimeoutCause(ctx, leaderTimeout, errors.New("patience is over"))
+	timeout, cancel := context.WithTimeoutCause(ctx, startupTimeout, errors.New("patience is over"))
 	defer cancel()
 	if err := plugin.WaitForSync(timeout, c.syncedCheckers()...); err != nil {
 		return fmt.Errorf("waiting for the first lists of pods and ResourceSlices: %w", err)
 	}
-	ordered, err := c.catchUp(timeout)
+	ordered, err := c.waitUntilFresh(timeout)
 	if err != nil {
 		logger.Error(err, "No share of a device is given away before every pod that has one is known")
 		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 	}
 	if ordered {
-		if c.leader.fenced == nil {
-			c.leader.fenced = map[types.UID]struct{}{}
+		if c.startup.fenced == nil {
+			c.startup.fenced = map[types.UID]struct{}{}
 		}
-		if err := c.fence(timeout); err != nil {
+		if err := c.fencePods(timeout); err != nil {
 			logger.Error(err, "No share of a device is given away before Bindings of a former scheduler process are refused")
 			return fmt.Errorf("waiting until Bindings of a former scheduler process are refused: %w", err)
 		}
@@ -119,16 +119,16 @@ func (c *allocationCache) syncedCheckers() []cache.DoneChecker {
 	defer c.mu.Unlock()
 	checkers := []cache.DoneChecker{c.synced}
 	for _, pl := range c.plugins {
-		if pl.offers.synced != nil {
-			checkers = append(checkers, pl.offers.synced)
+		if pl.publishedSlices.synced != nil {
+			checkers = append(checkers, pl.publishedSlices.synced)
 		}
 	}
 	return checkers
 }
 
-// notIn returns a pod that holds a share according to the informer and is not on
+// missingFromSnapshot returns a pod that holds a share according to the informer and is not on
 // its node according to the snapshot, or nil.
-func (c *allocationCache) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
+func (c *allocationCache) missingFromSnapshot(nodes []fwk.NodeInfo) *corev1.Pod {
 	shown := map[string]map[types.UID]struct{}{}
 	for _, nodeInfo := range nodes {
 		pods := map[types.UID]struct{}{}
@@ -139,7 +139,7 @@ func (c *allocationCache) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
 	}
 	for _, obj := range c.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName == "" || plugin.IsTerminated(pod) || !device.AsksForShares(pod) {
+		if !ok || pod.Spec.NodeName == "" || plugin.IsTerminated(pod) || !device.HasShareRequest(pod) {
 			continue
 		}
 		pods, ok := shown[pod.Spec.NodeName]
@@ -153,14 +153,14 @@ func (c *allocationCache) notIn(nodes []fwk.NodeInfo) *corev1.Pod {
 	return nil
 }
 
-// catchUp waits until the informer has seen what a consistent read sees now. It
+// waitUntilFresh waits until the informer has seen what a consistent read sees now. It
 // reports whether there is an API server with resource versions that can be compared.
 //
 // The version of a list is that of the whole store, and the informer reaches it
 // only with the next change of a pod, or a bookmark, which takes a minute. So
 // whether the informer is behind is asked: a watch from where it stands delivers
 // what it has not seen, and then a bookmark.
-func (c *allocationCache) catchUp(ctx context.Context) (bool, error) {
+func (c *allocationCache) waitUntilFresh(ctx context.Context) (bool, error) {
 	logger := klog.FromContext(ctx)
 	list, err := c.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *allocationCache) catchUp(ctx context.Context) (bool, error) {
 	}
 	want := list.ResourceVersion
 	for {
-		have := c.seenVersion()
+		have := c.informerVersion()
 		behind, ok := isBehind(have, want)
 		if !ok {
 			// No API server speaks: a simulation or a test.
@@ -178,7 +178,7 @@ func (c *allocationCache) catchUp(ctx context.Context) (bool, error) {
 		if !behind {
 			return true, nil
 		}
-		missed, err := c.missed(ctx, have, want)
+		missed, err := c.newestMissedVersion(ctx, have, want)
 		switch {
 		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 			// Too far behind for a watch: the informer has to list again.
@@ -189,38 +189,38 @@ func (c *allocationCache) catchUp(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 		logger.Info("Waiting for the pod informer to catch up before the first share is given away", "informer", have, "server", missed)
-		if err := c.waitForVersion(ctx, have, missed); err != nil {
+		if err := c.pollForProgress(ctx, have, missed); err != nil {
 			return false, err
 		}
 	}
 }
 
-// waitForVersion returns when the informer has reached the version, or has moved
+// pollForProgress returns when the informer has reached the version, or has moved
 // at all where it has to list again.
-func (c *allocationCache) waitForVersion(ctx context.Context, have, version string) error {
-	err := wait.PollUntilContextCancel(ctx, leaderPoll, true, func(context.Context) (bool, error) {
-		now := c.seenVersion()
+func (c *allocationCache) pollForProgress(ctx context.Context, have, version string) error {
+	err := wait.PollUntilContextCancel(ctx, startupPoll, true, func(context.Context) (bool, error) {
+		now := c.informerVersion()
 		behind, _ := isBehind(now, version)
 		return !behind || now != have, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the pod informer is at version %s and the API server at %s: %w", c.seenVersion(), version, context.Cause(ctx))
+		return fmt.Errorf("the pod informer is at version %s and the API server at %s: %w", c.informerVersion(), version, context.Cause(ctx))
 	}
 	return nil
 }
 
-// seenVersion is the version that the informer's store has reached, or where client-go's
+// informerVersion is the version that the informer's store has reached, or where client-go's
 // gate AtomicFIFO is off its reflector, whose news may wait for the store for a moment.
-func (c *allocationCache) seenVersion() string {
+func (c *allocationCache) informerVersion() string {
 	if version := c.pods.GetStore().LastStoreSyncResourceVersion(); version != "" {
 		return version
 	}
 	return c.pods.LastSyncResourceVersion()
 }
 
-// missed returns the version of the last change of a pod after have that the API
+// newestMissedVersion returns the version of the last change of a pod after have that the API
 // server knows, or "" if there is none up to want.
-func (c *allocationCache) missed(ctx context.Context, have, want string) (string, error) {
+func (c *allocationCache) newestMissedVersion(ctx context.Context, have, want string) (string, error) {
 	seconds := int64(checkWatchSeconds)
 	w, err := c.client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, metav1.ListOptions{
 		ResourceVersion: have, AllowWatchBookmarks: true, TimeoutSeconds: &seconds, FieldSelector: activePods,
@@ -250,7 +250,7 @@ func (c *allocationCache) missed(ctx context.Context, have, want string) (string
 		}
 		if last != "" {
 			// Whatever else there is: the informer has to get here first.
-			if behind, _ := isBehind(c.seenVersion(), last); behind {
+			if behind, _ := isBehind(c.informerVersion(), last); behind {
 				return last, nil
 			}
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
-// AsksForShares reports whether a container of the pod has a limit of ours that is not
+// HasShareRequest reports whether a container of the pod has a limit of ours that is not
 // zero. It does not parse, so that every pod on every changed node can be asked.
-func AsksForShares(pod *corev1.Pod) bool {
-	return anyAsksForShares(pod.Spec.Containers) || anyAsksForShares(pod.Spec.InitContainers)
+func HasShareRequest(pod *corev1.Pod) bool {
+	return anyShareRequest(pod.Spec.Containers) || anyShareRequest(pod.Spec.InitContainers)
 }
 
-func anyAsksForShares(containers []corev1.Container) bool {
+func anyShareRequest(containers []corev1.Container) bool {
 	for i := range containers {
 		limits := containers[i].Resources.Limits
 		if len(limits) == 0 {
@@ -31,16 +31,16 @@ func anyAsksForShares(containers []corev1.Container) bool {
 	return false
 }
 
-// AsksForPlugin reports whether a container of the pod has a limit of devices, or parts
+// HasDevicePluginRequest reports whether a container of the pod has a limit of devices, or parts
 // of devices, that a device plugin hands out.
-func (k *NodeKeys) AsksForPlugin(pod *corev1.Pod) bool {
-	return k.anyAsksForPlugin(pod.Spec.Containers) || k.anyAsksForPlugin(pod.Spec.InitContainers)
+func (k *NodeKeys) HasDevicePluginRequest(pod *corev1.Pod) bool {
+	return k.anyDevicePluginRequest(pod.Spec.Containers) || k.anyDevicePluginRequest(pod.Spec.InitContainers)
 }
 
-func (k *NodeKeys) anyAsksForPlugin(containers []corev1.Container) bool {
+func (k *NodeKeys) anyDevicePluginRequest(containers []corev1.Container) bool {
 	for i := range containers {
 		for name, q := range containers[i].Resources.Limits {
-			if !q.IsZero() && k.HandsOut(name) {
+			if !q.IsZero() && k.IsDevicePluginResource(name) {
 				return true
 			}
 		}

@@ -43,7 +43,7 @@ func TestScarcity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w = w.Sampled(tt.seen).Priced(tt.supply)
+			w = w.AsSample(tt.seen).WithSupply(tt.supply)
 			for i, kind := range supply {
 				got := float64(w.On(kind.Model, kind.MemoryMiB).scarcity) / valueUnit
 				if diff := got - tt.want[i]; diff > 1e-4 || diff < -1e-4 {
@@ -67,10 +67,10 @@ func TestWeightsOfClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	priced := w.Priced([]Supply{{Model: "rare", MemoryMiB: 16000, Devices: 10}, {Model: "plenty", MemoryMiB: 16000, Devices: 30}})
+	priced := w.WithSupply([]Supply{{Model: "rare", MemoryMiB: 16000, Devices: 10}, {Model: "plenty", MemoryMiB: 16000, Devices: 30}})
 	for _, tt := range []struct {
 		name     string
-		expected *Expected
+		expected *NodeWorkload
 		want     map[int64]int64 // by CPU, in quarters of all weight
 	}{
 		{"rare", priced.On("rare", 16000), map[int64]int64{1: 100, 2: 100, 3: 300}},
@@ -93,7 +93,7 @@ func TestWeightsOfClasses(t *testing.T) {
 // TestPackingByMemory: where shares of memory are expected, a gap is worth on each
 // kind of device what fits there.
 func TestPackingByMemory(t *testing.T) {
-	w := workloadOf(t, Shape{Devices: 1, MemoryMiB: 8000}).Priced([]Supply{{Model: "small", MemoryMiB: 16000, Devices: 10}, {Model: "large", MemoryMiB: 80000, Devices: 10}})
+	w := workloadOf(t, Shape{Devices: 1, MemoryMiB: 8000}).WithSupply([]Supply{{Model: "small", MemoryMiB: 16000, Devices: 10}, {Model: "large", MemoryMiB: 80000, Devices: 10}})
 	if got := w.On("small", 16000).packing[500]; got != valueUnit/2 {
 		t.Errorf("half a small device is worth %d, want %d", got, valueUnit/2)
 	}
@@ -126,7 +126,7 @@ func TestUnknownMemory(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			e := workloadOf(t, tt.shapes...).Priced(supply).On("untold", 0)
+			e := workloadOf(t, tt.shapes...).WithSupply(supply).On("untold", 0)
 			if len(e.classes) != tt.wantClasses || (e.packing != nil) != tt.wantPacking {
 				t.Fatalf("%d classes, packing %t; want %d, %t", len(e.classes), e.packing != nil, tt.wantClasses, tt.wantPacking)
 			}
@@ -148,7 +148,7 @@ func BenchmarkPriced(b *testing.B) {
 	b.Run("shapes=20/kinds=2", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			priced := w.Priced(supply)
+			priced := w.WithSupply(supply)
 			for _, kind := range supply {
 				if priced.On(kind.Model, kind.MemoryMiB).packing == nil {
 					b.Fatal("gaps are worth nothing")

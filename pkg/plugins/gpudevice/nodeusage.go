@@ -29,54 +29,54 @@ import (
 // is not shared and on which shares are held (sharesHeld) takes no pod of a device
 // plugin and none with such a claim.
 
-// countUse computes what the pods use: those in the NodeInfo, and those that only the
+// calculateUsage computes what the pods use: those in the NodeInfo, and those that only the
 // allocation cache knows to be there, perhaps. The pod without is left out.
-func (pl *GPUDevice) countUse(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *nodeInvalidation, without types.UID) {
+func (pl *GPUDevice) calculateUsage(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeState, without types.UID) {
 	if v.node.Kind == device.NodeShared {
-		pl.takePods(v, nodeInfo, invalidation, without)
+		pl.addPods(v, nodeInfo, state, without)
 		return
 	}
-	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, invalidation, without)
+	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, state, without)
 }
 
-// takePods takes from the state of a shared node what the pods hold.
-func (pl *GPUDevice) takePods(v *nodeView, nodeInfo fwk.NodeInfo, invalidation *nodeInvalidation, without types.UID) {
-	leaked := invalidation.leaked.Load()
-	otherRequested := pl.requestsOther(nodeInfo)
+// addPods takes from the state of a shared node what the pods hold.
+func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeState, without types.UID) {
+	leaked := state.unreserved.Load()
+	otherRequested := pl.nodeRequestsDevicePluginResource(nodeInfo)
 	var nominated []*corev1.Pod
 	for _, podInfo := range nodeInfo.GetPods() {
 		pod := podInfo.GetPod()
 		if pod.UID == without || plugin.IsTerminated(pod) {
 			continue
 		}
-		if pod.Spec.NodeName != "" && (otherRequested && pl.nodeKeys.AsksForPlugin(pod) || pl.mayClaimDevices(pod)) {
-			v.otherUse = true
+		if pod.Spec.NodeName != "" && (otherRequested && pl.nodeKeys.HasDevicePluginRequest(pod) || pl.mayClaimDevices(pod)) {
+			v.usedOutsideShares = true
 		}
-		if !device.AsksForShares(pod) {
+		if !device.HasShareRequest(pod) {
 			continue
 		}
 		switch h := pl.allocations.allocationOn(pod.UID, v.object.Name); {
 		case leaked.has(pod.UID):
 			// Counted below.
 		case h != nil:
-			v.shown++
-			v.take(h.allocation)
+			v.cachedPods++
+			v.addAllocation(h.allocation)
 		case pod.Spec.NodeName == "":
 			nominated = append(nominated, pod)
 		default:
-			v.take(pl.allocations.recordOf(pod, v.object.Name))
+			v.addAllocation(pl.allocations.allocationOfShownPod(pod, v.object.Name))
 		}
 	}
-	for _, leak := range leaked.all() {
-		if leak.pod.UID != without {
-			v.take(leak.allocation)
+	for _, h := range leaked.all() {
+		if h.pod.UID != without {
+			v.addAllocation(h.allocation)
 		}
 	}
-	pl.takeNominated(v, nominated)
+	pl.addNominatedPods(v, nominated)
 }
 
-// take takes what a pod was given; nil is not known.
-func (v *nodeView) take(allocation *device.Allocation) {
+// addAllocation takes what a pod was given; nil is not known.
+func (v *nodeView) addAllocation(allocation *device.Allocation) {
 	if allocation == nil {
 		v.unrecorded = true
 		return
@@ -86,19 +86,19 @@ func (v *nodeView) take(allocation *device.Allocation) {
 	v.usage.Add(used)
 }
 
-// takeNominated takes what nominated pods will hold. They have no devices yet, and
+// addNominatedPods takes what nominated pods will hold. They have no devices yet, and
 // are given some as Reserve would, so that nobody of lower priority is given the
 // last ones; which ones does not matter to the question whether another pod fits.
-func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
+func (pl *GPUDevice) addNominatedPods(v *nodeView, nominated []*corev1.Pod) {
 	for _, pod := range nominated {
 		request, err := device.ParsePod(pod, pl.nodeKeys)
 		if err != nil || request.Kind != device.RequestShares {
 			continue
 		}
-		assignment, ok := device.Assign(device.BestFit{}, device.NodeInput{Usage: &v.usage}, device.PodRequest{Request: request})
+		assignment, ok := device.Assign(device.BestFit{}, device.CandidateNode{Usage: &v.usage}, device.PodRequest{Request: request})
 		if !ok {
 			// Its victims are still here.
-			v.nominatedUnfit = true
+			v.nominatedPodWaits = true
 			continue
 		}
 		used := assignment.PodUsage(request.Containers)
@@ -108,9 +108,9 @@ func (pl *GPUDevice) takeNominated(v *nodeView, nominated []*corev1.Pod) {
 
 // holdsShares reports whether a pod on a node that is not shared holds shares of its
 // devices, of which it may be known which or not.
-func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, invalidation *nodeInvalidation, without types.UID) bool {
-	for _, leak := range invalidation.leaked.Load().all() {
-		if leak.pod.UID != without {
+func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, state *nodeState, without types.UID) bool {
+	for _, h := range state.unreserved.Load().all() {
+		if h.pod.UID != without {
 			return true
 		}
 	}
@@ -120,21 +120,21 @@ func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, invalidatio
 	}
 	for _, podInfo := range nodeInfo.GetPods() {
 		pod := podInfo.GetPod()
-		if pod.UID == without || plugin.IsTerminated(pod) || pod.Spec.NodeName == "" || !device.AsksForShares(pod) {
+		if pod.UID == without || plugin.IsTerminated(pod) || pod.Spec.NodeName == "" || !device.HasShareRequest(pod) {
 			continue
 		}
-		if pl.allocations.allocationOn(pod.UID, node) != nil || pl.allocations.recordOf(pod, node) != nothing {
+		if pl.allocations.allocationOn(pod.UID, node) != nil || pl.allocations.allocationOfShownPod(pod, node) != noAllocation {
 			return true
 		}
 	}
 	return false
 }
 
-// requestsOther reports whether anything on the node requests a resource of a device
+// nodeRequestsDevicePluginResource reports whether anything on the node requests a resource of a device
 // plugin. The API server holds the limits of such resources to their requests.
-func (pl *GPUDevice) requestsOther(nodeInfo fwk.NodeInfo) bool {
+func (pl *GPUDevice) nodeRequestsDevicePluginResource(nodeInfo fwk.NodeInfo) bool {
 	for name, amount := range nodeInfo.GetRequested().GetScalarResources() {
-		if amount != 0 && pl.nodeKeys.HandsOut(name) {
+		if amount != 0 && pl.nodeKeys.IsDevicePluginResource(name) {
 			return true
 		}
 	}
@@ -143,7 +143,7 @@ func (pl *GPUDevice) requestsOther(nodeInfo fwk.NodeInfo) bool {
 
 // usesDevices reports whether the pod, where it runs, uses devices in any way.
 func (pl *GPUDevice) usesDevices(pod *corev1.Pod) bool {
-	return device.AsksForShares(pod) || pl.nodeKeys.AsksForPlugin(pod) || pl.mayClaimDevices(pod)
+	return device.HasShareRequest(pod) || pl.nodeKeys.HasDevicePluginRequest(pod) || pl.mayClaimDevices(pod)
 }
 
 const (

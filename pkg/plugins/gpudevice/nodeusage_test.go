@@ -189,7 +189,7 @@ func TestLessMemoryIsNoConflict(t *testing.T) {
 		profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{less()}, Pods: pods})
 		h := handler(t, pl)
 		for _, pod := range pods {
-			pl.allocations.drop(pod.UID)
+			pl.allocations.removePod(pod.UID)
 			h.OnAdd(pod, false)
 		}
 		return profile

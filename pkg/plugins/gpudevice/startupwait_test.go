@@ -89,14 +89,14 @@ func TestCatchUp(t *testing.T) {
 			l := &allocationCache{client: client, pods: informer}
 			done := make(chan error, 1)
 			go func() {
-				_, err := l.catchUp(t.Context())
+				_, err := l.waitUntilFresh(t.Context())
 				done <- err
 			}()
 			if tt.waits {
 				select {
 				case err := <-done:
 					t.Fatalf("it went on although the informer is behind (%v)", err)
-				case <-time.After(5 * leaderPoll):
+				case <-time.After(5 * startupPoll):
 				}
 				informer.reach(tt.reached)
 			}
@@ -135,7 +135,7 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 	if status := attempt(sharePod("p", 1)); status.Code() != fwk.Error || !strings.Contains(status.Message(), "no route to host") {
 		t.Errorf("right after a failure, when others have their turn: %v", status)
 	}
-	now.SetTime(now.Now().Add(leaderRetry))
+	now.SetTime(now.Now().Add(startupRetry))
 	if status := attempt(sharePod("p", 1)); !status.IsSuccess() {
 		t.Errorf("with an API server: %v", status)
 	}
@@ -144,7 +144,7 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 	if status := attempt(sharePod("q", 1)); !status.IsSuccess() {
 		t.Errorf("later: %v", status)
 	}
-	if !pl.allocations.leader.over.Load() {
+	if !pl.allocations.startup.done.Load() {
 		t.Error("the wait is not over")
 	}
 }
@@ -206,16 +206,16 @@ func TestFenceWaitsForAllThatItWrote(t *testing.T) {
 		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: versions[name]}}, nil
 	})
 	pl.allocations.pods = informer
-	pl.allocations.leader.fenced = map[types.UID]struct{}{}
+	pl.allocations.startup.fenced = map[types.UID]struct{}{}
 	informer.reach("100")
 	done := make(chan error, 1)
-	go func() { done <- pl.allocations.fence(t.Context()) }()
+	go func() { done <- pl.allocations.fencePods(t.Context()) }()
 	for _, version := range []string{"100", "105"} {
 		informer.reach(version)
 		select {
 		case err := <-done:
 			t.Fatalf("the informer is at version %s, and fence returned %v", version, err)
-		case <-time.After(5 * leaderPoll):
+		case <-time.After(5 * startupPoll):
 		}
 	}
 	informer.reach("110")

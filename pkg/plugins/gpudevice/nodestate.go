@@ -1,0 +1,75 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import "sync/atomic"
+
+// nodeState are what the allocation cache tells the views of one node.
+type nodeState struct {
+	// revision is raised when a view may not hold any more although the NodeInfo
+	// is unchanged.
+	revision atomic.Uint64
+	// held is the number of pods that hold something here, without leaked ones.
+	numAllocations atomic.Int64
+	unreserved     allocationList
+	// gone is whether the node is: then the invalidation go with the last allocation. The cache's
+	// lock guards it.
+	gone bool
+}
+
+// nodeStateOf returns the invalidation of a node, and whether the node is there. Those of one that
+// is gone are kept only while something is held on it.
+func (c *allocationCache) nodeStateOf(node string) (*nodeState, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	there := c.isThere(node)
+	state := c.nodeStates[node]
+	switch {
+	case there:
+		state = c.getOrCreateNodeStateLocked(node)
+		state.gone = false
+	case state == nil:
+		state = &nodeState{}
+	}
+	return state, there
+}
+
+func (c *allocationCache) getOrCreateNodeStateLocked(node string) *nodeState {
+	state, ok := c.nodeStates[node]
+	if !ok {
+		state = &nodeState{gone: !c.isThere(node)}
+		c.nodeStates[node] = state
+	}
+	return state
+}
+
+// isThere reports whether the informer's store has the node.
+func (c *allocationCache) isThere(node string) bool {
+	_, err := c.nodes.Get(node)
+	return err == nil // the lister's only error is that it is not there
+}
+
+// deleteNodeStateIfUnusedLocked lets go of the invalidation of a node that is gone and on which nothing is held.
+func (c *allocationCache) deleteNodeStateIfUnusedLocked(node string) {
+	state := c.nodeStates[node]
+	if state != nil && state.gone && len(c.byNode[node]) == 0 && len(state.unreserved.Load().all()) == 0 && !c.isThere(node) {
+		delete(c.nodeStates, node)
+	}
+}
+
+// removeNode forgets a node. What pods there still hold is kept until they go too: the node
+// may be back under the same name.
+func (c *allocationCache) removeNode(node string) {
+	// First the cells: none is left that has an invalidation which the allocation cache does not know.
+	for _, pl := range c.sharedBy() {
+		pl.nodes.remove(node)
+		pl.deviceNodes.remove(node)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if state := c.nodeStates[node]; state != nil {
+		state.gone = !c.isThere(node)
+	}
+	c.deleteNodeStateIfUnusedLocked(node)
+}
