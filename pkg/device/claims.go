@@ -36,9 +36,9 @@ type Claims struct {
 	Keys *NodeKeys
 }
 
-// MayConcern is false for a pod whose objects need not be looked up: it has no claim, and
+// NeedsLookup is false for a pod whose objects need not be looked up: it has no claim, and
 // no limit that may stand for one.
-func (c *Claims) MayConcern(pod *corev1.Pod) bool {
+func (c *Claims) NeedsLookup(pod *corev1.Pod) bool {
 	return len(c.Drivers) > 0 && (len(pod.Spec.ResourceClaims) > 0 || c.MayRequestDRAExtendedResource(pod))
 }
 
@@ -48,7 +48,7 @@ func (c *Claims) MayConcern(pod *corev1.Pod) bool {
 // that, the device classes that are asked for do. What cannot be looked up may be for
 // devices.
 func (c *Claims) MayHaveDevices(pod *corev1.Pod, source ClaimSource) bool {
-	if !c.MayConcern(pod) {
+	if !c.NeedsLookup(pod) {
 		return false
 	}
 	if c.requestsDeviceClass(source, pod.Spec.Containers) || c.requestsDeviceClass(source, pod.Spec.InitContainers) {

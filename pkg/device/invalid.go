@@ -49,8 +49,8 @@ const (
 	// AdvertisesDevicePlugin is a shared node with a device-plugin resource: two
 	// parties would hand out the same devices.
 	AdvertisesDevicePlugin InvalidReason = "AdvertisesDevicePlugin"
-	// PublishesDRADevices is a shared node whose devices a DRA driver offers: two parties would
-	// hand them out.
+	// PublishesDRADevices is a shared node whose devices a DRA driver publishes: two parties
+	// would allocate them. The label's value is older.
 	PublishesDRADevices InvalidReason = "OffersDRA"
 	// TimeSliced is a shared node whose devices are time-sliced already.
 	TimeSliced InvalidReason = "TimeSliced"

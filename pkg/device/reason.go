@@ -12,7 +12,8 @@ const (
 	Fits Reason = iota
 	// NodeNotShared is a pod with shares on a node that is not shared.
 	NodeNotShared
-	// NodeIsShared is a shared node for a pod that others give devices to.
+	// NodeIsShared is a shared node for a pod that requests devices of a device plugin or a
+	// DRA driver.
 	NodeIsShared
 	// InvalidNode is a node of kind NodeInvalid; Node.Invalid says why.
 	InvalidNode
@@ -35,16 +36,18 @@ const (
 	NoMemory
 	// Unrecorded is a shared node with a pod of which it is not known what it uses.
 	Unrecorded
-	// UsedOutsideShares is a shared node with a pod that others gave devices to.
+	// UsedOutsideShares is a shared node with a pod that a device plugin or a DRA driver
+	// allocated devices to.
 	UsedOutsideShares
 	// SharesHeld is a node, not shared any more, on which shares are in use, for a pod
-	// that others give devices to.
+	// that requests devices of a device plugin or a DRA driver.
 	SharesHeld
 	// Reasons is how many there are.
 	Reasons
 )
 
-// reasonNames are metric labels.
+// reasonNames are metric labels, which are API: NotShared, Shared, Refused, Unassigned and
+// OtherUse are older than the names of their constants.
 var reasonNames = [Reasons]string{
 	"Fits", "NotShared", "Shared", "Refused", "WrongModel", "TooLittleMemory", "LargerThanDevice", "TooFewDevices", "Forbidden",
 	"NoShare", "NoMemory", "Unassigned", "OtherUse", "SharesHeld",

@@ -168,7 +168,7 @@ func TestParseAssignmentRefuses(t *testing.T) {
 				t.Errorf("got %+v and error %v, want %q", got, err, tt.want)
 			}
 			if errors.Is(err, ErrUnrecorded) != (tt.remove == assigned) {
-				t.Errorf("ErrNotAssigned for %v", err)
+				t.Errorf("ErrUnrecorded for %v", err)
 			}
 			if got != (Assignment{}) {
 				t.Errorf("half an assignment was returned: %+v", got)

@@ -18,14 +18,14 @@ type Supply struct {
 	Devices int64
 }
 
-// scarcityModel is what a workload is worth on one cluster: see Workload.WithSupply.
+// scarcityModel is what of a workload is scarce on one cluster: see Workload.WithSupply.
 type scarcityModel struct {
 	supply []Supply
-	// devices is the sum of supply, and supplied the part that each class of the
+	// devices is the sum of supply, and accepted the part that each class of the
 	// workload accepts.
 	devices  float64
 	accepted []float64
-	// demand is the compute that is asked for, in weighted thousandths, and unseen
+	// demand is the compute that is asked for, in weighted thousandths, and presumed
 	// the part of it that is presumed for every kind of device.
 	demand, presumed float64
 	// packing is nil if it is not the same on every kind of device.
@@ -85,9 +85,9 @@ func (w *Workload) WithSupply(supply []Supply) *Workload {
 	if alike {
 		p.packing = newPackingValues(w.sizes(0))
 	}
-	priced := *w
-	priced.scarcityModel, priced.views = p, newViews()
-	return &priced
+	supplied := *w
+	supplied.scarcityModel, supplied.views = p, newViews()
+	return &supplied
 }
 
 // demand is the compute that the class asks for, times its weight.
@@ -127,7 +127,7 @@ func (w *Workload) sizes(memoryMiB int64) []packedSize {
 	return sizes
 }
 
-// addValues fills in what the workload is worth on nodes of one kind.
+// addValues adds what the workload is worth on nodes of one kind.
 func (w *Workload) addValues(e *NodeWorkload, model string, memoryMiB int64) {
 	total := 0.0
 	for i := range w.classes {

@@ -44,8 +44,8 @@ func ParseStrategy(name string) (Strategy, error) {
 	return nil, fmt.Errorf("unknown strategy %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// MaxNode is by what amounts of different units are made comparable: the largest of
-// any node of the cluster. A scale of zero or less counts as 1.
+// MaxNode is the largest node of the cluster, each amount on its own: by it amounts of
+// different units are made comparable. An amount of zero or less counts as 1.
 type MaxNode struct {
 	// CPUMilli is the CPU of the node that has the most of it, in milli-CPU.
 	CPUMilli int64
@@ -53,12 +53,12 @@ type MaxNode struct {
 	GPUMilli int64
 }
 
-// OrOne returns the scale with nothing to divide by zero.
+// OrOne returns the amounts with nothing to divide by zero.
 func (s MaxNode) OrOne() (cpu, gpu int64) {
 	return max(1, s.CPUMilli), max(1, s.GPUMilli)
 }
 
-// CandidateNode is one node as a strategy sees it.
+// CandidateNode is a node on which the pod may be placed, as a strategy sees it.
 type CandidateNode struct {
 	// Usage is what is free of its devices. It is only read.
 	Usage *Usage

@@ -40,7 +40,7 @@ type Workload struct {
 	weight  int64
 	// podWeight is the weight of one pod that was seen, or 0; see Sampled.
 	podWeight int64
-	// scarcityModel is nil if the workload is not priced.
+	// scarcityModel is nil before WithSupply.
 	scarcityModel *scarcityModel
 	// views remembers what For computed. Its methods need no lock of the caller.
 	views *workloadViews
@@ -114,7 +114,7 @@ func (c *Class) problem() string {
 
 // Typical returns the heaviest classes that together reach percent of the whole
 // weight: the "typical pods" of the fragmentation paper, which takes 95. It keeps
-// the cost of scoring bounded by what is common. They are not priced.
+// the cost of scoring bounded by what is common. The supply is not counted in.
 func (w *Workload) Typical(percent int) *Workload {
 	typical := &Workload{podWeight: w.podWeight, views: newViews()}
 	for i := range w.classes {
@@ -174,7 +174,7 @@ func ShapeOf(d PodRequest) Shape {
 	return shape
 }
 
-// askLess orders asks by how much they take.
+// containerLess orders container requests by how much they take.
 func containerLess(a, b *ContainerRequest) bool {
 	if a.Devices != b.Devices {
 		return a.Devices < b.Devices
@@ -200,7 +200,7 @@ type NodeWorkload struct {
 
 	// What follows is FragmentationGradient's view of the same; see value.go.
 	classes []valueClass
-	// packing is nil if the workload is not priced.
+	// packing is nil if the workload is not one WithSupply.
 	packing *packingValues
 	// scarcity is the price of a device, in valueUnit.
 	scarcity int64

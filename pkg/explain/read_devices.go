@@ -102,7 +102,7 @@ func rankDevices(s *situation, _ engine.Verdict, n fwk.NodeInfo) (rank int, gap 
 	}
 	node := device.ParseNode(n.Node(), s.keys)
 	switch node.Admits(s.request) {
-	case device.NotShared, device.Shared:
+	case device.NodeNotShared, device.NodeIsShared:
 		if node.Kind == device.NodeWithoutDevices {
 			return rankLacks, 0
 		}
@@ -134,7 +134,7 @@ func detailDevices(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 	case device.TooFewDevices:
 		usable := d.node.Devices - d.node.Cordoned.Len()
 		return fmt.Sprintf("it has %s, %d of them cordoned", output.Count(usable+d.node.Cordoned.Len(), "device"), d.node.Cordoned.Len())
-	case device.Refused:
+	case device.InvalidNode:
 		return d.node.Invalid.Error()
 	case device.Fits:
 		return d.detail(s.request)

@@ -32,7 +32,7 @@ import (
 //	(absent) ───────> assumed ─────────────────────────────> bindingUnknown
 //	    ^   Unreserve │   ^            clear answer             │  │ Unreserve
 //	    ├─────────────┤   └─────────────────────────────────────┘  v
-//	    │             │ seen bound                               leaked
+//	    │             │ seen bound                         unreservedInFlight
 //	    │             v                                            │
 //	    │      bound, unrecorded <─────────────────────────────────┤
 //	    └───────── deleted, terminated ────────────────────────────┘
@@ -45,7 +45,7 @@ import (
 // of these moments:
 //
 //   - A pod with an allocation on the node counts with it where the NodeInfo shows the
-//     pod. A leaked one counts whether or not a NodeInfo shows it. Reserve moreover
+//     pod. One unreservedInFlight counts whether or not a NodeInfo shows it. Reserve moreover
 //     counts every allocation on the node that the NodeInfo does not show (notShown).
 //   - A pod without an allocation that the NodeInfo shows on its node counts with its own
 //     record if the informer's store has it bound there, and as one of unknown devices
@@ -70,7 +70,8 @@ type allocationCache struct {
 	// synced is done when the handler has seen every pod of the first list.
 	synced  cache.DoneChecker
 	startup startupWait
-	// process tells this process from all others, and touches counts its writes by touch.
+	// identity tells this process from all others, as that of a leader election does, and
+	// fenceWrites counts the writes of fencePod.
 	identity    types.UID
 	fenceWrites atomic.Int64
 
@@ -80,7 +81,7 @@ type allocationCache struct {
 
 	// mu guards what follows, and writing above.
 	mu sync.Mutex
-	// byNode has the allocations that are not leaked, by node.
+	// byNode has the allocations by node, without those unreservedInFlight.
 	byNode     map[string]map[types.UID]*podAllocation
 	nodeStates map[string]*nodeState
 	// plugins are those that share the cache, one for each profile.
@@ -105,12 +106,13 @@ func (c *allocationCache) allocationOn(uid types.UID, node string) *podAllocatio
 	return nil
 }
 
-// noAllocation is the allocation of a pod that holds nothing.
+// noAllocation is that of a pod that the informer does not show on the node.
 var noAllocation = &device.Allocation{}
 
-// allocationOfShownPod returns what a pod was given that the NodeInfo of the node shows there and
-// that has no allocation there; nil if that is not known. What the NodeInfo shows as
-// assumed may be bound by now, or given up, or gone.
+// allocationOfShownPod returns the allocation of a pod that the NodeInfo of the node shows
+// and the cache does not have there, by its record in the informer: nil if that is
+// invalid, and noAllocation if the informer does not have it bound there, because it was
+// unreserved or is gone.
 func (c *allocationCache) allocationOfShownPod(pod *corev1.Pod, node string) *device.Allocation {
 	informerPod := c.podFromInformer(pod)
 	if informerPod == nil || informerPod.Spec.NodeName != node {
@@ -151,8 +153,8 @@ func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *devic
 	return true
 }
 
-// podFromInformer returns the pod as the informer's store has it, or nil if it is gone or has
-// terminated there.
+// podFromInformer returns the pod as the informer's store has it, or nil if it is gone
+// there, has terminated or has another UID.
 func (c *allocationCache) podFromInformer(pod *corev1.Pod) *corev1.Pod {
 	obj, ok, err := c.pods.GetStore().GetByKey(cache.NewObjectName(pod.Namespace, pod.Name).String())
 	if err != nil || !ok {

@@ -28,7 +28,7 @@ const (
 	// server that gave no clear answer; they double from one to the other.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 5 * time.Second
-	// resendTimeout is for how long the Binding is sent again. A pod without a node is
+	// resendTimeout is for how long the Binding is sent again; Bind may wait longer. A pod without a node is
 	// given up after that, as soon as none of them can be written any more.
 	resendTimeout = 30 * time.Second
 )
@@ -97,9 +97,9 @@ func (pl *GPUDevice) sendBinding(ctx context.Context, binding *corev1.Binding) e
 	return cacher.WaitOnFinish(ctx, finished)
 }
 
-// isClientError reports whether the API server has clearly refused a Binding. That does not
-// mean that nothing was written: the client repeats a request by itself where a server
-// asks it to (an error of the 5xx class, or 429, with Retry-After), and the refusal may
+// isClientError reports whether the API server has answered a Binding with an error of the
+// 4xx class, other than 408. That does not mean that nothing was written: the client repeats a request by itself where a server
+// asks it to (an error of the 5xx class, or 429, with Retry-After), and this may
 // be the answer to the second one. A conflict in particular may be one with an earlier
 // try of the same Binding.
 func isClientError(err error) bool {

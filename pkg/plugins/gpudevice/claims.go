@@ -13,7 +13,7 @@ import (
 // driver that hands out what Berth shares, or may be (device.Claims). The objects are
 // those that the scheduler's own DRA plugin works with: nothing is watched for it.
 func (pl *GPUDevice) mayClaimDevices(pod *corev1.Pod) bool {
-	if !pl.claims.MayConcern(pod) {
+	if !pl.claims.NeedsLookup(pod) {
 		return false
 	}
 	manager := pl.handle.SharedDRAManager()

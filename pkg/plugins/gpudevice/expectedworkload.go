@@ -25,11 +25,11 @@ import (
 type workload struct {
 	// read is whether the strategy reads it.
 	read bool
-	// expected is what was published last, and supply what devices the cluster had
-	// when it was last looked at. Both belong to the scheduling goroutine.
+	// withoutSupply is what was published last, before supply was counted in, and supply
+	// what devices the cluster had when it was last looked at. Both belong to the scheduling goroutine.
 	withoutSupply *device.Workload
 	supply        []device.Supply
-	// current is replaced between scheduling cycles, by the goroutine that runs
+	// published is replaced between scheduling cycles, by the goroutine that runs
 	// them; anybody may read it.
 	published atomic.Pointer[publishedWorkload]
 	// epoch counts the workloads that were published.

@@ -89,7 +89,7 @@ func (c *allocationCache) fencePods(ctx context.Context) error {
 }
 
 // waitForVersion returns when the informer's store has a version and all before it, not only the
-// first news: a Binding that was written before its pod was touched is known by then.
+// first news: a Binding that was written before its pod was fenced is known by then.
 func (c *allocationCache) waitForVersion(ctx context.Context, version string) error {
 	for {
 		have := c.informerVersion()
@@ -141,18 +141,18 @@ func (c *allocationCache) fenceClient() (kubernetes.Interface, error) {
 // if it is gone. Bindings with an older one are refused from then on.
 func (c *allocationCache) fencePod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
 	// Several processes, and several times: no two of these writes are equal.
-	mark := fmt.Sprintf("%s/%d", c.identity, c.fenceWrites.Add(1))
+	token := fmt.Sprintf("%s/%d", c.identity, c.fenceWrites.Add(1))
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: names.GPUFenceCondition, Status: corev1.ConditionTrue, Reason: "BindingsBeforeAreRefused", Message: mark,
+			Type: names.GPUFenceCondition, Status: corev1.ConditionTrue, Reason: "BindingsBeforeAreRefused", Message: token,
 			LastTransitionTime: metav1.NewTime(c.clock.Now()),
 		}}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing a patch: %w", err)
 	}
-	touched, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	fenced, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -161,10 +161,11 @@ func (c *allocationCache) fencePod(ctx context.Context, client kubernetes.Interf
 	case err != nil:
 		return nil, fmt.Errorf("changing condition %s of pod %s: %w", names.GPUFenceCondition, klog.KObj(pod), err)
 	}
-	return touched, nil
+	return fenced, nil
 }
 
-// fenceTokenOf returns which fence a version of a pod shows, "" if it shows none.
+// fenceTokenOf returns the token that the last fencePod wrote into a pod's condition, "" if
+// none did.
 func fenceTokenOf(pod *corev1.Pod) string {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == names.GPUFenceCondition {

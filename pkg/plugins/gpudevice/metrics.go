@@ -19,7 +19,7 @@ import (
 const metricsSubsystem = "gpudevice"
 
 // Values of the label reason of pod_refusals_total beside those of
-// device.RequestReason.
+// device.InvalidReason.
 const (
 	// rejectionNoNode is a request that no node of the cluster could serve if it were
 	// empty.

@@ -25,7 +25,7 @@ type nodeCache struct {
 }
 
 // nodeCell is what is remembered of one node: the view computed last, and the
-// invalidation by which the allocation cache says that the view is out of date.
+// state by which the allocation cache says that the view is out of date.
 type nodeCell struct {
 	view  atomic.Pointer[nodeView]
 	state *nodeState
@@ -38,7 +38,7 @@ func (c *nodeCache) get(name string) *nodeCell {
 	return cell
 }
 
-// getOrCreate is get; a cell that is missing gets the invalidation that nodeStateOf returns, and is
+// getOrCreate is get; a cell that is missing gets the state that nodeStateOf returns, and is
 // kept if that says that the node is there. It is asked with the cache locked, and remove
 // takes that lock after the node has left what nodeStateOf asks: no cell outlives its node.
 func (c *nodeCache) getOrCreate(name string, nodeStateOf func(name string) (state *nodeState, there bool)) *nodeCell {

@@ -5,21 +5,23 @@ package gpudevice
 
 import "sync/atomic"
 
-// nodeState are what the allocation cache tells the views of one node.
+// nodeState is what the allocation cache keeps of one node, as kube-scheduler's cache has
+// a podState for each pod.
 type nodeState struct {
 	// revision is raised when a view may not hold any more although the NodeInfo
 	// is unchanged.
 	revision atomic.Uint64
-	// held is the number of pods that hold something here, without leaked ones.
+	// numAllocations is the number of allocations on the node, without those of unreserved.
 	numAllocations atomic.Int64
-	unreserved     allocationList
-	// gone is whether the node is: then the invalidation go with the last allocation. The cache's
-	// lock guards it.
+	// unreserved are the allocations in phase unreservedInFlight.
+	unreserved allocationList
+	// gone is whether the node is deleted: then this is, with the last allocation. The
+	// cache's lock guards it.
 	gone bool
 }
 
-// nodeStateOf returns the invalidation of a node, and whether the node is there. Those of one that
-// is gone are kept only while something is held on it.
+// nodeStateOf returns the state of a node, and whether the node exists. That of a deleted
+// node is kept only while it has allocations.
 func (c *allocationCache) nodeStateOf(node string) (*nodeState, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +52,7 @@ func (c *allocationCache) isThere(node string) bool {
 	return err == nil // the lister's only error is that it is not there
 }
 
-// deleteNodeStateIfUnusedLocked lets go of the invalidation of a node that is gone and on which nothing is held.
+// deleteNodeStateIfUnusedLocked deletes the state of a deleted node without allocations.
 func (c *allocationCache) deleteNodeStateIfUnusedLocked(node string) {
 	state := c.nodeStates[node]
 	if state != nil && state.gone && len(c.byNode[node]) == 0 && len(state.unreserved.Load().all()) == 0 && !c.isThere(node) {
@@ -61,7 +63,7 @@ func (c *allocationCache) deleteNodeStateIfUnusedLocked(node string) {
 // removeNode forgets a node. What pods there still hold is kept until they go too: the node
 // may be back under the same name.
 func (c *allocationCache) removeNode(node string) {
-	// First the cells: none is left that has an invalidation which the allocation cache does not know.
+	// First the cells: none is left with a state that the allocation cache does not have.
 	for _, pl := range c.sharedBy() {
 		pl.nodes.remove(node)
 		pl.deviceNodes.remove(node)

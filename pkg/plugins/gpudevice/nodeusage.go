@@ -22,7 +22,7 @@ import (
 //     node lists none any more, uses unknown devices (unrecorded);
 //   - one that asks for a resource of a device plugin (a whole device, a MIG device, a
 //     slice of time), or has a ResourceClaim that is or may be for devices of a DRA
-//     driver of the arguments, uses unknown devices (otherUse);
+//     driver of the arguments, uses unknown devices (usedOutsideShares);
 //   - any other uses none. A quantity of zero asks for nothing.
 //
 // A shared node on which devices are used that are unknown takes no share. A node that
@@ -39,9 +39,9 @@ func (pl *GPUDevice) calculateUsage(v *nodeView, nodeInfo fwk.NodeInfo, state *n
 	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, state, without)
 }
 
-// addPods takes from the state of a shared node what the pods hold.
+// addPods adds to the usage of a shared node what the pods hold.
 func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeState, without types.UID) {
-	leaked := state.unreserved.Load()
+	unreserved := state.unreserved.Load()
 	otherRequested := pl.nodeRequestsDevicePluginResource(nodeInfo)
 	var nominated []*corev1.Pod
 	for _, podInfo := range nodeInfo.GetPods() {
@@ -56,7 +56,7 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			continue
 		}
 		switch h := pl.allocations.allocationOn(pod.UID, v.object.Name); {
-		case leaked.has(pod.UID):
+		case unreserved.has(pod.UID):
 			// Counted below.
 		case h != nil:
 			v.cachedPods++
@@ -67,7 +67,7 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			v.addAllocation(pl.allocations.allocationOfShownPod(pod, v.object.Name))
 		}
 	}
-	for _, h := range leaked.all() {
+	for _, h := range unreserved.all() {
 		if h.pod.UID != without {
 			v.addAllocation(h.allocation)
 		}
@@ -75,7 +75,7 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 	pl.addNominatedPods(v, nominated)
 }
 
-// addAllocation takes what a pod was given; nil is not known.
+// addAllocation adds what a pod was given; nil is not known.
 func (v *nodeView) addAllocation(allocation *device.Allocation) {
 	if allocation == nil {
 		v.unrecorded = true
@@ -86,7 +86,7 @@ func (v *nodeView) addAllocation(allocation *device.Allocation) {
 	v.usage.Add(used)
 }
 
-// addNominatedPods takes what nominated pods will hold. They have no devices yet, and
+// addNominatedPods adds what nominated pods will hold. They have no devices yet, and
 // are given some as Reserve would, so that nobody of lower priority is given the
 // last ones; which ones does not matter to the question whether another pod fits.
 func (pl *GPUDevice) addNominatedPods(v *nodeView, nominated []*corev1.Pod) {

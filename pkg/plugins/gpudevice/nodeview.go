@@ -25,10 +25,10 @@ const scoreSlots = 4
 //   - the generation, a number that the framework draws for each change of a
 //     NodeInfo and never twice, also for the clones in which preemption removes
 //     pods and in which nominated pods are added;
-//   - the revision of the allocation cache's invalidation for the node, because the cycle of a
+//   - the revision of the node in the allocation cache, because the cycle of a
 //     pod group adds pods to the snapshot and keeps the generation: between them
 //     there is always a Reserve or Unreserve, which raises the revision;
-//   - the revision of the nodes on which a DRA driver offers devices. Both revisions
+//   - the revision of the nodes on which a DRA driver publishes devices. Both revisions
 //     only grow, so their sum tells of either;
 //   - the node object, as a matter of caution.
 type nodeView struct {
@@ -39,20 +39,20 @@ type nodeView struct {
 	// node is the node object's side, parsed.
 	node *device.Node
 	// usage is what pods use of them. Only for a shared node it is exact; for one whose
-	// devices a device plugin hands out it is good for scores. For others it is
-	// meaningless, and scorable false.
+	// devices a device plugin advertises it is good for scores. For others it is
+	// meaningless, and hasUsage false.
 	usage    device.Usage
 	hasUsage bool
-	// shown is the number of cached allocations, without leaked ones, among the pods
-	// of the NodeInfo.
+	// cachedPods is the number of pods of the NodeInfo that have an allocation in the
+	// cache, without those unreservedInFlight.
 	cachedPods int64
-	// offered is whether a DRA driver offers devices of the node.
+	// publishedByDRA is whether a DRA driver publishes devices of the node.
 	publishedByDRA bool
 	// unrecorded is a pod on a shared node that asks for shares and of which it is
 	// not known what it uses.
 	unrecorded bool
-	// otherUse is a pod on a shared node that a device plugin or a DRA driver gave
-	// devices to.
+	// usedOutsideShares is a pod on a shared node that a device plugin or a DRA driver
+	// allocated devices to.
 	usedOutsideShares bool
 	// sharesHeld is a pod with a share on a node that is not shared.
 	sharesHeld bool

@@ -47,8 +47,8 @@ type GPUDevice struct {
 	deviceNodes deviceNodes
 	// publishedSlices are the nodes whose devices a DRA driver offers.
 	publishedSlices publishedSlices
-	// admitted is the index of the node that admitted a pod last; see findNode.
-	// Only the scheduling goroutine touches it, and scales and scoreKeys.
+	// nextStartNodeIndex is where whyNeverFits starts: the node that admitted a pod last.
+	// Only the scheduling goroutine uses it, cluster and scoreKeys.
 	nextStartNodeIndex int
 	cluster            clusterMemo
 	scoreKeys          scoreKeys
@@ -158,7 +158,7 @@ func NodeKeys(args *config.GPUDeviceArgs) *device.NodeKeys {
 }
 
 // signature is all that the plugin reads of a pod, apart from its CPU, which
-// NodeResourcesFit signs. Two pods with equal signatures get the same verdict for
+// NodeResourcesFit signs. Two pods with equal signatures get the same result for
 // every node, and the same score as long as the expected workload is the same.
 type signature struct {
 	// Request is what the pod asks for.

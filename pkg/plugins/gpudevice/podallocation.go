@@ -5,6 +5,7 @@ package gpudevice
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,13 +22,14 @@ const (
 	assumed phase = iota
 	// bindingUnknown is assumed, and a Binding was sent that may have been written.
 	bindingUnknown
-	// leaked is bindingUnknown, and the scheduler has given the pod up: the NodeInfo
-	// does not show it.
+	// unreservedInFlight is bindingUnknown after Unreserve: the NodeInfo does not show the
+	// pod, and the devices stay allocated until its Binding is seen or cannot be written.
 	unreservedInFlight
 	// bound is a pod whose record has been seen.
 	bound
-	// unrecorded is a bound pod that uses devices, and which is not known: it has
-	// no record or one that cannot be believed.
+	// unrecorded is a bound pod that uses devices, and which is not known: it has no
+	// record or an invalid one. Older names of it are API: the metric unassigned_pods_total,
+	// the reason Unassigned and the event GPUDevicesUnknown.
 	unrecorded
 )
 
@@ -40,7 +42,7 @@ type podAllocation struct {
 	allocation *device.Allocation
 	// annotations are what the Binding is to write; nil once the pod is bound.
 	annotations map[string]string
-	// fence is what the pod's fence was when the devices were assumed; see allocationCache.fencePods.
+	// fenceToken is the one that the pod had when the devices were assumed; see fenceTokenOf.
 	fenceToken string
 	// since is when the devices were assumed.
 	since time.Time
@@ -67,6 +69,28 @@ func (h *podAllocations) all() podAllocations {
 		return nil
 	}
 	return *h
+}
+
+// allocationList is a list of allocations that is read without a lock.
+type allocationList struct {
+	list atomic.Pointer[podAllocations]
+}
+
+// Load returns the list as it is now.
+func (l *allocationList) Load() *podAllocations { return l.list.Load() }
+
+// add and remove are called with the cache's lock held.
+func (l *allocationList) add(h *podAllocation) {
+	list := append(slices.Clone(l.Load().all()), h)
+	l.list.Store(&list)
+}
+
+func (l *allocationList) remove(uid types.UID) {
+	if !l.Load().has(uid) {
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(l.Load().all()), func(h *podAllocation) bool { return h.pod.UID == uid })
+	l.list.Store(&list)
 }
 
 func sameAllocation(a, b *device.Allocation) bool {

@@ -25,8 +25,8 @@ import (
 // The reasons of the Warning events on bound pods. With two replicas each records
 // them: a plugin is not told which one leads, and a warning too many does no harm.
 const (
-	// reasonUnrecorded is a pod that was bound by something else, and uses devices
-	// of which nobody knows.
+	// reasonUnrecorded is an unrecorded pod: bound by something else, with devices of which
+	// nobody knows.
 	reasonUnrecorded = "GPUDevicesUnknown"
 	// reasonConflict is a pod that shares a device of which more is held than
 	// there is.
@@ -34,7 +34,7 @@ const (
 	// reasonEdited is a pod whose record was changed after the Binding wrote it.
 	reasonEdited = "GPURecordChanged"
 	// reasonBindingUnknown is a pod of which it is not known whether it was bound.
-	reasonBindingUnknown = "GPUBindingInDoubt"
+	reasonBindingUnknown = "GPUBindingInDoubt" // older than its name here
 
 	// actionTracking and actionBinding are the events' actions: what the scheduler
 	// was doing.

@@ -26,7 +26,7 @@ type preFilterState struct {
 	claims bool
 	// forbidden is whether nodes with devices are not for this pod.
 	forbidden bool
-	// scale is that of the cluster, the same for the whole cycle.
+	// maxNode is the largest node of the cluster, the same for the whole cycle.
 	maxNode device.MaxNode
 	// dryRun is set on clones: see Clone.
 	dryRun bool
@@ -53,7 +53,7 @@ type preScoreState struct {
 	workload   *publishedWorkload
 	// claims is as in preFilterState.
 	claims bool
-	// key is the number of (request, CPU, scale, expected workload) by which scores
+	// key is the number of (request, CPU, largest node, expected workload) by which scores
 	// are remembered.
 	key uint64
 	// ranked is whether the scores are an order and no amounts.
@@ -75,7 +75,7 @@ func cpuMilli(pod *corev1.Pod) int64 {
 	return requests.Cpu().MilliValue()
 }
 
-// clusterMemo remembers the scale of a list of nodes. What devices there are is
+// clusterMemo remembers the largest node of a list. What devices there are is
 // found out beside it, and goes to the expected workload.
 type clusterMemo struct {
 	first   *fwk.NodeInfo
@@ -84,11 +84,12 @@ type clusterMemo struct {
 	maxNode device.MaxNode
 }
 
-// maxScaleUses is how often a scale is used before it is computed again: nodes
+// maxClusterUses is how often the largest node is used before it is looked for again: nodes
 // may have grown.
 const maxClusterUses = 512
 
-// updateCluster returns the largest node of the list. The snapshot makes a new list
+// updateCluster returns the largest node of the list, and tells the expected workload
+// what devices the nodes have. The snapshot makes a new list
 // when nodes come or go, and otherwise hands out the same one, so that the nodes
 // are not looked at for every pod.
 func (pl *GPUDevice) updateCluster(nodes []fwk.NodeInfo) device.MaxNode {
@@ -100,17 +101,17 @@ func (pl *GPUDevice) updateCluster(nodes []fwk.NodeInfo) device.MaxNode {
 		memo.uses++
 		return memo.maxNode
 	}
-	var scale device.MaxNode
+	var largest device.MaxNode
 	devices := map[device.Supply]int64{}
 	for _, nodeInfo := range nodes {
 		v := pl.view(nodeInfo, false)
-		scale.CPUMilli = max(scale.CPUMilli, nodeInfo.GetAllocatable().GetMilliCPU())
-		scale.GPUMilli = max(scale.GPUMilli, int64(v.node.Devices)*device.MilliPerDevice)
+		largest.CPUMilli = max(largest.CPUMilli, nodeInfo.GetAllocatable().GetMilliCPU())
+		largest.GPUMilli = max(largest.GPUMilli, int64(v.node.Devices)*device.MilliPerDevice)
 		if v.hasUsage && v.node.Devices > 0 {
 			devices[device.Supply{Model: v.node.Model, MemoryMiB: v.node.MemoryMiB}] += int64(v.node.Devices)
 		}
 	}
 	pl.workload.setSupply(devices)
-	*memo = clusterMemo{first: &nodes[0], count: len(nodes), maxNode: scale}
-	return scale
+	*memo = clusterMemo{first: &nodes[0], count: len(nodes), maxNode: largest}
+	return largest
 }
