@@ -29,7 +29,7 @@ const maxFakeNodes = 20_000
 
 func newUpCommand() *cobra.Command {
 	var options controlplane.Options
-	var nodes string
+	var nodes, featureGates, runtimeConfig string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the control plane and run it until SIGINT or SIGTERM",
@@ -76,6 +76,14 @@ answer "no preferred addresses found".`,
 			if options.Nodes, err = parseNodes(nodes); err != nil {
 				return usageError{err}
 			}
+			if featureGates != "" {
+				gates := "--feature-gates=" + featureGates
+				options.APIServerArgs = append(options.APIServerArgs, gates)
+				options.ControllerManagerArgs = append(options.ControllerManagerArgs, gates)
+			}
+			if runtimeConfig != "" {
+				options.APIServerArgs = append(options.APIServerArgs, "--runtime-config="+runtimeConfig)
+			}
 			// For the package, 0 is the default; who types it means something else.
 			if options.StartTimeout <= 0 {
 				return usageError{fmt.Errorf("--start-timeout %v: must be more than 0, such as 3m", options.StartTimeout)}
@@ -92,6 +100,8 @@ answer "no preferred addresses found".`,
 	flags.StringVar(&nodes, "nodes", "0", "number of nodes to create, or a YAML or JSON file of Nodes; existing ones are left alone")
 	flags.IntVar(&options.Port, "port", 0, "port of the API server on 127.0.0.1 (default: the port of the last run if free, else any free one)")
 	flags.StringVar(&options.AuditLog, "audit-log", "", "file to append the API server's audit log to (default: none)")
+	flags.StringVar(&featureGates, "feature-gates", "", "feature gates of kube-apiserver and kube-controller-manager, such as GenericWorkload=true (default: Kubernetes' own)")
+	flags.StringVar(&runtimeConfig, "runtime-config", "", "API versions that kube-apiserver serves besides, such as scheduling.k8s.io/v1alpha2=true (default: none)")
 	flags.StringArrayVar(&options.APIServerArgs, "apiserver-arg", nil, "further flag for kube-apiserver, such as --runtime-config=api/alpha=true (repeatable)")
 	flags.StringArrayVar(&options.ControllerManagerArgs, "controller-manager-arg", nil, "further flag for kube-controller-manager (repeatable)")
 	flags.DurationVar(&options.StartTimeout, "start-timeout", controlplane.DefaultStartTimeout, "how long to wait until everything is usable")

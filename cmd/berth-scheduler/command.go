@@ -232,6 +232,9 @@ func checkCluster(ctx context.Context, file string, s *scheduler, opts *options.
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	if err := checkPodGroupsServed(ctx, config.Client, utilfeature.DefaultFeatureGate.Enabled); err != nil {
+		return err
+	}
 	rights := neededRights(&config.ComponentConfig, utilfeature.DefaultFeatureGate.Enabled)
 	rights = append(rights, pluginRights(s.effective)...)
 	if err := checkRights(ctx, config.Client, opts, append(rights, customRights(custom)...)); err != nil {

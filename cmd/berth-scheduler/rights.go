@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -193,6 +194,24 @@ func checkServed(ctx context.Context, client kubernetes.Interface, needed []regi
 	if len(missing) > 0 {
 		return fmt.Errorf("the API server does not serve %d resource(s) that plugins of these profiles watch:%s\ninstall the CustomResourceDefinitions and start again, or disable the plugins",
 			len(missing), strings.Join(missing, ""))
+	}
+	return nil
+}
+
+// checkPodGroupsServed fails if the feature gate of PodGroups is on and the API server
+// does not serve them, as [checkServed] does.
+func checkPodGroupsServed(ctx context.Context, client kubernetes.Interface, enabled func(featuregate.Feature) bool) error {
+	if !enabled(features.GenericWorkload) {
+		return nil
+	}
+	version := schedulingv1alpha2.SchemeGroupVersion.String()
+	list, err := client.Discovery().ServerResourcesForGroupVersion(version)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !serves(list, "podgroups"):
+		return fmt.Errorf("--feature-gates: %[1]s=true needs PodGroups of %[2]s, which the API server does not serve: start the API server with --feature-gates=%[1]s=true --runtime-config=%[2]s=true, or the scheduler without the gate",
+			features.GenericWorkload, version)
+	case err != nil:
+		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without", "resource", version)
 	}
 	return nil
 }

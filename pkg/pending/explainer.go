@@ -74,13 +74,14 @@ func New(factory informers.SharedInformerFactory, options Options) *Explainer {
 }
 
 // Wrap returns next with rewritten messages. Of a status that carries a FitError,
-// next gets a copy with another text. Everything else passes as it is: errors, the
-// code, the plugins that rejected the pod, the nominated node.
+// next gets a copy with another text, and so of one for a member of a PodGroup.
+// Everything else passes as it is: errors, the code, the plugins that rejected the pod,
+// the nominated node.
 func (e *Explainer) Wrap(next scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		fit, ok := status.AsError().(*framework.FitError) //nolint:errorlint // the scheduler's own handler looks at the error itself too
 		if !ok {
-			next(ctx, fw, podInfo, status, nominating, start)
+			next(ctx, fw, podInfo, explainGroup(podInfo.Pod, status), nominating, start)
 			return
 		}
 		explained, action := e.explain(ctx, fw.ProfileName(), podInfo.Pod, fit)

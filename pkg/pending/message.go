@@ -248,7 +248,7 @@ func (m *message) tail() string {
 	answers = slices.DeleteFunc(answers, func(answer string) bool {
 		return answer == "" || slices.Contains(noise, answer) || isGangReason(answer)
 	})
-	if m.preemptible && preemption != "" {
+	if m.preemptible && preemption != "" && preemption != groupPreempts {
 		answers = append(answers, preemption)
 	}
 	return strings.Join(answers, ", ")

@@ -170,6 +170,13 @@ func TestUpRefuses(t *testing.T) {
 			want:     []string{"kube-apiserver ended unexpectedly", "unknown flag: --no-such-flag"},
 			wantLogs: true,
 		},
+		{
+			name:     "a feature gate that kube-apiserver does not know",
+			args:     []string{"--feature-gates=NoSuchGate=true"},
+			wantCode: 1,
+			want:     []string{"kube-apiserver ended unexpectedly", "unrecognized feature gate: NoSuchGate"},
+			wantLogs: true,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			temporary := t.TempDir()

@@ -110,7 +110,7 @@ func wantAbsent(t *testing.T, path string) {
 }
 
 func TestUpStopsCleanly(t *testing.T) {
-	l := up(t, "--nodes=2")
+	l := up(t, "--nodes=2", "--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true")
 	if want := "2"; l.nodes != want {
 		t.Errorf("nodes in the ready line: want %s, got %s", want, l.nodes)
 	}
@@ -120,6 +120,8 @@ func TestUpStopsCleanly(t *testing.T) {
 			t.Errorf("no process for %s: %v", name, running)
 		}
 	}
+	served := framework.StartProcess(t, framework.KubectlBinary, "--kubeconfig="+l.kubeconfig, "get", "podgroups", "--all-namespaces")
+	served.WaitForOutput(t, framework.WaitTimeout, "No resources found")
 	// An open watch must not hold up the API server.
 	watch := framework.StartProcess(t, framework.KubectlBinary, "--kubeconfig="+l.kubeconfig, "get", "nodes", "--watch")
 	watch.WaitForOutput(t, framework.WaitTimeout, "node-1")

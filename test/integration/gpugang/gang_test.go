@@ -173,21 +173,26 @@ func expectWaiting(t *testing.T, c *framework.Cluster, pods []*corev1.Pod) {
 	}
 }
 
-// TestGangNeedsItsDefinition starts the profile on clusters that lack something.
+// TestGangNeedsItsDefinition starts a scheduler of gangs on clusters that lack something.
 func TestGangNeedsItsDefinition(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 1})
 	c.ApplyManifests(t, "manifests/base")
 	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
 	for _, tt := range []struct {
-		name  string
-		apply string
-		want  []string
+		name    string
+		profile string
+		apply   string
+		args    []string
+		want    []string
 	}{
-		{"no definition", "", []string{
+		{"no PodGroups of Kubernetes", gpuProfile, "", []string{featureGates}, []string{
+			"--feature-gates: GenericWorkload=true needs PodGroups of scheduling.k8s.io/v1alpha2, which the API server does not serve",
+		}},
+		{"no definition", gangProfile, "", nil, []string{
 			"the API server does not serve 1 resource(s)",
 			"podgroups.scheduling.x-k8s.io: Coscheduling needs it; manifests/components/gang/podgroups.yaml defines it",
 		}},
-		{"no rights", "manifests/components/gang/podgroups.yaml", []string{
+		{"no rights", gangProfile, "manifests/components/gang/podgroups.yaml", nil, []string{
 			"list podgroups.scheduling.x-k8s.io: Coscheduling reads them",
 			"watch podgroups.scheduling.x-k8s.io: Coscheduling reads them",
 		}},
@@ -197,7 +202,7 @@ func TestGangNeedsItsDefinition(t *testing.T) {
 				c.ApplyManifests(t, tt.apply)
 				c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.x-k8s.io")
 			}
-			scheduler := c.LaunchScheduler(t, framework.BerthScheduler, gangProfile, framework.SchedulerOptions{Kubeconfig: kubeconfig})
+			scheduler := c.LaunchScheduler(t, framework.BerthScheduler, tt.profile, framework.SchedulerOptions{Kubeconfig: kubeconfig, Args: tt.args})
 			if code := scheduler.Wait(t, framework.WaitTimeout); code == 0 {
 				t.Error("the scheduler ended as if all was well")
 			}

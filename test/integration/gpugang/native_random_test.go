@@ -187,17 +187,26 @@ func (r *randomGangs) shape() corev1.ResourceList {
 }
 
 // replaceMember deletes a member of the newest gang, which is being placed, and creates
-// another one as a Job does.
+// another one as a Job does. It leaves out gangs that may preempt: kube-scheduler 1.36 holds
+// back a member that comes while its group does (DefaultPreemption's PreEnqueue), and wakes
+// it after five minutes only.
 func (r *randomGangs) replaceMember() {
-	name := fmt.Sprintf("random-%d", r.created-1)
-	g := r.alive[name]
+	newest := r.created - 1
+	name := func() string { return fmt.Sprintf("random-%d", newest) }
+	for r.alive[name()] != nil && r.alive[name()].priorityClass != "" {
+		newest--
+	}
+	g := r.alive[name()]
+	if g == nil {
+		return
+	}
 	k := r.rng.IntN(len(g.pods))
 	gone := g.pods[k]
 	g.pods = slices.Delete(g.pods, k, k+1)
 	g.interrupted = true
 	r.replaced++
 	r.forceDelete(gone)
-	r.addMember(name, g, gone.Spec.Containers[0].Resources.Limits)
+	r.addMember(name(), g, gone.Spec.Containers[0].Resources.Limits)
 }
 
 func (r *randomGangs) forceDelete(pod *corev1.Pod) {

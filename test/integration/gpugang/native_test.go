@@ -5,11 +5,13 @@ package gpugang
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
 // TestNativeGangs places gangs of shares as Kubernetes' own GangScheduling does it: it
@@ -51,6 +53,7 @@ func TestNativeGangs(t *testing.T) {
 	t.Run("scheduler killed", func(t *testing.T) {
 		both(t, "killed", func(t *testing.T, pool string) { testSchedulerKilled(t, c, pool) })
 	})
+	t.Run("sample", func(t *testing.T) { testSample(t, c) })
 	t.Run("random", func(t *testing.T) { testRandomGangs(t, c) })
 }
 
@@ -86,6 +89,7 @@ func testFit(t *testing.T, c *framework.Cluster, pool string) {
 	if got := bound(t, c, gang); len(got) > 0 {
 		t.Errorf("a gang that does not fit is bound in part: %v", got)
 	}
+	requireMessages(t, c, pool+"-gang", gang)
 	requireDevicesRight(t, c)
 
 	remove(t, c, single)
@@ -99,4 +103,39 @@ func testFit(t *testing.T, c *framework.Cluster, pool string) {
 	remove(t, c, gang...)
 	expectScheduled(t, c, next)
 	requireAllGiven(t, c, pool)
+}
+
+// testSample has a Job create the gang of the sample, somewhere.
+func testSample(t *testing.T, c *framework.Cluster) {
+	startNativeScheduler(t, c, gangGates+","+groupPreemption, nil)
+	const sample = "manifests/components/gangscheduling/sample.yaml"
+	c.Kubectl(t, "apply", "--validate=strict", "-f", install.Path(sample))
+	for _, pod := range jobPods(t, c, "podgroup", gangSize) {
+		if pod.Spec.SchedulingGroup == nil {
+			t.Errorf("pod %s has no group", pod.Name)
+		}
+		c.WaitForPodScheduled(t, pod.Namespace, pod.Name)
+	}
+	requireDevicesRight(t, c)
+	c.Kubectl(t, "delete", "--wait", "--cascade=foreground", "-f", install.Path(sample))
+}
+
+// requireMessages fails unless each member of a gang that does not fit is told that it had
+// a place and others had not, or why it had none.
+func requireMessages(t *testing.T, c *framework.Cluster, group string, gang []*corev1.Pod) {
+	t.Helper()
+	without := 0
+	for _, pod := range gang {
+		message := framework.PodScheduledCondition(get(t, c, pod.Name)).Message
+		switch {
+		case strings.Contains(message, "this pod had a place, but fewer members of PodGroup default/"+group+" had than its minCount"):
+		case strings.Contains(message, "didn't have enough free device share") && !strings.Contains(message, "preemption"):
+			without++
+		default:
+			t.Errorf("pod %s is told %q", pod.Name, message)
+		}
+	}
+	if without == 0 || without == len(gang) {
+		t.Errorf("%d of %d members are told that they had no place", without, len(gang))
+	}
 }

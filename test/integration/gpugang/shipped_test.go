@@ -11,9 +11,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
 // TestGangProfileIsTheGPUProfile makes sure that gpu-gang.yaml does what gpu.yaml
@@ -47,6 +50,33 @@ func TestPodGroupDefinition(t *testing.T) {
 	_, shipped, _ = strings.Cut(shipped, "---\n")
 	if diff := cmp.Diff(module, "---\n"+shipped); diff != "" {
 		t.Errorf("the CRD differs from the module's (-module,+shipped):\n%s", diff)
+	}
+}
+
+// TestGangSchedulingComponent builds manifests/README.md's kustomization of PodGroups: the
+// profile stays, and the scheduler has the gates of the tests here.
+func TestGangSchedulingComponent(t *testing.T) {
+	dir := t.TempDir()
+	relative, err := filepath.Rel(dir, install.Path("manifests"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(`
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+- MANIFESTS/base
+components:
+- MANIFESTS/components/gpu
+- MANIFESTS/components/gangscheduling
+`, "MANIFESTS", relative)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deployment := install.Find[appsv1.Deployment](t, install.Build(t, dir), "Deployment", names.Scheduler)
+	want := []string{"--config=/etc/berth-scheduler/gpu.yaml", featureGates}
+	if diff := cmp.Diff(want, deployment.Spec.Template.Spec.Containers[0].Args); diff != "" {
+		t.Errorf("Unexpected arguments (-want,+got):\n%s", diff)
 	}
 }
 
