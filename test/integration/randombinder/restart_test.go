@@ -17,7 +17,7 @@ import (
 // TestKilledSchedulerLosesNoPod kills random-scheduler again and again while
 // pods arrive.
 func TestKilledSchedulerLosesNoPod(t *testing.T) {
-	const pods, kills = 400, 6
+	pods, kills := atFullSize(200, 400), atFullSize(3, 6)
 	for _, fit := range []string{"constraints", "resources"} {
 		t.Run(fit, func(t *testing.T) {
 			c := start(t, framework.Options{NodeCount: 10})
@@ -76,7 +76,7 @@ var quickElection = []string{
 // TestReplicasBindEachPodOnce runs two replicas, kills the leader with SIGKILL
 // while pods arrive, replaces it, and then stops the second leader in order.
 func TestReplicasBindEachPodOnce(t *testing.T) {
-	const pods = 600
+	pods := atFullSize(300, 600)
 	c := start(t, framework.Options{NodeCount: 10})
 	// A rate below the test's own makes the pods wait for the binders.
 	args := append([]string{"--kube-api-qps=100", "--kube-api-burst=10", "--fit=resources"}, quickElection...)

@@ -28,6 +28,14 @@ import (
 // createWorkers is how many pods a test creates at a time.
 const createWorkers = 8
 
+// atFullSize returns a number as make test has it, or as make test-long.
+func atFullSize(short, long int) int {
+	if framework.Long() {
+		return long
+	}
+	return short
+}
+
 // start starts a control plane with an API server that writes an audit log, and
 // installs the random scheduler's manifests.
 func start(t *testing.T, options framework.Options) *framework.Cluster {

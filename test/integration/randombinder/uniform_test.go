@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	uniformPods  = 3000
 	uniformNodes = 10
 	// critical is the 0.999 quantile of the chi-square distribution with
 	// uniformNodes-1 = 9 degrees of freedom: a uniform choice exceeds it once in
 	// a thousand seeds.
 	critical = 27.877
 )
+
+// uniformPods is how many are drawn for: enough for the skews below to be found.
+var uniformPods = atFullSize(1000, 3000)
 
 // chiSquare returns Pearson's statistic of the counts against all being equal.
 func chiSquare(counts []int) float64 {
