@@ -27,7 +27,7 @@ var ErrUUIDsNotListed = errors.New("was given devices by UUID, and the node has 
 type Allocation struct {
 	containers []ContainerRequest
 	recorded   Assignment
-	// uuids are the devices of each ask by UUID, in the order of the recorded
+	// uuids are the devices of each container by UUID, in the order of the recorded
 	// indexes; nil for a container that reads indexes.
 	uuids [][]string
 
@@ -115,7 +115,7 @@ func (a *Allocation) On(n *Node) (*PodUsage, error) {
 	return &h.used, h.err
 }
 
-// RequestedOn is On without what was derived: a side that a container did not ask for
+// RequestedOn is On without what was defaulted: an amount that a container did not ask for
 // counts as nothing.
 func (a *Allocation) RequestedOn(n *Node) *PodUsage { return &a.on(n).asked }
 
@@ -160,7 +160,7 @@ func (a *Allocation) on(n *Node) *podUsageOnNode {
 	return h
 }
 
-// share is what the container of ask i has of each of its devices, which have so much
+// share is what container i has of each of its devices, which have so much
 // memory.
 func (a *Allocation) share(i int, memoryMiB int64) Share {
 	share, container := a.recorded.Shares[i], &a.containers[i]

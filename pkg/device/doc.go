@@ -21,7 +21,7 @@
 //
 // What a bound pod was given is its Allocation. Which of the node's devices that are, and
 // how much of them, depends on the node as it is now: devices that were given by UUID are
-// looked up in its list, and the derived side of a share follows its memory
+// looked up in its list, and what a share's request left out is defaulted by its memory
 // (Allocation.On).
 //
 // A Request is parsed once per pod and a Node once per change of its object. The
@@ -31,11 +31,11 @@
 // # Devices and shares
 //
 // A device has 1000 thousandths (milli) of compute, and memory. A Share takes some
-// of both; if a container asks for one of them, the other is derived in proportion
+// of both; if a container asks for one of them, the other is defaulted in proportion
 // to the device, rounded down and at least 1 (ContainerRequest.On). Since both are always
 // counted, neither can be overcommitted. All devices of a node are of one model,
 // as the labels of GPU feature discovery have it, and a node has at most
-// MaxDevices of them. A cordoned device takes nothing new.
+// MaxDevices of them. A cordoned device is unschedulable: it takes nothing new.
 //
 // # The life of a pod
 //
@@ -84,7 +84,7 @@
 //     times as much there.
 //   - Packing, v(g): the shadow price of a gap (packingValues). It knows that shares
 //     of 470 go in pairs, and that beside one of 810 nothing fits that comes often.
-//   - Scarcity, s(model): what pods that insist on the model ask of it, in relation
+//   - Scarcity, s(model): what pods that require the model ask of it, in relation
 //     to what there is (Workload.WithSupply), so that others leave it to them.
 //   - Best-fit, for what is alike in all of this: it keeps whole nodes free for what
 //     is not expected, and does not care how large the node is.
@@ -98,13 +98,13 @@
 //
 // Scores are computed in integers, so a difference of two states is exact, and the
 // same on every architecture. Floats are used where a workload is compiled, once in
-// a few hundred pods (Priced, On).
+// a few hundred pods (WithSupply, On).
 //
 // # Errors
 //
 // What a pod asks for and nobody can serve, and what makes a node unfit for shares, is
 // an InvalidError; why a pod does not fit a node is a Reason. Each has a cause from a
-// closed list, and the first names the field and the way out. Nothing here panics on any object, and nothing that an annotation says
+// closed list, and the first names the field and what to do. Nothing here panics on any object, and nothing that an annotation says
 // is believed unless it agrees with the pod (ParseAssignment).
 //
 // # Cost

@@ -84,7 +84,7 @@ type InvalidError struct {
 	Detail string
 }
 
-// Error names the container, the field, the value and the way out.
+// Error names the container, the field, the value and what to do.
 func (e InvalidError) Error() string {
 	who := ""
 	if e.Container != "" {

@@ -191,7 +191,7 @@ func (p *requestParser) request() (*Request, error) {
 	}
 }
 
-// setMilli reads a gpu-milli limit into the ask.
+// setMilli reads a gpu-milli limit into the container request.
 func setMilli(container *ContainerRequest, path string, q *resource.Quantity) error {
 	n, ok := wholeNumber(q)
 	switch {

@@ -8,7 +8,7 @@ package device
 // keeps a pod that was made to be hard from holding up the scheduler.
 const searchBudget = 2048
 
-// placer assigns the asks of one pod to the devices of one node.
+// placer assigns the container requests of one pod to the devices of one node.
 //
 // What runs to the end (sidecars and main containers) shares the devices at one
 // time, so that is placed first, by a depth-first search: sidecars in their
@@ -27,13 +27,13 @@ type placer struct {
 	containers []ContainerRequest
 	result     Assignment
 
-	order    [MaxContainers]uint8 // indexes into asks: sidecars, then main containers
+	order    [MaxContainers]uint8 // indexes into containers: sidecars, then main containers
 	sidecars int                  // how many entries of order are sidecars
 	running  int                  // how many entries order has
 	budget   int
 }
 
-// newPlacer resolves the asks on the node. It is false if one is larger than a
+// newPlacer resolves the container requests on the node. It is false if one is larger than a
 // device, or there are more than the model holds.
 func newPlacer(s *Usage, containers []ContainerRequest) (placer, bool) {
 	p := placer{free: *s, left: *s, containers: containers, budget: searchBudget}
@@ -75,7 +75,7 @@ func (p *placer) insertMain(container int) {
 	p.running++
 }
 
-// place places the asks from position k of the order on.
+// place places the containers from position k of the order on.
 func (p *placer) place(k int, c *picker) bool {
 	if k == p.sidecars && !p.initsFit() {
 		return false
@@ -221,12 +221,12 @@ func less(a, b Share) bool {
 	return a.Milli < b.Milli || a.Milli == b.Milli && a.MemoryMiB < b.MemoryMiB
 }
 
-// Assignment says which devices each ask of a Request was given on one node. The
+// Assignment says which devices each container of a Request was given on one node. The
 // entries are parallel to Request.Containers; those beyond them are zero.
 type Assignment struct {
-	// Devices are the devices of each ask.
+	// Devices are the devices of each container.
 	Devices [MaxContainers]Set
-	// Shares are what each ask was given of every one of its devices.
+	// Shares are what each container was given of every one of its devices.
 	Shares [MaxContainers]Share
 }
 

@@ -48,15 +48,15 @@ type ContainerRequest struct {
 	// Devices is the number of devices, at least 1. More than one means whole
 	// devices.
 	Devices int
-	// Milli is asked of each device: 1 to 1000, or 0 to derive it from MemoryMiB.
+	// Milli is asked of each device: 1 to 1000, or 0 to default it from MemoryMiB.
 	Milli int64
-	// MemoryMiB is asked of each device: at least 1, or 0 to derive it from Milli.
+	// MemoryMiB is asked of each device: at least 1, or 0 to default it from Milli.
 	MemoryMiB int64
 }
 
-// On returns the share that the ask takes of each device on a node whose devices
-// have memoryMiB each. What was not asked for is derived in proportion, rounded
-// down, and at least 1. The second result is false if the ask is larger than
+// On returns the share that the container takes of each device on a node whose devices
+// have memoryMiB each. What was not asked for is defaulted in proportion, rounded
+// down, and at least 1. The second result is false if the request is larger than
 // such a device, so that no eviction could make room.
 func (a *ContainerRequest) On(memoryMiB int64) (Share, bool) {
 	share := Share{Milli: a.Milli, MemoryMiB: a.MemoryMiB}

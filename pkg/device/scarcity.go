@@ -46,7 +46,7 @@ func (w *Workload) AsSample(podWeight int64) *Workload {
 
 // WithSupply returns the workload as one that knows what the cluster has. From it
 // FragmentationGradient takes what is scarce: a class that accepts few of the
-// devices counts more, and a kind of device that many constrained pods insist on
+// devices counts more, and a kind of device that many constrained pods require
 // has a price for those who could run elsewhere. It also computes what gaps are
 // worth to packing. Without it nothing is scarce and every gap alike.
 //

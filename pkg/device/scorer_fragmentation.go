@@ -20,7 +20,7 @@ func (FragmentationGradient) String() string { return "FragmentationGradient" }
 //  1. the worth that the node loses to the expected classes (NodeWorkload.value),
 //  2. the worth that its devices lose to packing (packingValues), 10 times,
 //  3. for a pod that accepts every model, the price of the devices that it takes
-//     of a kind that others insist on (Workload.scarcityPrice), and
+//     of a kind that others require (Workload.scarcityPrice), and
 //  4. what is left over of the node's CPU and devices, 3/100 of each: best-fit,
 //     for what is alike to the others.
 //
@@ -107,7 +107,7 @@ func anyAlike(s *Usage, devices Set, d int) bool {
 // leftoverCost is the part of best-fit. What is left of the devices counts as a
 // part of the node's own, so that a small node that nobody uses is no better than a
 // large one: best-fit by the largest node would fill the models that come in small
-// nodes first, whoever may insist on them later. What is left of the CPU is in
+// nodes first, whoever may require them later. What is left of the CPU is in
 // relation to the largest node, because much CPU beside few devices is of use to
 // those that need it.
 func leftoverCost(node CandidateNode, pod PodRequest) int64 {

@@ -148,9 +148,9 @@ func sortClasses(classes []Class) {
 	})
 }
 
-// ShapeOf returns the shape that stands for a pod. One ask is itself. Of several,
-// whole devices at the pod's peak stand for the pod if every ask is whole, and
-// otherwise the ask that takes most: a class has one share, and that is the one
+// ShapeOf returns the shape that stands for a pod. One container is itself. Of several,
+// whole devices at the pod's peak stand for the pod if each asks for whole ones, and
+// otherwise the container that takes most: a class has one share, and that is the one
 // hardest to place.
 func ShapeOf(d PodRequest) Shape {
 	r := d.Request

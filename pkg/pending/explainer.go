@@ -94,14 +94,14 @@ func (e *Explainer) explain(ctx context.Context, profile string, pod *corev1.Pod
 	m := e.read(ctx, profile, pod, fit)
 	headline, action := e.headline(m)
 	explained := *fit
-	if m.permit {
+	if m.waitedOnPermit {
 		// The one node was the pod's own until its gang was given up.
 		if nodes, err := e.nodes.List(labels.Everything()); err == nil && len(nodes) > 0 {
 			explained.NumAllNodes = len(nodes)
 		}
 	}
 	// What PreFilter says takes the place of the reasons of the nodes.
-	explained.Diagnosis.PreFilterMsg = join(headline, m.body())
-	explained.Diagnosis.PostFilterMsg = m.tail()
+	explained.Diagnosis.PreFilterMsg = join(headline, m.preFilterMessage())
+	explained.Diagnosis.PostFilterMsg = m.postFilterMessage()
 	return &explained, action
 }

@@ -93,7 +93,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 	}
 	members, bound := e.members(m.pod.Namespace, name)
 	found, this, gaveUp := m.gangReason()
-	m.drop(isGangReason)
+	m.removeReasons(isGangReason)
 	switch {
 	case byGang && int64(members) < needed:
 		m.refused = "" // it says the same, of the pod
@@ -112,7 +112,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 // gangReason finds how many members found a node, in what the pod was rejected for
 // while it waited, or in what the gang's plugin answered after it found no node.
 func (m *message) gangReason() (found int, this, ok bool) {
-	texts, _ := m.answers()
+	texts, _ := m.postFilterMessages()
 	for _, r := range m.reasons {
 		texts = append(texts, r.text)
 	}

@@ -25,7 +25,7 @@ import (
 // What upstream's PostFilter plugins answer for a pod that is none of their
 // business. A text that upstream changes is shown again, and the test of the
 // messages on a real scheduler fails.
-var noise = []string{
+var ignoredMessages = []string{
 	"no new claims to deallocate", // DynamicResources, of a pod without claims
 	"plugin disabled",             // DynamicResources
 	"can not find pod group",      // Coscheduling, of a pod without a gang
@@ -48,8 +48,8 @@ type message struct {
 	taints map[string]int
 	// preemptible says that evicting pods could help on some node.
 	preemptible bool
-	// permit says that the pod had a node, and its gang did not.
-	permit bool
+	// waitedOnPermit says that the pod had a node, and its gang did not.
+	waitedOnPermit bool
 }
 
 // reason is a text and how many nodes have it.
@@ -64,7 +64,7 @@ type reason struct {
 // alone; all else was found out by the attempt.
 func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, fit *framework.FitError) *message {
 	m := &message{profile: profile, pod: pod, fit: fit, refused: fit.Diagnosis.PreFilterMsg, taints: map[string]int{}}
-	asks := asksFor(pod)
+	required := requirementsOf(pod)
 	byText := map[string]*reason{}
 	add := func(text string, order, nodes int) {
 		if r, ok := byText[text]; ok {
@@ -76,10 +76,10 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 	nodeToStatus := fit.Diagnosis.NodeToStatus
 	nodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
 		m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
-		m.permit = m.permit || fit.NumAllNodes == 1 && e.Gangs != nil && status.Plugin() == e.Gangs.Plugin
+		m.waitedOnPermit = m.waitedOnPermit || fit.NumAllNodes == 1 && e.Gangs != nil && status.Plugin() == e.Gangs.Plugin
 		texts := status.Reasons()
 		if status.Plugin() == names.TaintToleration {
-			if taint, wanted := e.repelling(ctx, name, pod, asks); taint != "" {
+			if taint, wanted := e.untoleratedTaint(ctx, name, pod, required); taint != "" {
 				texts = []string{fmt.Sprintf("node(s) had the taint %s, which the pod doesn't tolerate", taint)}
 				if wanted {
 					m.taints[taint]++
@@ -106,9 +106,9 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 	return m
 }
 
-// repelling returns the taint of the node that the pod does not tolerate, as
+// untoleratedTaint returns the taint of the node that the pod does not tolerate, as
 // kubectl taint takes it, and whether the node is one that the pod asks for.
-func (e *Explainer) repelling(ctx context.Context, name string, pod *corev1.Pod, asks wish) (string, bool) {
+func (e *Explainer) untoleratedTaint(ctx context.Context, name string, pod *corev1.Pod, required nodeRequirements) (string, bool) {
 	node, err := e.nodes.Get(name)
 	if err != nil {
 		return "", false
@@ -119,20 +119,20 @@ func (e *Explainer) repelling(ctx context.Context, name string, pod *corev1.Pod,
 	if !found {
 		return "", false // it was taken off since
 	}
-	return taint.ToString(), asks.metBy(node)
+	return taint.ToString(), required.metBy(node)
 }
 
-// wish is what a pod asks of a node that few nodes have.
-type wish struct {
+// nodeRequirements is what a pod asks of a node that few nodes have.
+type nodeRequirements struct {
 	affinity  nodeaffinity.RequiredNodeAffinity
 	resources []corev1.ResourceName
 	any       bool
 }
 
-// asksFor reads the pod's node selector, its required node affinity, and the
+// requirementsOf reads the pod's node selector, its required node affinity, and the
 // devices of its containers.
-func asksFor(pod *corev1.Pod) wish {
-	w := wish{affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+func requirementsOf(pod *corev1.Pod) nodeRequirements {
+	w := nodeRequirements{affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
 	seen := map[corev1.ResourceName]struct{}{}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -158,7 +158,7 @@ func isExtended(name corev1.ResourceName) bool {
 }
 
 // metBy reports whether the node is one of those that the pod asks for.
-func (w *wish) metBy(node *corev1.Node) bool {
+func (w *nodeRequirements) metBy(node *corev1.Node) bool {
 	if !w.any {
 		return false
 	}
@@ -191,7 +191,7 @@ func (e *Explainer) headline(m *message) (text, action string) {
 	if len(m.taints) > 0 {
 		// The one that most of the nodes have.
 		taint := slices.MaxFunc(slices.Sorted(maps.Keys(m.taints)), func(a, b string) int { return cmp.Compare(m.taints[a], m.taints[b]) })
-		m.drop(func(text string) bool { return strings.Contains(text, " taint "+taint+",") })
+		m.removeReasons(func(text string) bool { return strings.Contains(text, " taint "+taint+",") })
 		return fmt.Sprintf("spec.tolerations: %d node(s) that the pod asks for had the taint %s, which it doesn't tolerate", m.taints[taint], taint), actionScheduling
 	}
 	return "", actionScheduling
@@ -209,7 +209,7 @@ func (e *Explainer) uncountedHeadline(m *message) string {
 		return ""
 	}
 	resource := strings.TrimPrefix(m.reasons[i].text, "Insufficient ")
-	m.drop(func(text string) bool { return strings.HasPrefix(text, insufficient) })
+	m.removeReasons(func(text string) bool { return strings.HasPrefix(text, insufficient) })
 	m.preemptible = false // under this profile the pod runs nowhere
 	return Uncounted(resource, m.profile, e.DeviceProfiles)
 }
@@ -223,14 +223,14 @@ func Uncounted(resource, profile string, others []string) string {
 	return fmt.Sprintf("limit %s: spec.schedulerName %q doesn't run GPUDevice, which counts it: %s", resource, profile, instead)
 }
 
-// drop leaves out the reasons that the headline says better.
-func (m *message) drop(said func(string) bool) {
+// removeReasons leaves out the reasons that the headline says better.
+func (m *message) removeReasons(said func(string) bool) {
 	m.reasons = slices.DeleteFunc(m.reasons, func(r reason) bool { return said(r.text) })
 }
 
-// body returns what the plugins said of the nodes, the nodes first that got
+// preFilterMessage returns what the plugins said of the nodes, the nodes first that got
 // furthest.
-func (m *message) body() string {
+func (m *message) preFilterMessage() string {
 	if m.fit.Diagnosis.PreFilterMsg != "" {
 		return m.refused
 	}
@@ -241,23 +241,23 @@ func (m *message) body() string {
 	return strings.Join(texts, ", ")
 }
 
-// tail returns what the PostFilter plugins answered, as far as it can matter to
+// postFilterMessage returns what the PostFilter plugins answered, as far as it can matter to
 // this pod.
-func (m *message) tail() string {
-	answers, preemption := m.answers()
-	answers = slices.DeleteFunc(answers, func(answer string) bool {
-		return answer == "" || slices.Contains(noise, answer) || isGangReason(answer)
+func (m *message) postFilterMessage() string {
+	messages, preemption := m.postFilterMessages()
+	messages = slices.DeleteFunc(messages, func(text string) bool {
+		return text == "" || slices.Contains(ignoredMessages, text) || isGangReason(text)
 	})
 	if m.preemptible && preemption != "" && preemption != groupPreempts {
-		answers = append(answers, preemption)
+		messages = append(messages, preemption)
 	}
-	return strings.Join(answers, ", ")
+	return strings.Join(messages, ", ")
 }
 
-// answers takes apart what the PostFilter plugins answered: the framework joins it
+// postFilterMessages takes apart what the PostFilter plugins answered: the framework joins it
 // with commas, and what DefaultPreemption says has commas itself and ends in a full
 // stop.
-func (m *message) answers() (others []string, preemption string) {
+func (m *message) postFilterMessages() (others []string, preemption string) {
 	before, rest, found := strings.Cut(m.fit.Diagnosis.PostFilterMsg, preemptionPrefix)
 	others = strings.Split(before, ", ")
 	if !found {

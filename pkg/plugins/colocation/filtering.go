@@ -68,13 +68,13 @@ func newPreFilterState(targets []target) *preFilterState {
 	return s
 }
 
-func readPreFilterState(state fwk.CycleState) (*preFilterState, error) {
+func getPreFilterState(state fwk.CycleState) (*preFilterState, error) {
 	return plugin.ReadState[*preFilterState](state, preFilterStateKey)
 }
 
-// optionalPreFilterState returns the state, or nil if PreFilter has left none because
+// getPreFilterStateOrNil returns the state, or nil if PreFilter has left none because
 // the pod asks for nothing.
-func optionalPreFilterState(state fwk.CycleState) *preFilterState {
+func getPreFilterStateOrNil(state fwk.CycleState) *preFilterState {
 	data, err := state.Read(preFilterStateKey)
 	if err != nil {
 		return nil // without the text of an error, which plain pods would pay for
@@ -91,7 +91,7 @@ func optionalPreFilterState(state fwk.CycleState) *preFilterState {
 func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if candidates.IsDryRun(state) {
 		// What there is to be found out is in the state.
-		if s := optionalPreFilterState(state); s == nil || !s.filters {
+		if s := getPreFilterStateOrNil(state); s == nil || !s.filters {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 		return nil, nil
@@ -181,20 +181,20 @@ func (pl *Colocation) PreFilterExtensions() fwk.PreFilterExtensions {
 
 // AddPod takes note that a dry run adds a pod to a node.
 func (pl *Colocation) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, added fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
-	return pl.changeBy(state, added.GetPod(), nodeInfo.Node(), 1)
+	return pl.updateWithPod(state, added.GetPod(), nodeInfo.Node(), 1)
 }
 
 // RemovePod takes note that a dry run removes a pod from a node.
 func (pl *Colocation) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
-	return pl.changeBy(state, removed.GetPod(), nodeInfo.Node(), -1)
+	return pl.updateWithPod(state, removed.GetPod(), nodeInfo.Node(), -1)
 }
 
-// changeBy lets the pod be on the node, or no longer be, in this dry run: by 1 or -1.
+// updateWithPod lets the pod be on the node, or no longer be, in this dry run: by 1 or -1.
 // The pods of a snapshot are not quite those of the view: one that the view no longer
 // counts takes nothing away when it is removed, and one that it counts already adds
 // nothing. Only a requirement looks at it, so other targets are left out.
-func (pl *Colocation) changeBy(state fwk.CycleState, pod *corev1.Pod, node *corev1.Node, by int) *fwk.Status {
-	s, err := readPreFilterState(state)
+func (pl *Colocation) updateWithPod(state fwk.CycleState, pod *corev1.Pod, node *corev1.Node, by int) *fwk.Status {
+	s, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -222,7 +222,7 @@ func (pl *Colocation) changeBy(state fwk.CycleState, pod *corev1.Pod, node *core
 // The Status is a fresh one, because the framework writes to it, for several nodes
 // at once. Every call counts in the metric, those of preemption's dry runs too.
 func (pl *Colocation) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
-	s, err := readPreFilterState(state)
+	s, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -274,7 +274,7 @@ func (s *preFilterState) check(labels map[string]string) (outcome, int) {
 // If no node was left although one was sure to fit, its answer ends PostFilter: see
 // candidates.Finder.
 func (pl *Colocation) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	switch s := optionalPreFilterState(state); {
+	switch s := getPreFilterStateOrNil(state); {
 	case s == nil || !s.rejected.Load():
 		pl.instance.waiting.accept(pod.UID)
 	case s.rejection != nil:

@@ -129,7 +129,7 @@ func fail(t *testing.T, profile *schedtest.Profile, pl *Colocation, pod *corev1.
 		return
 	}
 	state := profile.NewCycle(t.Context(), t, pod)
-	s, err := readPreFilterState(state)
+	s, err := getPreFilterState(state)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 
 // EventsToRegister returns the events of pods and nodes that can make a pod
 // schedulable that the plugin rejected. Services, EndpointSlices and namespaces
-// wake pods by themselves: see the package comment.
+// activate pods by themselves: see the package comment.
 func (pl *Colocation) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		// Add: a peer gets a node. Update: a pod becomes a peer by its labels; or the
@@ -154,7 +154,7 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	pl.instance.eventSeen(oldObj, newObj, func() { pl.instance.syncPod(old, updated) })
 	r := pl.instance.waiting.rejectionOf(pod.UID)
 	if updated != nil && updated.UID == pod.UID {
-		if old == nil || pl.asksOtherwise(old, updated) || r != nil && r.isHelpedBy(nothing) {
+		if old == nil || pl.requestDiffers(old, updated) || r != nil && r.isSchedulableAfter(noPeerChange) {
 			logger.V(5).Info("Pod was updated, and asks for something else now", "pod", klog.KObj(pod))
 			return fwk.Queue, nil
 		}
@@ -167,7 +167,7 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	case r == nil:
 		logger.V(5).Info("Another pod changed, and what the pod was rejected for is not known", "pod", klog.KObj(pod))
 		return fwk.Queue, nil
-	case r.isHelpedBy(pl.instance.peersOn(peerNode(updated))):
+	case r.isSchedulableAfter(pl.instance.peersOn(peerNode(updated))):
 		logger.V(5).Info("Another pod changed, and the pod may fit now", "pod", klog.KObj(pod))
 		return fwk.Queue, nil
 	}
@@ -175,9 +175,9 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	return fwk.QueueSkip, nil
 }
 
-// asksOtherwise reports whether two versions of a pending pod differ in what the
+// requestDiffers reports whether two versions of a pending pod differ in what the
 // plugin reads of it.
-func (pl *Colocation) asksOtherwise(old, updated *corev1.Pod) bool {
+func (pl *Colocation) requestDiffers(old, updated *corev1.Pod) bool {
 	for _, key := range readAnnotations {
 		before, had := old.Annotations[key]
 		after, has := updated.Annotations[key]
@@ -185,7 +185,7 @@ func (pl *Colocation) asksOtherwise(old, updated *corev1.Pod) bool {
 			return true
 		}
 	}
-	return pl.policy.selectsOtherwise(old, updated)
+	return pl.policy.selectionDiffers(old, updated)
 }
 
 // peerDiffers reports whether two versions of another pod, either nil, differ in
@@ -222,7 +222,7 @@ func (pl *Colocation) isSchedulableAfterNodeChange(logger klog.Logger, pod *core
 	case r == nil:
 		logger.V(5).Info("Node changed, and what the pod was rejected for is not known", "pod", klog.KObj(pod))
 		return fwk.Queue, nil
-	case !r.isHelpedByNode(old, updated):
+	case !r.isSchedulableAfterNode(old, updated):
 		logger.V(5).Info("Node changed, but that does not help the pod", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}

@@ -80,8 +80,8 @@ var readAnnotations = [...]string{
 	names.FormerColocatePreferAnnotation, names.FormerColocateRequireWithinAnnotation,
 }
 
-// asksByAnnotations reports whether the pod has one of them.
-func asksByAnnotations(pod *corev1.Pod) bool {
+// hasAnnotations reports whether the pod has one of them.
+func hasAnnotations(pod *corev1.Pod) bool {
 	if len(pod.Annotations) == 0 {
 		return false
 	}
@@ -106,7 +106,7 @@ func CheckAnnotations(pod *corev1.Pod) error {
 // names every annotation that is wrong and how to write it; its text is for the
 // user.
 func termOf(pod *corev1.Pod, byDefault []string) (term, bool, error) {
-	if !asksByAnnotations(pod) {
+	if !hasAnnotations(pod) {
 		return term{}, false, nil
 	}
 	var problems problems

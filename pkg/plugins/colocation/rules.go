@@ -80,9 +80,9 @@ func (e errUnknownNamespace) Error() string {
 	return fmt.Sprintf("namespace %q is not known to the scheduler yet, and a namespaceSelector of %s needs its labels", e.namespace, Name)
 }
 
-// selectsOtherwise reports whether two versions of a pod are selected by different
+// selectionDiffers reports whether two versions of a pod are selected by different
 // rules, as far as their labels decide it.
-func (p *policy) selectsOtherwise(old, updated *corev1.Pod) bool {
+func (p *policy) selectionDiffers(old, updated *corev1.Pod) bool {
 	for i := range p.rules {
 		if selector := p.rules[i].podSelector; selects(selector, old.Labels) != selects(selector, updated.Labels) {
 			return true
@@ -91,10 +91,10 @@ func (p *policy) selectsOtherwise(old, updated *corev1.Pod) bool {
 	return false
 }
 
-// applying returns the rules that select the pod. The error is an
+// matchingRules returns the rules that select the pod. The error is an
 // errUnknownNamespace.
-func (p *policy) applying(pod *corev1.Pod, namespaces namespaceLabels) ([]int, error) {
-	var applying []int
+func (p *policy) matchingRules(pod *corev1.Pod, namespaces namespaceLabels) ([]int, error) {
+	var matching []int
 	for i := range p.rules {
 		rule := &p.rules[i]
 		if !selects(rule.podSelector, pod.Labels) {
@@ -109,23 +109,23 @@ func (p *policy) applying(pod *corev1.Pod, namespaces namespaceLabels) ([]int, e
 				continue
 			}
 		}
-		applying = append(applying, i)
+		matching = append(matching, i)
 	}
-	return applying, nil
+	return matching, nil
 }
 
 // requestOf returns what the pod asks for. The error is an errUnknownNamespace, or
 // says what is wrong with the pod's annotations.
 func (p *policy) requestOf(pod *corev1.Pod, namespaces namespaceLabels) (request, error) {
-	own, asks, err := termOf(pod, p.topologyKeys)
+	own, ok, err := termOf(pod, p.topologyKeys)
 	if err != nil {
 		return request{}, err
 	}
 	var r request
-	if asks {
+	if ok {
 		r.terms = append(r.terms, own)
 	}
-	if r.rules, err = p.applying(pod, namespaces); err != nil {
+	if r.rules, err = p.matchingRules(pod, namespaces); err != nil {
 		return request{}, err
 	}
 	for _, i := range r.rules {

@@ -13,7 +13,7 @@ import (
 // PreScore skips the pods that no peer attracts. Everything that Score reads,
 // PreFilter has prepared.
 func (pl *Colocation) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if s := optionalPreFilterState(state); s == nil || s.weight == 0 {
+	if s := getPreFilterStateOrNil(state); s == nil || s.weight == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
@@ -22,7 +22,7 @@ func (pl *Colocation) PreScore(_ context.Context, state fwk.CycleState, _ *corev
 // Score rates a node by how near it is to the peers. It takes no lock and
 // allocates nothing.
 func (pl *Colocation) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	s, err := readPreFilterState(state)
+	s, err := getPreFilterState(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}

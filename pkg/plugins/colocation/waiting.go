@@ -47,8 +47,8 @@ type waitingPod struct {
 	attempts int
 	// rejection is nil if it was not this plugin that rejected it in the last one.
 	rejection *rejection
-	// told is what its author was told of that has no effect.
-	told string
+	// warning is what its author was told of that has no effect.
+	warning string
 }
 
 // waitKey is a Service; with an empty name, the labels of a namespace.
@@ -70,8 +70,8 @@ type rejection struct {
 	understood, malformed bool
 	// until is the time before which the pod backs off.
 	until time.Time
-	// waking is whether it is going to be woken.
-	waking atomic.Bool
+	// activating is whether it is going to be woken.
+	activating atomic.Bool
 }
 
 // keys returns what may help the pod beside pods and nodes.
@@ -95,25 +95,25 @@ func (r *rejection) current() *corev1.Pod {
 	return pod
 }
 
-// now returns the requirement of a pod as the index answers now.
-func (s *instanceState) now(pod *corev1.Pod, q *requirement) requirement {
+// currentRequirement returns the requirement of a pod as the index answers now.
+func (s *instanceState) currentRequirement(pod *corev1.Pod, q *requirement) requirement {
 	view, _ := s.index.Lookup(pod.Namespace, q.namespace, q.name, q.key)
 	return newRequirement(view, q.namespace, q.name, q.key, pod)
 }
 
-// helps reports whether a change from was to now of the peers that a pod requires lets
+// peerChange reports whether a change from was to now of the peers that a pod requires lets
 // it have a node for which it had none.
-type helps func(was, now *requirement) bool
+type peerChange func(was, now *requirement) bool
 
-// isHelpedBy reports whether the pod may have a node now for which it had none in its
+// isSchedulableAfter reports whether the pod may have a node now for which it had none in its
 // last attempt: all that it requires can be met, and of something that it requires it
 // is the first of its group now, or there is a change that helps. The pod itself may
 // have changed too.
-func (r *rejection) isHelpedBy(change helps) bool {
+func (r *rejection) isSchedulableAfter(change peerChange) bool {
 	pod, helped := r.current(), false
 	for i := range r.required {
 		was := &r.required[i]
-		now := r.pl.instance.now(pod, was)
+		now := r.pl.instance.currentRequirement(pod, was)
 		if !now.satisfiable() {
 			return false
 		}
@@ -122,12 +122,12 @@ func (r *rejection) isHelpedBy(change helps) bool {
 	return helped
 }
 
-// nothing is no change of peers.
-func nothing(_, _ *requirement) bool { return false }
+// noPeerChange is no change of peers.
+func noPeerChange(_, _ *requirement) bool { return false }
 
 // peersOn is a change of the peers on the node of this name, empty for none: it helps
 // where the node is, if there was no peer.
-func (s *instanceState) peersOn(node string) helps {
+func (s *instanceState) peersOn(node string) peerChange {
 	return func(was, now *requirement) bool {
 		value, ok := s.index.NodeLabel(node, now.key)
 		return ok && now.holds(value) && !was.holds(value)
@@ -136,7 +136,7 @@ func (s *instanceState) peersOn(node string) helps {
 
 // peersAnywhere is a change of a Service's peers, which helps where there was none. It
 // remembers what it has compared while many pods that saw the same are looked at.
-func peersAnywhere() helps {
+func peersAnywhere() peerChange {
 	type views struct {
 		was, now *peers.View
 		key      string
@@ -153,14 +153,14 @@ func peersAnywhere() helps {
 	}
 }
 
-// isHelpedByNode reports whether a change of a node from old to updated, either nil,
+// isSchedulableAfterNode reports whether a change of a node from old to updated, either nil,
 // may help the pod: peers on it count elsewhere, or it is acceptable and was not.
-func (r *rejection) isHelpedByNode(old, updated *corev1.Node) bool {
+func (r *rejection) isSchedulableAfterNode(old, updated *corev1.Node) bool {
 	name := ""
 	if updated != nil {
 		name = updated.Name
 	}
-	if r.isHelpedBy(r.pl.instance.peersOn(name)) {
+	if r.isSchedulableAfter(r.pl.instance.peersOn(name)) {
 		return true
 	}
 	if updated == nil || len(r.required) == 0 {
@@ -169,7 +169,7 @@ func (r *rejection) isHelpedByNode(old, updated *corev1.Node) bool {
 	pod, wasAccepted := r.current(), old != nil
 	for i := range r.required {
 		was := &r.required[i]
-		if now := r.pl.instance.now(pod, was); !now.accepts(updated.Labels) {
+		if now := r.pl.instance.currentRequirement(pod, was); !now.accepts(updated.Labels) {
 			return false
 		}
 		wasAccepted = wasAccepted && was.accepts(old.Labels)
@@ -177,20 +177,20 @@ func (r *rejection) isHelpedByNode(old, updated *corev1.Node) bool {
 	return !wasAccepted
 }
 
-// isHelpedByService reports whether the pod may have a node now for which it had none
+// isSchedulableAfterService reports whether the pod may have a node now for which it had none
 // in its last attempt, wherever the peers of its Services are: other rules apply to it,
-// or isHelpedBy anywhere, a peersAnywhere.
-func (r *rejection) isHelpedByService(anywhere helps) bool {
+// or isSchedulableAfter anywhere, a peersAnywhere.
+func (r *rejection) isSchedulableAfterService(anywhere peerChange) bool {
 	if r.malformed {
 		return false // until the pod itself changes
 	}
 	if r.pl.policy.usesNamespaces {
-		rules, err := r.pl.policy.applying(r.current(), r.pl.instance.namespaceLabels)
+		rules, err := r.pl.policy.matchingRules(r.current(), r.pl.instance.namespaceLabels)
 		if r.understood != (err == nil) || !slices.Equal(rules, r.rules) {
 			return true
 		}
 	}
-	return r.isHelpedBy(anywhere)
+	return r.isSchedulableAfter(anywhere)
 }
 
 // read returns what the pod asks for if it was read of this version of it.
@@ -223,15 +223,15 @@ func (w *waitingPods) attempt(pod *corev1.Pod, namespaceVersion string, r reques
 	known.attempts++
 }
 
-// tell records what the author of the pod is told, and reports whether it is news.
-func (w *waitingPods) tell(uid types.UID, note string) bool {
+// addWarning records what the author of the pod is told, and reports whether it is news.
+func (w *waitingPods) addWarning(uid types.UID, note string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.pods[uid]
-	if known == nil || known.told == note {
+	if known == nil || known.warning == note {
 		return false
 	}
-	known.told = note
+	known.warning = note
 	return note != ""
 }
 
@@ -345,7 +345,7 @@ func (s *instanceState) serviceChanged(logger klog.Logger, old, updated *corev1.
 		at = old
 	}
 	s.index.SyncService(at.Namespace, at.Name)
-	s.wakeLater(logger, waitKey{at.Namespace, at.Name})
+	s.activateLater(logger, waitKey{at.Namespace, at.Name})
 }
 
 // endpointsChanged takes over a change of an EndpointSlice.
@@ -356,7 +356,7 @@ func (s *instanceState) endpointsChanged(logger klog.Logger, old, updated *disco
 		}
 		s.index.SyncEndpointSlice(slice.Namespace, slice.Name)
 		if service := slice.Labels[discoveryv1.LabelServiceName]; service != "" {
-			s.wakeLater(logger, waitKey{slice.Namespace, service})
+			s.activateLater(logger, waitKey{slice.Namespace, service})
 		}
 	}
 }
@@ -364,32 +364,32 @@ func (s *instanceState) endpointsChanged(logger klog.Logger, old, updated *disco
 // namespaceChanged takes over a change of a namespace, whose labels rules may read.
 func (s *instanceState) namespaceChanged(logger klog.Logger, _, updated *corev1.Namespace) {
 	if updated != nil {
-		s.wakeLater(logger, waitKey{namespace: updated.Name})
+		s.activateLater(logger, waitKey{namespace: updated.Name})
 	}
 }
 
-// wakeLater wakes the pods that a change of the key helps, in another goroutine.
-func (s *instanceState) wakeLater(logger klog.Logger, key waitKey) {
+// activateLater wakes the pods that a change of the key helps, in another goroutine.
+func (s *instanceState) activateLater(logger klog.Logger, key waitKey) {
 	if !s.waiting.addChanged(key) {
 		return
 	}
 	go func() {
 		for keys := s.waiting.takeChanged(); len(keys) > 0; keys = s.waiting.takeChanged() {
 			for key := range keys {
-				for _, r := range s.helped(key) {
-					s.wake(logger, r)
+				for _, r := range s.schedulable(key) {
+					s.activate(logger, r)
 				}
 			}
 		}
 	}()
 }
 
-// helped returns the rejections of pods that wait for the key, are not going to be
+// schedulable returns the rejections of pods that wait for the key, are not going to be
 // woken yet, and have another answer now.
-func (s *instanceState) helped(key waitKey) []*rejection {
+func (s *instanceState) schedulable(key waitKey) []*rejection {
 	anywhere := peersAnywhere()
 	return slices.DeleteFunc(s.waiting.of(key), func(r *rejection) bool {
-		return r.waking.Load() || !r.isHelpedByService(anywhere)
+		return r.activating.Load() || !r.isSchedulableAfterService(anywhere)
 	})
 }
 
@@ -397,29 +397,29 @@ func (s *instanceState) helped(key waitKey) []*rejection {
 // found no such record, so it is looked at now.
 func (s *instanceState) recordRejection(logger klog.Logger, r *rejection) {
 	s.waiting.reject(r, s.clock.Now())
-	if r.isHelpedByService(peersAnywhere()) {
-		s.wake(logger, r)
+	if r.isSchedulableAfterService(peersAnywhere()) {
+		s.activate(logger, r)
 	}
 }
 
-// wake sends the pod back to the active queue, once, when its backoff is over and if
+// activate sends the pod back to the active queue, once, when its backoff is over and if
 // the answer is still another one then. The queue remembers it for a pod that is
 // being scheduled at this moment.
-func (s *instanceState) wake(logger klog.Logger, r *rejection) {
-	if !r.waking.CompareAndSwap(false, true) {
+func (s *instanceState) activate(logger klog.Logger, r *rejection) {
+	if !r.activating.CompareAndSwap(false, true) {
 		return
 	}
 	if wait := r.until.Sub(s.clock.Now()); wait > 0 {
-		s.clock.AfterFunc(wait, func() { s.wakeNow(logger, r) })
+		s.clock.AfterFunc(wait, func() { s.activateNow(logger, r) })
 		return
 	}
-	s.wakeNow(logger, r)
+	s.activateNow(logger, r)
 }
 
-func (s *instanceState) wakeNow(logger klog.Logger, r *rejection) {
+func (s *instanceState) activateNow(logger klog.Logger, r *rejection) {
 	// First: a change that comes while this looks is looked at by somebody else.
-	r.waking.Store(false)
-	if s.waiting.rejectionOf(r.pod.UID) != r || !r.isHelpedByService(peersAnywhere()) || !r.waking.CompareAndSwap(false, true) {
+	r.activating.Store(false)
+	if s.waiting.rejectionOf(r.pod.UID) != r || !r.isSchedulableAfterService(peersAnywhere()) || !r.activating.CompareAndSwap(false, true) {
 		return
 	}
 	logger.V(5).Info("Waking a pod that waits for a Service or a namespace", "pod", klog.KObj(r.pod))
@@ -447,7 +447,7 @@ func backoff(attempts int) time.Duration {
 // requestOf returns what the pod asks for, read once for each version of the pod. The
 // error is as of policy.requestOf.
 func (pl *Colocation) requestOf(pod *corev1.Pod) (request, error) {
-	if len(pl.policy.rules) == 0 && !asksByAnnotations(pod) {
+	if len(pl.policy.rules) == 0 && !hasAnnotations(pod) {
 		return request{}, nil
 	}
 	if r, ok, err := pl.instance.waiting.read(pod, pl.namespaceVersion(pod)); ok {

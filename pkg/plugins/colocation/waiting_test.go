@@ -146,7 +146,7 @@ func fakeClock(pl *Colocation) *clocktesting.FakeClock {
 }
 
 // woken returns how many pods are going to be woken by what has changed about a key.
-func woken(pl *Colocation, key waitKey) int { return len(pl.instance.helped(key)) }
+func woken(pl *Colocation, key waitKey) int { return len(pl.instance.schedulable(key)) }
 
 // A pod is woken once, when its backoff is over, however often the Service changes, and
 // not at all if the change is undone by then.
@@ -164,8 +164,8 @@ func TestBackoff(t *testing.T) {
 	write := func(service *corev1.Service) {
 		store(t, services, service)
 		pl.instance.index.SyncService("data", "backend")
-		for _, r := range pl.instance.helped(waitKey{"data", "backend"}) {
-			pl.instance.wake(logger, r)
+		for _, r := range pl.instance.schedulable(waitKey{"data", "backend"}) {
+			pl.instance.activate(logger, r)
 		}
 	}
 	activated := func(want int, when string) {

@@ -46,7 +46,7 @@ func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) 
 		parts = append(parts, fmt.Sprintf("no node has the label %s: correct the key, or label the nodes", list(found.emptyLevels)))
 	}
 	note := strings.Join(parts, "; ")
-	if !pl.instance.waiting.tell(pod.UID, note) {
+	if !pl.instance.waiting.addWarning(pod.UID, note) {
 		return
 	}
 	klog.FromContext(ctx).V(4).Info("What the pod asks to be near has no effect", "note", note)

@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -125,12 +126,18 @@ func (c *allocationCache) allocationOfShownPod(pod *corev1.Pod, node string) *de
 	return allocation
 }
 
-// assume assumes devices for a pod, and reports whether it has: nothing would
-// ever take them back from a pod of whose end the informer has told already. Its
-// Binding may well be written: the API server binds a pod that has terminated
-// without a node, and the informer, which leaves terminated pods out, never shows it.
-// Nor is anything else assumed for a leaked one: its Binding may still be written.
-func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) bool {
+// Errors of assume, which users read.
+var (
+	errNotPending         = errors.New("the pod is deleted, has terminated or is bound already")
+	errUnreservedInFlight = errors.New("a Binding of an earlier attempt may still be written for the pod")
+)
+
+// assume assumes devices for a pod, in the place of others that are assumed for it. The
+// error is errNotPending if the informer does not have the pod pending: nothing would ever
+// take the devices back. (The API server may well write its Binding: it binds a pod that
+// has terminated without a node, which the informer never shows.) It is
+// errUnreservedInFlight for a pod in that phase.
+func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) error {
 	h := &podAllocation{
 		pod: pod, node: node, phase: assumed, allocation: allocation,
 		annotations: annotations, since: c.clock.Now(),
@@ -140,17 +147,19 @@ func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *devic
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.get(pod.UID); known != nil && known.phase != assumed && known.phase != bindingUnknown {
-		return false
+	if known := c.get(pod.UID); known != nil && known.phase == unreservedInFlight {
+		return errUnreservedInFlight
+	} else if known != nil && known.phase != assumed && known.phase != bindingUnknown {
+		return errNotPending
 	}
 	c.putLocked(h)
 	// The informer's store changes before its handlers are told. So either the end
-	// of the pod shows here, or the handler will find the allocation and drop it.
+	// of the pod shows here, or the handler will find the allocation and remove it.
 	if !c.isPendingInInformer(pod) {
 		c.removeLocked(h)
-		return false
+		return errNotPending
 	}
-	return true
+	return nil
 }
 
 // podFromInformer returns the pod as the informer's store has it, or nil if it is gone

@@ -168,7 +168,7 @@ func TestUnassignedPodIsReported(t *testing.T) {
 	forged := boundPod("p", 500, "n", "0")
 	h.OnUpdate(pod, forged)
 	if held := pl.allocations.get(pod.UID); held == nil || held.phase != unrecorded {
-		t.Errorf("want the pod to stay unassigned, got %v", held)
+		t.Errorf("want the pod to stay unrecorded, got %v", held)
 	}
 	if !hasEvent(profile, reasonEdited) {
 		t.Error("the forged record is not reported")
@@ -208,7 +208,7 @@ func TestPodReplacedUnseen(t *testing.T) {
 		}
 		v := pl.view(nodeInfo(t, profile, "n"), false)
 		if v.unrecorded || v.usage.Free(0).Milli != want {
-			t.Errorf("%s: want %d thousandths free, got %d (unassigned pods: %t)", what, want, v.usage.Free(0).Milli, v.unrecorded)
+			t.Errorf("%s: want %d thousandths free, got %d (unrecorded pods: %t)", what, want, v.usage.Free(0).Milli, v.unrecorded)
 		}
 	}
 	assume := func() *corev1.Pod {
@@ -345,7 +345,7 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 	allocations := 0
 	pl.allocations.byPod.Range(func(any, any) bool { allocations++; return true })
 	for what, left := range map[string]int{
-		"cells": cells, "invalidations": len(pl.allocations.nodeStates), "nodes with allocations": len(pl.allocations.byNode), "allocations": allocations, "nodes with devices": len(pl.deviceNodes.byName),
+		"cells": cells, "node states": len(pl.allocations.nodeStates), "nodes with allocations": len(pl.allocations.byNode), "allocations": allocations, "nodes with devices": len(pl.deviceNodes.byName),
 	} {
 		if left != 0 {
 			t.Errorf("%d %s are left", left, what)

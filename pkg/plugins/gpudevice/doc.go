@@ -8,16 +8,16 @@
 //
 // # What it guarantees
 //
-//   - Of a device no more is given away than it has, in compute and in memory each
+//   - Of a device no more is allocated than it has, in compute and in memory each
 //     on its own, as far as this scheduler instance knows. What another scheduler
 //     does at the same moment it cannot know; it finds out and reports it.
-//   - No device of a node is used by a pod that has its share from here and by one that
+//   - No device is used by a pod to which this plugin allocated a share and by one that
 //     has it from a device plugin or a DRA driver, however the node's labels change.
 //   - A pod has a node and the record of its devices, or neither: one write.
 //   - What a pod was given stays taken until the pod is gone or has terminated,
 //     whatever becomes of its annotations, of its node's labels, of the scheduler
 //     or of the answer to the Binding.
-//   - A request that can never be served is refused with a reason that names the
+//   - A request that can never be served is rejected with a reason that names the
 //     field, at the first attempt, and holds up no other pod.
 //
 // # How it works
@@ -27,17 +27,18 @@
 // NodeInfo is unchanged (nodeView). So preemption, nominated pods and a restart
 // need no bookkeeping of their own. Filter reads the view without a lock.
 //
-// What on a node uses which device, whoever gave it, is one question, and usage.go
-// answers it. The invariant, checked over random histories by TestModelOfDeviceUse: at
+// What on a node uses which device, whoever allocated it, is one question, and
+// nodeusage.go answers it. The invariant, checked over random histories by TestModelOfDeviceUse: at
 // any time, for every node and what the scheduler knows of it,
 //
 //	what is free of a device = what it has
 //	  - the sum over pods that hold a share of it, found by UUID where the container
-//	    reads a UUID, with the derived side computed from the node's present memory
+//	    reads a UUID, with the amount that it leaves out (compute or memory) defaulted by
+//	    the node's present memory
 //	a share is placed    =>  the node is shared, the device has room, and no pod there
 //	                         uses devices of which it is not known which
-//	others' devices are  =>  the node is not shared, and no pod there holds a share
-//	asked for and placed
+//	a device plugin or a =>  the node is not shared, and no pod there holds a share
+//	DRA driver allocates
 //
 // where a pod counts from when it is assumed until it is gone, has terminated or is
 // unreserved, and a quantity of zero counts for nothing.
@@ -53,13 +54,13 @@
 //
 // The first cycle of a process with a share waits until the pod informer has seen
 // all that the API server has (startupWait): a standby's may be a minute behind. And it
-// fences: a process that led before may have Bindings on their way still, held up for
-// any time, with devices that nobody else knows to be assumed. Each Binding is for one
-// resource version of its pod, and the new process changes that of every pending pod
-// with a share, once, by the pod condition berth.dev/gpu-fence. What arrives
-// later is refused as a conflict. A Binding that is refused because somebody edited the
-// pod is told from that by the condition, and sent again for the new version. So it does
-// not matter whether a leader ended in order, or how long a Binding takes. The cost is one
+// fences: a process that led before may have Bindings in flight, delayed for any time,
+// with devices that nobody else knows to be assumed. Each Binding is for one resource
+// version of its pod, and the new process raises that of every pending pod with a share,
+// once, by a status patch, the fence: the pod condition berth.dev/gpu-fence. What arrives
+// later fails with a conflict. A conflict because somebody edited the pod is told from that
+// by the condition, and the Binding is sent again for the new version. So it does not
+// matter whether a leader released its lease, or how long a Binding takes. The cost is one
 // small write for each pod that waits for a share when a process takes over, 16 at a
 // time; pods that come later cost nothing.
 //
@@ -69,8 +70,8 @@
 //
 // Score asks package device for the score of each node and remembers it with the
 // view, by what it depends on beside the node. FragmentationGradient needs to
-// know what to expect: the arguments say it, or a learner watches what pods ask
-// for. What of it is scarce depends on the cluster's devices, which are counted
+// know what to expect: the arguments say it, or it is learned from what pods
+// request. What of it is scarce depends on the cluster's devices, which are counted
 // now and then (updateCluster).
 //
 // # What it needs of the framework

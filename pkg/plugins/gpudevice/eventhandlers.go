@@ -20,8 +20,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// sharedAllocationCacheKey is the name under which the cache of a scheduler instance hangs on
-// the instance's pod informer.
+// sharedAllocationCacheKey is the key under which instance.Shared keeps the cache of a
+// scheduler instance with its pod informer.
 const sharedAllocationCacheKey = Name + "/allocations"
 
 // sharedAllocationCache returns the cache that the profiles of the handle's scheduler instance

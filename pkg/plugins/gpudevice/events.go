@@ -52,7 +52,7 @@ func (pl *GPUDevice) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHi
 		},
 	}
 	if pl.handle.SharedDRAManager() != nil {
-		// A DRA driver offers the devices of a shared node no more.
+		// A DRA driver does not publish the devices of a shared node any more.
 		events = append(events, fwk.ClusterEventWithHint{
 			Event:          fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Update | fwk.Delete},
 			QueueingHintFn: pl.isSchedulableAfterResourceSliceChange,
@@ -157,7 +157,7 @@ func (pl *GPUDevice) isSchedulableAfterPodDeleted(logger klog.Logger, pod *corev
 }
 
 // isSchedulableAfterResourceSliceChange queues the pod if it waits for a share, or for a
-// node without devices, and the devices of a node are not offered by a DRA driver any more.
+// node without devices, and the devices of a node are not published by a DRA driver any more.
 func (pl *GPUDevice) isSchedulableAfterResourceSliceChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	old, updated, err := util.As[*resourcev1.ResourceSlice](oldObj, newObj)
 	if err != nil {
@@ -169,13 +169,13 @@ func (pl *GPUDevice) isSchedulableAfterResourceSliceChange(logger klog.Logger, p
 		pl.publishedSlices.observe(updated, false)
 	}
 	node := pl.claims.NodeOfSlice(old)
-	// Under Forbid, a node whose devices were offered is one for pods without devices now.
+	// Under Forbid, a node whose devices were published is one for pods without devices now.
 	waits := device.HasShareRequest(pod) || pl.nonGPUPods == config.NonGPUPodsForbid
 	if node == "" || node == pl.claims.NodeOfSlice(updated) || !waits {
 		logger.V(5).Info("ResourceSlice was changed, but no device that is waited for was taken back", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}
-	logger.V(5).Info("The devices of a node are not offered in a ResourceSlice any more", "pod", klog.KObj(pod), "node", klog.KRef("", node))
+	logger.V(5).Info("The devices of a node are not published in a ResourceSlice any more", "pod", klog.KObj(pod), "node", klog.KRef("", node))
 	return fwk.Queue, nil
 }
 

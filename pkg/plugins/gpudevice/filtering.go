@@ -54,10 +54,10 @@ func reasonText(reason device.Reason, node *device.Node) string {
 	return reasonTexts[reason]
 }
 
-// Filter refuses a node that cannot take the pod. It takes no lock and allocates
+// Filter rejects a node that cannot take the pod. It takes no lock and allocates
 // nothing for a node that passes and has not changed since it was last looked at.
 //
-// A refusal is unresolvable unless evicting pods from the node could help. The
+// A rejection is unresolvable unless evicting pods from the node could help. The
 // Status is a fresh one, because the framework writes to it, for several nodes at
 // once. Every call counts in the metric, those of preemption's dry runs too.
 func (pl *GPUDevice) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {

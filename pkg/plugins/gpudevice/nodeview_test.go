@@ -189,7 +189,7 @@ func TestViewWithAnUnassignedPod(t *testing.T) {
 				}
 				v := pl.view(nodeInfo(t, profile, "n"), false)
 				if v.unrecorded != tt.want {
-					t.Errorf("informed %t: want unassigned %t, got %t", informed, tt.want, v.unrecorded)
+					t.Errorf("informed %t: want unrecorded %t, got %t", informed, tt.want, v.unrecorded)
 				}
 			}
 		})

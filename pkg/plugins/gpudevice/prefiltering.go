@@ -26,7 +26,8 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		// Nothing but another pod can help. Evicting pods would not.
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, pl.invalidPodMessage(err))
+		pl.countRejection(invalidPodReason(err))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+escape(err.Error()))
 	}
 	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
 	none := request.Kind == device.RequestNone && !s.claims
@@ -48,7 +49,7 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	}
 	if request.Kind != device.RequestNone {
 		if reason := pl.whyNeverFits(request, nodes); reason != "" {
-			pl.counters.podRejections.WithLabelValues(pl.handle.ProfileName(), rejectionNoNode).Inc()
+			pl.countRejection(rejectionNoNode)
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 		}
 	}
@@ -68,14 +69,16 @@ func (pl *GPUDevice) PreFilterExtensions() fwk.PreFilterExtensions {
 	return nil
 }
 
-// invalidPodMessage returns what the user reads of a request that cannot be served.
-func (pl *GPUDevice) invalidPodMessage(err error) string {
-	reason := rejectionInvalid
-	if requestErr, ok := errors.AsType[*device.InvalidError](err); ok {
-		reason = string(requestErr.Reason)
+// invalidPodReason returns why ParsePod found the pod invalid, as a metric label.
+func invalidPodReason(err error) string {
+	if invalid, ok := errors.AsType[*device.InvalidError](err); ok {
+		return string(invalid.Reason)
 	}
+	return rejectionInvalid
+}
+
+func (pl *GPUDevice) countRejection(reason string) {
 	pl.counters.podRejections.WithLabelValues(pl.handle.ProfileName(), reason).Inc()
-	return "the pod can never be scheduled: " + escape(err.Error())
 }
 
 // escape makes a text safe for the scheduler, which uses reasons as a format

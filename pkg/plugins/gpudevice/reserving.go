@@ -14,10 +14,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// reasonNotPending is about the pod and no node: it is gone, has ended, or was bound
-// by another scheduler.
-const reasonNotPending = "the pod is not pending any more"
-
 // Reserve chooses the devices by the strategy, and assumes them for the pod until
 // it is seen bound.
 func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
@@ -49,8 +45,8 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 		return overtaken(state, nodeName, reasonText(v.usage.Lacks(request), v.node))
 	}
 	annotations := assignment.Annotations(request, v.node)
-	if !pl.allocations.assume(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations) {
-		return fwk.NewStatus(fwk.Unschedulable, reasonNotPending)
+	if err := pl.allocations.assume(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations); err != nil {
+		return fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
 	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
 		logger.Info("Reserved devices", "node", klog.KRef("", nodeName), "devices", annotations)

@@ -138,8 +138,8 @@ func TestReserveForPodNotPending(t *testing.T) {
 				}
 			}
 			status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n")
-			if status.Code() != fwk.Unschedulable || status.Message() != reasonNotPending {
-				t.Errorf("want %q, got %v", reasonNotPending, status)
+			if status.Code() != fwk.Unschedulable || status.Message() != errNotPending.Error() {
+				t.Errorf("want %q, got %v", errNotPending.Error(), status)
 			}
 			if pl.allocations.get(pod.UID) != nil || len(pl.allocations.byNode) != 0 {
 				t.Error("something was assumed")
@@ -158,8 +158,8 @@ func TestReserveForPodSeenBound(t *testing.T) {
 		t.Fatalf("the bound pod was not seen: %+v", seen)
 	}
 	show(t, profile, pod)
-	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); status.Message() != reasonNotPending {
-		t.Errorf("want %q, got %v", reasonNotPending, status)
+	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); status.Message() != errNotPending.Error() {
+		t.Errorf("want %q, got %v", errNotPending.Error(), status)
 	}
 	profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
 	if got := pl.allocations.get(pod.UID); got != seen.held {

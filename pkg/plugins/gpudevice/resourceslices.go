@@ -19,7 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// publishedSlices are the nodes on which a DRA driver of the arguments offers devices, by its
+// publishedSlices are the nodes on which a DRA driver of the arguments publishes devices, by its
 // ResourceSlices: they are the devices that Berth would share. In a cluster without
 // such slices it is empty and costs nothing: the scheduler's DRA plugin watches them in
 // any case.
@@ -37,12 +37,12 @@ type publishedSlices struct {
 	mu sync.Mutex
 	// slices are those with devices, or that had some, by UID.
 	slices map[types.UID]publishedSlice
-	// perNode is the number of slices that offer devices of a node.
+	// perNode is the number of slices that publish devices of a node.
 	perNode map[string]int
 }
 
 // publishedSlice is what one slice says: in which version, and of which node. The name is
-// empty if it offers nothing.
+// empty if it publishes nothing.
 type publishedSlice struct {
 	version uint64
 	node    string
@@ -72,7 +72,7 @@ func (o *publishedSlices) watch(handle fwk.Handle, logger klog.Logger) error {
 // none reports whether there are none.
 func (o *publishedSlices) none() bool { return o.count.Load() == 0 }
 
-// on reports whether devices of the node are offered. It takes no lock.
+// on reports whether devices of the node are published. It takes no lock.
 func (o *publishedSlices) on(node string) bool {
 	if o.none() {
 		return false
@@ -114,7 +114,7 @@ func (o *publishedSlices) remove(uid types.UID) {
 	o.countLocked(known.node, -1)
 }
 
-// countLocked adds to the number of slices that offer devices of a node. Hints ask for
+// countLocked adds to the number of slices that publish devices of a node. Hints ask for
 // every waiting pod, so it does not look at other slices.
 func (o *publishedSlices) countLocked(node string, change int) {
 	if node == "" {

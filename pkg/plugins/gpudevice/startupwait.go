@@ -5,7 +5,6 @@ package gpudevice
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -40,7 +39,8 @@ const (
 	activePods = "status.phase!=Succeeded,status.phase!=Failed"
 )
 
-// startupWait holds the first scheduling cycle of a process back until its pod
+// startupWait holds the first scheduling cycle with a share back, of any process, with or
+// without leader election, until its pod
 // informer knows every pod that was bound before, and until what a former process may
 // still have on its way is refused (allocationCache.fencePods).
 //
@@ -89,14 +89,14 @@ func (c *allocationCache) waitForStartup(ctx context.Context, nodes []fwk.NodeIn
 func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	start := c.clock.Now()
-	timeout, cancel := context.WithTimeoutCause(ctx, startupTimeout, errors.New("patience is over"))
+	timeout, cancel := context.WithTimeoutCause(ctx, startupTimeout, fmt.Errorf("no answer within %v", startupTimeout))
 	defer cancel()
 	if err := plugin.WaitForSync(timeout, c.syncedCheckers()...); err != nil {
 		return fmt.Errorf("waiting for the first lists of pods and ResourceSlices: %w", err)
 	}
 	ordered, err := c.waitUntilFresh(timeout)
 	if err != nil {
-		logger.Error(err, "No share of a device is given away before every pod that has one is known")
+		logger.Error(err, "No device is allocated before every pod that has one is known")
 		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 	}
 	if ordered {
@@ -104,7 +104,7 @@ func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 			c.startup.fenced = map[types.UID]struct{}{}
 		}
 		if err := c.fencePods(timeout); err != nil {
-			logger.Error(err, "No share of a device is given away before Bindings of a former scheduler process are refused")
+			logger.Error(err, "No device is allocated before Bindings of a former scheduler process are fenced")
 			return fmt.Errorf("waiting until Bindings of a former scheduler process are refused: %w", err)
 		}
 	}
@@ -188,7 +188,7 @@ func (c *allocationCache) waitUntilFresh(ctx context.Context) (bool, error) {
 		case missed == "":
 			return true, nil
 		}
-		logger.Info("Waiting for the pod informer to catch up before the first share is given away", "informer", have, "server", missed)
+		logger.Info("Waiting for the pod informer to catch up before the first device is allocated", "informer", have, "server", missed)
 		if err := c.pollForProgress(ctx, have, missed); err != nil {
 			return false, err
 		}

@@ -57,7 +57,7 @@ func (pl *LabelPresence) EventsToRegister(context.Context) ([]fwk.ClusterEventWi
 // isSchedulableAfterNodeChange queues the pod if the node passes now and did not
 // pass before, or was not there. That it did not pass is certain only of what
 // this plugin looks at, but then another plugin rejected the node, and the pod is
-// woken by that plugin's hint.
+// activated by that plugin's hint.
 func (pl *LabelPresence) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	oldNode, newNode, err := util.As[*corev1.Node](oldObj, newObj)
 	if err != nil {
@@ -127,7 +127,7 @@ func (pl *LabelPresence) isSchedulableAfterNamespaceChange(logger klog.Logger, p
 		facts := pl.policy.factsOf(old.GetLabels())
 		before = &facts
 	}
-	if !pl.policy.mayHelp(pl.policy.selectFor(pod), before, pl.policy.factsOf(updated.GetLabels())) {
+	if !pl.policy.mayMakeSchedulable(pl.policy.selectFor(pod), before, pl.policy.factsOf(updated.GetLabels())) {
 		logger.V(5).Info("Namespace was created or updated, but that does not change what the pod requires of a node",
 			"pod", klog.KObj(pod), "namespace", klog.KRef("", pod.Namespace))
 		return fwk.QueueSkip, nil

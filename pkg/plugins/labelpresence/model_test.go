@@ -53,7 +53,7 @@ type history struct {
 	toldVersion map[string]int
 
 	pods     map[types.UID]*corev1.Pod
-	asleep   map[types.UID]bool // rejected, and not woken since
+	asleep   map[types.UID]bool // rejected, and not activated since
 	placed   int
 	rejected int
 }
@@ -299,7 +299,7 @@ func (h *history) ask(hint func(klog.Logger, *corev1.Pod, any, any) (fwk.Queuein
 		}
 		check(pod, answer == fwk.Queue)
 		if answer == fwk.Queue {
-			h.log("scheduler: pod %s is woken", pod.Name)
+			h.log("scheduler: pod %s is activated", pod.Name)
 			delete(h.asleep, pod.UID)
 		}
 	}
@@ -330,14 +330,14 @@ func (h *history) deliverNode() {
 		old = event.old
 		handler.OnUpdate(event.old, event.updated)
 	}
-	h.ask(h.pl.isSchedulableAfterNodeChange, old, event.updated, func(pod *corev1.Pod, woken bool) {
+	h.ask(h.pl.isSchedulableAfterNodeChange, old, event.updated, func(pod *corev1.Pod, activated bool) {
 		namespace := h.told[pod.Namespace]
 		if namespace == nil && pod.Namespace == "exempt" {
 			namespace = makeNamespace("exempt", "", nil) // nothing of it is read but its name
 		}
 		want := namespace != nil && h.mayPlace(namespace, event.updated) && (event.old == nil || !h.mayPlace(namespace, event.old))
-		if woken != want {
-			h.fatalf("node %s changed: pod %s woken: want %t, got %t", event.updated.Name, pod.Name, want, woken)
+		if activated != want {
+			h.fatalf("node %s changed: pod %s activated: want %t, got %t", event.updated.Name, pod.Name, want, activated)
 		}
 	})
 }
@@ -365,9 +365,9 @@ func (h *history) deliverHint() {
 	if event.old != nil {
 		old = event.old
 	}
-	h.ask(h.pl.isSchedulableAfterNamespaceChange, old, event.updated, func(pod *corev1.Pod, woken bool) {
-		if woken && pod.Namespace != event.updated.Name {
-			h.fatalf("namespace %s changed, and pod %s of %s was woken", event.updated.Name, pod.Name, pod.Namespace)
+	h.ask(h.pl.isSchedulableAfterNamespaceChange, old, event.updated, func(pod *corev1.Pod, activated bool) {
+		if activated && pod.Namespace != event.updated.Name {
+			h.fatalf("namespace %s changed, and pod %s of %s was activated", event.updated.Name, pod.Name, pod.Namespace)
 		}
 	})
 }
@@ -387,7 +387,7 @@ func (h *history) deliverNamespace() {
 	for {
 		select {
 		case name := <-h.profile.Activated:
-			h.log("scheduler: pod %s is woken by the plugin", name)
+			h.log("scheduler: pod %s is activated by the plugin", name)
 			for uid, pod := range h.pods {
 				if klog.KObj(pod).String() == name {
 					delete(h.asleep, uid)

@@ -123,7 +123,7 @@ func (pl *LabelPresence) startTenancyMonitor(ctx context.Context, namespaces *na
 func (m *tenancyMonitor) podHandler() cache.ResourceEventHandler {
 	return plugin.EventHandler(func(old, pod *corev1.Pod) {
 		if pod == nil {
-			m.podGone(old)
+			m.podDeleted(old)
 			return
 		}
 		m.podChanged(pod)
@@ -144,11 +144,11 @@ func (m *tenancyMonitor) nodeHandler() cache.ResourceEventHandler {
 
 // podChanged takes note of a pod that is new or changed.
 func (m *tenancyMonitor) podChanged(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || !m.tenancy.governs(pod.Namespace) {
+	if pod.Spec.NodeName == "" || !m.tenancy.appliesTo(pod.Namespace) {
 		return
 	}
 	if plugin.IsTerminated(pod) {
-		m.podGone(pod)
+		m.podDeleted(pod)
 		return
 	}
 	m.recheck(func() podSet {
@@ -165,8 +165,8 @@ func (m *tenancyMonitor) podChanged(pod *corev1.Pod) {
 	})
 }
 
-// podGone forgets a pod.
-func (m *tenancyMonitor) podGone(pod *corev1.Pod) {
+// podDeleted forgets a pod.
+func (m *tenancyMonitor) podDeleted(pod *corev1.Pod) {
 	m.recheck(func() podSet {
 		w, watched := m.pods[pod.UID]
 		if !watched {

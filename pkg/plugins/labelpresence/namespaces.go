@@ -119,34 +119,34 @@ func (pl *LabelPresence) namespaceDelivered(logger klog.Logger, old, updated *co
 	}
 	// PreFilter waits for the first list, so no pod has missed anything of it.
 	if !initial {
-		pl.wakePendingPods(logger, updated.Name, before, after)
+		pl.activatePendingPods(logger, updated.Name, before, after)
 	}
 }
 
-// wakePendingPods sends the profile's pending pods of a namespace back to the
+// activatePendingPods sends the profile's pending pods of a namespace back to the
 // active queue, if the change from before to after may help them. The queue
 // remembers it for a pod that is being scheduled at this moment.
-func (pl *LabelPresence) wakePendingPods(logger klog.Logger, namespace string, before *namespaceFacts, after namespaceFacts) {
+func (pl *LabelPresence) activatePendingPods(logger klog.Logger, namespace string, before *namespaceFacts, after namespaceFacts) {
 	pending, err := pl.namespaces.pendingPods.ByIndex(pendingPodsIndex, namespace)
 	if err != nil {
 		logger.Error(err, "Failed to list pending pods", "namespace", klog.KRef("", namespace))
 		return
 	}
-	woken := map[string]*corev1.Pod{}
+	activated := map[string]*corev1.Pod{}
 	for _, obj := range pending {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok || pod.Spec.SchedulerName != pl.handle.ProfileName() {
 			continue
 		}
-		if pl.policy.mayHelp(pl.policy.selectFor(pod), before, after) {
-			woken[klog.KObj(pod).String()] = pod
+		if pl.policy.mayMakeSchedulable(pl.policy.selectFor(pod), before, after) {
+			activated[klog.KObj(pod).String()] = pod
 		}
 	}
-	if len(woken) == 0 {
+	if len(activated) == 0 {
 		return
 	}
-	logger.V(5).Info("Namespace changed, waking its pending pods", "namespace", klog.KRef("", namespace), "pods", len(woken))
-	pl.handle.Activate(logger, woken)
+	logger.V(5).Info("Namespace changed, waking its pending pods", "namespace", klog.KRef("", namespace), "pods", len(activated))
+	pl.handle.Activate(logger, activated)
 }
 
 // namespaceIndex knows the facts about every namespace. It is what PreFilter
@@ -154,7 +154,7 @@ func (pl *LabelPresence) wakePendingPods(logger klog.Logger, namespace string, b
 //
 // It is fed from two watches that run independently of each other: the plugin's
 // own informer, and the one whose events wake pods. Each may be ahead of the
-// other, and a pod must not be woken by an event that the index has not seen, or
+// other, and a pod must not be activated by an event that the index has not seen, or
 // it is rejected again and then sleeps for minutes. So whoever learns something
 // first says so, in any order, and any number of times:
 //

@@ -101,7 +101,7 @@ func TestInformerFeedsTheIndex(t *testing.T) {
 }
 
 // A pod that no hint could wake, because the event had passed before the pod was
-// refused, is woken when the plugin's informer catches up.
+// refused, is activated when the plugin's informer catches up.
 func TestInformerWakesPendingPods(t *testing.T) {
 	args := &config.LabelPresenceArgs{
 		Rules:   []config.LabelPresenceRule{forPods(makeRule(true, "a"), "rules-only")},
@@ -153,7 +153,7 @@ func TestInformerWakesPendingPods(t *testing.T) {
 		}
 		var got []string
 		for range step.want {
-			eventually(t, "a pod is woken by "+step.name, func() bool {
+			eventually(t, "a pod is activated by "+step.name, func() bool {
 				select {
 				case name := <-profile.Activated:
 					got = append(got, name)
@@ -165,12 +165,12 @@ func TestInformerWakesPendingPods(t *testing.T) {
 		}
 		// A pod too many shows up at the latest in the next step.
 		if diff := cmp.Diff(step.want, got); diff != "" {
-			t.Errorf("%s: unexpected pods woken (-want,+got):\n%s", step.name, diff)
+			t.Errorf("%s: unexpected pods activated (-want,+got):\n%s", step.name, diff)
 		}
 	}
 	select {
 	case name := <-profile.Activated:
-		t.Errorf("%s was woken too", name)
+		t.Errorf("%s was activated too", name)
 	default:
 	}
 }

@@ -123,7 +123,7 @@ type selection struct {
 	// rules are the indexes of the rules whose podSelector matches; none for a
 	// daemon pod that is exempt.
 	rules []int
-	// tenancy is whether tenancy governs the pod's namespace.
+	// tenancy is whether tenancy applies to the pod's namespace.
 	tenancy bool
 	// needsNamespace is whether the labels of the namespace matter.
 	needsNamespace bool
@@ -132,7 +132,7 @@ type selection struct {
 // selectFor looks at the pod's labels, owner, node affinity and namespace name,
 // and at nothing else: SignPod relies on it.
 func (p *policy) selectFor(pod *corev1.Pod) selection {
-	s := selection{tenancy: p.tenancy.governs(pod.Namespace)}
+	s := selection{tenancy: p.tenancy.appliesTo(pod.Namespace)}
 	s.needsNamespace = s.tenancy
 	if p.exemptDaemonPods && isDaemonPod(pod) {
 		return s
@@ -172,10 +172,10 @@ func (p *policy) factsOf(namespaceLabels map[string]string) namespaceFacts {
 	return facts
 }
 
-// mayHelp reports whether a pod that was rejected may fit after the facts about
+// mayMakeSchedulable reports whether a pod that was rejected may fit after the facts about
 // its namespace changed; before is nil if the namespace was not known. A rule
 // that starts to apply does not help.
-func (p *policy) mayHelp(s selection, before *namespaceFacts, after namespaceFacts) bool {
+func (p *policy) mayMakeSchedulable(s selection, before *namespaceFacts, after namespaceFacts) bool {
 	if !s.needsNamespace {
 		return false
 	}

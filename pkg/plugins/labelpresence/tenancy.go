@@ -70,8 +70,8 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 	}
 }
 
-// governs reports whether tenancy has a say about the pods of a namespace.
-func (t *tenancy) governs(namespace string) bool {
+// appliesTo reports whether tenancy has a say about the pods of a namespace.
+func (t *tenancy) appliesTo(namespace string) bool {
 	return t != nil && !t.exemptNamespaces.Has(namespace)
 }
 
