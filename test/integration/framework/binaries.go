@@ -39,6 +39,14 @@ func Root() string {
 // Long reports whether a test is to run at full size, as make test-long has it.
 func Long() bool { return os.Getenv("BERTH_LONG") == "1" }
 
+// OnlyLong skips a test that make test has no time for.
+func OnlyLong(tb testing.TB) {
+	tb.Helper()
+	if !Long() {
+		tb.Skip("takes long: only with BERTH_LONG=1, as make test-long has it")
+	}
+}
+
 // Data returns the path of a file of the public data sets. It skips the test where that
 // is not at hand.
 func Data(tb testing.TB, name string) string {

@@ -16,6 +16,7 @@ import (
 // the scheduler five times on the way. Not a single half may be lost to what a
 // scheduler that died had in mind: all pods are bound, and no device is allocated more than once.
 func TestKillsOnAFullPool(t *testing.T) {
+	framework.OnlyLong(t)
 	const nodes, devices, kills = 32, 8, 5
 	const pods = 2 * nodes * devices
 	c := startPool(t, nodes, devices)

@@ -118,14 +118,12 @@ preemptionPolicy: Never
 }
 
 // TestHandovers lets two replicas take turns, killed or told to end, while pods with
-// shares come and go and each Binding is delayed by a random time: up to three seconds,
-// and with BERTH_LONG=1 up to a minute.
+// shares come and go and each Binding is delayed by a random time up to a minute.
 func TestHandovers(t *testing.T) {
+	framework.OnlyLong(t)
 	const seed = 7
-	delay, turns, of := 3*time.Second, 3, size{nodes: 10, devices: 2, pods: 150, alive: 60, unseen: 20}
-	if framework.Long() {
-		delay, turns, of = time.Minute, 12, size{nodes: 20, devices: 4, pods: 3000, alive: 240, unseen: 120}
-	}
+	const delay, turns = time.Minute, 12
+	of := size{nodes: 20, devices: 4, pods: 3000, alive: 240, unseen: 120}
 	c := startPool(t, of.nodes, of.devices)
 	watch := startWatch(t, c)
 	var mu sync.Mutex

@@ -156,6 +156,7 @@ func requireTold(t *testing.T, c *framework.Cluster, violation oracle.Violation)
 // TestRaceUnforced lets two schedulers place pods on one pool as fast as they can.
 // What the oracle finds and what is reported must be the same devices.
 func TestRaceUnforced(t *testing.T) {
+	framework.OnlyLong(t)
 	tests := []struct {
 		name string
 		// names are the schedulerNames that the two serve.

@@ -22,9 +22,7 @@ import (
 // everything fits they are the same to the last digit, since the same pods come in
 // the same order; later ties make a difference.
 func TestOpenb(t *testing.T) {
-	if !framework.Long() {
-		t.Skip("places 11,000 pods on 1,200 nodes: only with BERTH_LONG=1")
-	}
+	framework.OnlyLong(t) // places 11,000 pods on 1,200 nodes
 	folder := publicdata.Path("openb")
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the openb trace is not at hand: %v", err)
