@@ -9,10 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
+	runtimego "runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -130,29 +132,8 @@ type item struct {
 	// they are.
 	list metav1.TypeMeta
 	json []byte
-}
-
-// readJSON reads objects one after the other.
-func (s *source) readJSON(content []byte) error {
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	for {
-		begin := decoder.InputOffset()
-		var d document
-		err := decoder.Decode(&d)
-		switch syntax, ok := errors.AsType[*json.SyntaxError](err); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return &Error{File: s.file, Err: errors.New("the file ends within an object: it is cut off")}
-		case ok:
-			return &Error{File: s.file, Err: fmt.Errorf("byte %d: %w", syntax.Offset, err)}
-		case err != nil:
-			return &Error{File: s.file, Err: err}
-		}
-		if err := s.addDocument(&d, item{json: content[begin:decoder.InputOffset()]}, nil); err != nil {
-			return err
-		}
-	}
+	// yaml is the text that becomes json; nil if that is there.
+	yaml *yamlItem
 }
 
 // document is an object, or a list of objects.
@@ -182,22 +163,17 @@ func (i *items) UnmarshalJSON(text []byte) error {
 // kind.
 func (s *source) addDocument(d *document, whole item, cut []yamlItem) error {
 	if !d.Items.present {
-		return s.add(whole)
+		return s.addItems([]item{whole})
 	}
+	list := make([]item, 0, len(d.Items.values)+len(cut))
 	for i, value := range d.Items.values {
-		if err := s.add(item{line: whole.line, number: i + 1, list: d.TypeMeta, json: value}); err != nil {
-			return err
-		}
+		list = append(list, item{line: whole.line, number: i + 1, list: d.TypeMeta, json: value})
 	}
 	for i := range cut {
-		it := item{line: cut[i].line, number: i + 1, list: d.TypeMeta}
-		var err error
-		if it.json, err = cut[i].toJSON(); err != nil {
-			return s.errorAt(it, "", err)
-		}
-		if err := s.add(it); err != nil {
-			return err
-		}
+		list = append(list, item{line: cut[i].line, number: i + 1, list: d.TypeMeta, yaml: &cut[i]})
+	}
+	if err := s.addItems(list); err != nil {
+		return err
 	}
 	kind, ok := strings.CutSuffix(d.Kind, "List")
 	if !ok {
@@ -222,13 +198,64 @@ func newDecoder(strict bool) runtime.Decoder {
 	return serializerjson.NewSerializerWithOptions(serializerjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, serializerjson.SerializerOptions{Strict: strict})
 }
 
-// add decodes an item and adds it to the cluster. Of a workload that somebody has
-// written it adds the pods; one that comes from a cluster has its pods there.
-func (s *source) add(it item) error {
-	written := !bytes.Contains(it.json, []byte(`"uid"`))
-	obj, gvk, err := s.decode(it, written)
-	if err != nil {
-		return err
+// batch is how many items are decoded before they are added: the texts of a large
+// cluster need not all be objects at one time, and those of a batch are decoded side
+// by side.
+const batch = 1024
+
+// addItems decodes items and adds them in their order.
+func (s *source) addItems(list []item) error {
+	for part := range slices.Chunk(list, batch) {
+		results := make([]decoded, len(part))
+		var next atomic.Int64
+		var group sync.WaitGroup
+		for range min(runtimego.GOMAXPROCS(0), len(part)) {
+			group.Go(func() {
+				for i := next.Add(1) - 1; i < int64(len(part)); i = next.Add(1) - 1 {
+					results[i] = s.read(part[i])
+				}
+			})
+		}
+		group.Wait()
+		for i := range results {
+			if err := s.add(&results[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// decoded is an item that was decoded.
+type decoded struct {
+	item
+	object runtime.Object
+	gvk    *schema.GroupVersionKind
+	// written is whether somebody has written it: it comes from no API server.
+	written bool
+	err     error
+}
+
+// read decodes an item. It may be called concurrently.
+func (s *source) read(it item) decoded {
+	d := decoded{item: it}
+	if it.yaml != nil {
+		if d.json, d.err = it.yaml.toJSON(); d.err != nil {
+			d.err = s.errorAt(it, "", d.err)
+			return d
+		}
+	}
+	d.written = !bytes.Contains(d.json, []byte(`"uid"`))
+	d.object, d.gvk, d.err = s.decode(d.item, d.written)
+	return d
+}
+
+// add adds an item to the cluster. Of a workload that somebody has written it adds the
+// pods; one that comes from a cluster has its pods there.
+func (s *source) add(d *decoded) error {
+	it, obj, gvk, written := d.item, d.object, d.gvk, d.written
+	if d.err != nil {
+		return d.err
 	}
 	s.objects++
 	kind, supported := kindNamed(*gvk)
