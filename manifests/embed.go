@@ -1,8 +1,9 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests holds the rights that the manifests here grant, for programs
-// that run the schedulers without installing them.
+// Package manifests holds what programs need of the manifests here: the rights that they
+// grant, for those that run the schedulers without installing them, and the admission
+// policies, for those that look whether they are installed.
 package manifests
 
 import "embed"
@@ -12,3 +13,8 @@ import "embed"
 //
 //go:embed namespace/namespace.yaml base/serviceaccount.yaml base/rbac.yaml components/colocation/rbac.yaml random-scheduler/rbac.yaml
 var Rights embed.FS
+
+// Policies are the files with the admission policies of the components.
+//
+//go:embed components/tenancy/policy-*.yaml components/gpu/policy-*.yaml components/gpu/mutation-*.yaml components/colocation/policy.yaml
+var Policies embed.FS

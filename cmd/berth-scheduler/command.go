@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -31,6 +32,7 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/berth-scheduler/berth/pkg/check"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/version"
@@ -168,21 +170,15 @@ func validate(ctx context.Context, opts *options.Options) ([]string, error) {
 	if err := utilerrors.NewAggregate(opts.SecureServing.Validate()); err != nil {
 		return nil, err
 	}
-	path, done, err := withConnection(opts.ConfigFile, func(connection map[string]any) { connection["kubeconfig"] = "" })
+	content, err := os.ReadFile(opts.ConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	profile, err := check.Load(ctx, opts.ConfigFile, content)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	offline, serving := *opts, *opts.SecureServing
-	serving.BindPort = 0
-	offline.SecureServing, offline.ConfigFile, offline.WriteConfigTo = &serving, path, ""
-	// An address that nobody asks.
-	offline.Master = "https://validate.invalid"
-	built, err := build(ctx, &offline)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", opts.ConfigFile, err)
-	}
-	return built.names(), nil
+	return profile.Names(), nil
 }
 
 // run builds the scheduler, checks what the cluster has for it, and runs it. It
@@ -232,12 +228,15 @@ func checkCluster(ctx context.Context, file string, s *scheduler, opts *options.
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := checkPodGroupsServed(ctx, config.Client, utilfeature.DefaultFeatureGate.Enabled); err != nil {
-		return err
+	problem, err := check.PodGroupsServed(config.Client, utilfeature.DefaultFeatureGate.Enabled)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
 	}
-	rights := neededRights(&config.ComponentConfig, utilfeature.DefaultFeatureGate.Enabled)
-	rights = append(rights, pluginRights(s.effective)...)
-	if err := checkRights(ctx, config.Client, opts, append(rights, customRights(custom)...)); err != nil {
+	if problem != nil {
+		return problem
+	}
+	rights := check.Rights(&config.ComponentConfig, s.effective, utilfeature.DefaultFeatureGate.Enabled)
+	if err := checkRights(ctx, config.Client, opts, rights); err != nil {
 		return err
 	}
 	if err := preflight.CheckLeaseNamespace(ctx, config.Client, config.ComponentConfig.LeaderElection); err != nil {

@@ -18,12 +18,13 @@ import (
 	"k8s.io/klog/v2"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 
+	"github.com/berth-scheduler/berth/pkg/check"
 	"github.com/berth-scheduler/berth/pkg/lease"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 )
 
 const (
-	soleFlag = "sole-default-scheduler"
+	soleFlag = check.SoleFlag
 	// reachTimeout is how long the API server may take to say its version.
 	reachTimeout = 5 * time.Second
 )
@@ -61,8 +62,7 @@ func checkSole(ctx context.Context, s *scheduler, own *settings) error {
 		return nil
 	}
 	if err := lease.CheckHeld(ctx, s.config.Client, election); errors.Is(err, lease.ErrNeverHeld) {
-		return fmt.Errorf("leaderElection.resourceName: %w, and a scheduler that serves %s with --leader-elect=false would go on placing the same pods: let the cluster's own scheduler run with leader election first, or, if there is none or the lease was deleted, say so with --%s",
-			err, corev1.DefaultSchedulerName, soleFlag)
+		return check.NeverHeld(err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func newCommand() *cobra.Command {
 	})
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(newSimulateCommand(), newBenchCommand())
-	cmd.AddCommand(newDevicesCommand())
+	cmd.AddCommand(newDevicesCommand(), newCheckCommand())
 	cmd.AddCommand(newExplainCommand())
 	versionFirst(cmd, &showVersion)
 	return cmd

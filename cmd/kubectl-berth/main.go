@@ -8,6 +8,7 @@
 //	kubectl berth simulate -f FILE… --config PROFILE.yaml
 //	kubectl berth bench -f WORKLOAD.yaml --schedulers NAME,…
 //	kubectl berth devices [NODE…]
+//	kubectl berth check [--config PROFILE.yaml]
 package main
 
 import (
@@ -35,6 +36,8 @@ const (
 	// exitNoRoundCounts is a benchmark's: it was measured, and none of a scheduler's
 	// rounds counts.
 	exitNoRoundCounts = 4
+	// exitFound is a check's: it was made, and found something.
+	exitFound = 5
 	// exitInterrupted is a benchmark's too: a signal ended it, and nothing of it is left.
 	exitInterrupted = 130
 )
@@ -49,6 +52,9 @@ func (e usageError) Unwrap() error { return e.error }
 // pods were not placed.
 var errNotPlaced = errors.New("not all pods were placed")
 
+// errFound is no failure either: the check was made, and what it found was told.
+var errFound = errors.New("something was found")
+
 // exitCode returns the exit code for what a command returned, and whether the
 // error has still to be shown.
 func exitCode(err error) (code int, show bool) {
@@ -57,6 +63,8 @@ func exitCode(err error) (code int, show bool) {
 		return exitOK, false
 	case errors.Is(err, errNotPlaced):
 		return exitNotPlaced, false
+	case errors.Is(err, errFound):
+		return exitFound, false
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted, true
 	case errors.Is(err, errNoRoundCounts):

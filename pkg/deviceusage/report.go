@@ -291,3 +291,17 @@ func namespacesOf(pods []Pod) []Namespace {
 func comparePods(a, b Pod) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
+
+// Describe says what a conflict is, and what to do about it.
+func (c Conflict) Describe() (message, wayOut string) {
+	switch c {
+	case GivenTwice:
+		return "the pods that hold it ask for more than it has: two schedulers bound at once", "delete one of the pods"
+	case MemoryShrank:
+		return "more of its memory is held than the node says that it has: the label has become less since the pods were bound, or two schedulers bound at once",
+			"wait until enough of it is free, or delete one of the pods; if the device is what it was, nothing needs to be done"
+	case NotThere:
+		return "the node does not have this device any more", "delete the pods"
+	}
+	return string(c), ""
+}

@@ -141,23 +141,27 @@ func (l *Lock) Waits() error {
 	return nil
 }
 
-// notReplica returns an error unless holder is a replica of this scheduler: one that
-// serves a name that this one serves too, or another pod of the same Deployment,
-// whose profiles may be about to change. A holder that does not say what it serves
-// is kube-scheduler, or a Berth from before identities said so.
+// notReplica is NotReplica of this process.
 func (l *Lock) notReplica(holder string) error {
+	return NotReplica(l.Describe(), holder, l.serves, deployment(Host(l.Identity())))
+}
+
+// NotReplica returns an error unless holder, who holds the lease, is a replica of the
+// scheduler that serves the given names: one that serves a name of them too, or another
+// pod of the same Deployment, whose profiles may be about to change. A holder that does
+// not say what it serves is kube-scheduler, or a Berth from before identities said so.
+func NotReplica(lease, holder string, serves []string, ofDeployment string) error {
 	host, served := parse(holder)
-	ours, _ := parse(l.Identity())
 	switch {
-	case slices.ContainsFunc(served, func(name string) bool { return slices.Contains(l.serves, name) }):
+	case slices.ContainsFunc(served, func(name string) bool { return slices.Contains(serves, name) }):
 		return nil
-	case len(served) == 0 && slices.Contains(l.serves, corev1.DefaultSchedulerName):
+	case len(served) == 0 && slices.Contains(serves, corev1.DefaultSchedulerName):
 		return nil
-	case deployment(host) != "" && deployment(host) == deployment(ours):
+	case deployment(host) != "" && deployment(host) == ofDeployment:
 		return nil
 	}
 	return fmt.Errorf("the lease %s is held by %s, which does not serve %s: give this scheduler a lease of its own (leaderElection.resourceName)",
-		l.Describe(), holder, strings.Join(l.serves, ", "))
+		lease, holder, strings.Join(serves, ", "))
 }
 
 // Serves returns the scheduler names that the holder of a lease serves, by the identity
@@ -204,6 +208,9 @@ func neverHeld(record *resourcelock.LeaderElectionRecord) bool {
 func CheckHeld(ctx context.Context, client kubernetes.Interface, le componentbaseconfig.LeaderElectionConfiguration) error {
 	lock := &resourcelock.LeaseLock{Client: client.CoordinationV1()}
 	lock.LeaseMeta.Namespace, lock.LeaseMeta.Name = le.ResourceNamespace, le.ResourceName
-	_, _, err := New(lock, nil, true).Get(ctx)
+	record, _, err := lock.Get(ctx)
+	if apierrors.IsNotFound(err) || err == nil && neverHeld(record) {
+		return fmt.Errorf("%w %s", ErrNeverHeld, lock.Describe())
+	}
 	return err
 }

@@ -6,6 +6,8 @@ package pending
 import (
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -100,7 +102,7 @@ func (w *schedulerNames) see(old, pod *corev1.Pod) {
 	meant := w.meant(pod.Spec.SchedulerName)
 	switch {
 	case meant == "":
-	case wasTaken(pod):
+	case WasTaken(pod):
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.served[pod.Spec.SchedulerName] = struct{}{}
@@ -120,7 +122,7 @@ func (w *schedulerNames) warn(pod *corev1.Pod, meant string) {
 	_, served := w.served[pod.Spec.SchedulerName]
 	w.mu.Unlock()
 	now, err := w.pods.Pods(pod.Namespace).Get(pod.Name)
-	if served || err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil || wasTaken(now) {
+	if served || err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil || WasTaken(now) {
 		return
 	}
 	w.recorders[meant].Eventf(now, nil, corev1.EventTypeWarning, ReasonSchedulerName, actionScheduling, "%s", eventnote.Cut(fmt.Sprintf(
@@ -130,11 +132,20 @@ func (w *schedulerNames) warn(pod *corev1.Pod, meant string) {
 
 // meant returns the profile whose name this one is with a typo, or "".
 func (w *schedulerNames) meant(name string) string {
-	if _, ours := w.recorders[name]; ours || name == corev1.DefaultSchedulerName {
+	return MeantSchedulerName(name, maps.Keys(w.recorders))
+}
+
+// MeantSchedulerName returns that of the profiles whose name the given one is with a
+// typo, or "".
+func MeantSchedulerName(name string, profiles iter.Seq[string]) string {
+	if name == corev1.DefaultSchedulerName {
 		return ""
 	}
 	best, distance := "", spelling.Typo+1
-	for profile := range w.recorders {
+	for profile := range profiles {
+		if profile == name {
+			return ""
+		}
 		d := spelling.Distance(strings.ToLower(name), strings.ToLower(profile), spelling.Typo)
 		if d < distance || d == distance && profile < best {
 			best, distance = profile, d
@@ -146,9 +157,9 @@ func (w *schedulerNames) meant(name string) string {
 	return best
 }
 
-// wasTaken reports whether some scheduler has looked at the pod. The condition of a
+// WasTaken reports whether some scheduler has looked at the pod. The condition of a
 // pod with scheduling gates is written by the API server.
-func wasTaken(pod *corev1.Pod) bool {
+func WasTaken(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" {
 		return true
 	}

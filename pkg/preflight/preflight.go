@@ -12,6 +12,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -99,31 +102,60 @@ func (e *MissingRightsError) Error() string {
 	return b.String()
 }
 
-// Check asks for each right in turn. It returns nil if all are granted, a
+// Subject is who is asked about. The zero value is the caller.
+type Subject struct {
+	// User is the user's name.
+	User string
+	// Groups are those that the user is in.
+	Groups []string
+}
+
+// ServiceAccount returns a ServiceAccount as a subject.
+func ServiceAccount(namespace, name string) Subject {
+	return Subject{
+		User:   serviceaccount.MakeUsername(namespace, name),
+		Groups: append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated),
+	}
+}
+
+// Missing asks for each right in turn, and returns those that the API server says the
+// subject does not have. The error is that it could not be asked: for another subject
+// than the caller that takes a right of its own.
+func Missing(ctx context.Context, client kubernetes.Interface, subject Subject, rights []Right) ([]Right, error) {
+	var missing []Right
+	for _, r := range rights {
+		allowed, err := allowed(ctx, client, subject, &authorizationv1.ResourceAttributes{
+			Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("asking whether %s may %s: %w", cmp.Or(subject.User, "this process"), r, err)
+		}
+		if !allowed {
+			missing = append(missing, r)
+		}
+	}
+	return missing, nil
+}
+
+func allowed(ctx context.Context, client kubernetes.Interface, subject Subject, what *authorizationv1.ResourceAttributes) (bool, error) {
+	if subject.User == "" {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: what}}
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed, err
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: what, User: subject.User, Groups: subject.Groups}}
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	return err == nil && answer.Status.Allowed, err
+}
+
+// Check asks for each right of the caller in turn. It returns nil if all are granted, a
 // *MissingRightsError if the API server denies any of them, and another error
 // if it could not be asked (connection refused, context done): the caller
 // decides whether to start regardless.
 func Check(ctx context.Context, client kubernetes.Interface, rights []Right) error {
-	var missing []Right
-	for _, r := range rights {
-		review := &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource,
-					Namespace: r.Namespace, Name: r.Name,
-				},
-			},
-		}
-		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			return fmt.Errorf("asking whether this process may %s: %w", r, err)
-		}
-		if !answer.Status.Allowed {
-			missing = append(missing, r)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
+	missing, err := Missing(ctx, client, Subject{}, rights)
+	if err != nil || len(missing) == 0 {
+		return err
 	}
 	result := &MissingRightsError{Missing: missing}
 	// The name only helps to find the binding to mend, so its absence is no

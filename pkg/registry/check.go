@@ -302,7 +302,7 @@ func checkTenancy(cfg *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	first := -1
 	for i := range cfg.Profiles {
-		if first < 0 && tenancyOf(&cfg.Profiles[i]) != nil {
+		if first < 0 && TenancyOf(&cfg.Profiles[i]) != nil {
 			first = i
 		}
 	}
@@ -310,7 +310,7 @@ func checkTenancy(cfg *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
 		profile := &cfg.Profiles[i]
 		path := field.NewPath("profiles").Index(i)
 		tenancyPath := path.Child("pluginConfig").Key(labelpresence.Name).Child("args", "tenancy")
-		tenancy := tenancyOf(profile)
+		tenancy := TenancyOf(profile)
 		switch {
 		case tenancy == nil && strings.HasSuffix(profile.SchedulerName, names.TenancySuffix):
 			errs = append(errs, field.Required(tenancyPath, fmt.Sprintf(
@@ -321,7 +321,7 @@ func checkTenancy(cfg *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
 				"profiles[%d] (%q) has tenancy, and this profile would place pods on the nodes of any tenant: give both the same tenancy, or run the two profiles in two schedulers, each with its own nodes",
 				first, cfg.Profiles[first].SchedulerName)))
 		case tenancy != nil:
-			errs = append(errs, compareTenancy(tenancyPath, tenancy, first, tenancyOf(&cfg.Profiles[first]))...)
+			errs = append(errs, compareTenancy(tenancyPath, tenancy, first, TenancyOf(&cfg.Profiles[first]))...)
 			if !cfg.LeaderElection.LeaderElect && !tenancy.AllowNoLeaderElection {
 				errs = append(errs, field.Invalid(field.NewPath("leaderElection", "leaderElect"), false, fmt.Sprintf(
 					"profiles[%d] (%q) has tenancy, and without leader election a process with an older tenancy may place pods beside this one: elect a leader, or accept it with %s: true",
@@ -332,8 +332,8 @@ func checkTenancy(cfg *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
 	return errs
 }
 
-// tenancyOf returns the tenancy of a profile, or nil.
-func tenancyOf(profile *schedconfig.KubeSchedulerProfile) *config.LabelPresenceTenancy {
+// TenancyOf returns the tenancy of a profile, or nil.
+func TenancyOf(profile *schedconfig.KubeSchedulerProfile) *config.LabelPresenceTenancy {
 	for i := range profile.PluginConfig {
 		if args, ok := profile.PluginConfig[i].Args.(*config.LabelPresenceArgs); ok && profile.PluginConfig[i].Name == labelpresence.Name {
 			return args.Tenancy

@@ -259,6 +259,9 @@ func TestImportRulesBite(t *testing.T) {
 		{"registry imports the simulator", "pkg/registry/registry.go", module + "/pkg/simulator/engine", "registry"},
 		{"benchmark imports the simulator", "pkg/bench/run/experiment.go", module + "/pkg/simulator/engine", "bench"},
 		{"the report on devices imports a plugin", "pkg/deviceusage/compute.go", module + "/pkg/plugins/gpudevice", "deviceusage"},
+		{"check simulates", "pkg/check/pods.go", module + "/pkg/simulator/engine", "check"},
+		{"check reads the cluster", "pkg/check/cluster.go", module + "/pkg/simulator/cluster", ""},
+		{"check builds a scheduler", "pkg/check/profile.go", "k8s.io/kubernetes/pkg/scheduler", ""},
 		{"simulator opens a connection", "pkg/simulator/cluster/live.go", "k8s.io/client-go/rest", "simulator"},
 		{"simulator uses fake informers", "pkg/simulator/cluster/live.go", "k8s.io/client-go/kubernetes/fake", ""},
 

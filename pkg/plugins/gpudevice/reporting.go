@@ -198,17 +198,10 @@ func nodeDevicesMayDiffer(old, node *corev1.Node) bool {
 
 // ineffectiveSettings says which of our labels and annotations of the node have no effect.
 func ineffectiveSettings(node *corev1.Node) string {
-	var notes []string
-	if value, ok := node.Annotations[names.GPUSharingLabel]; ok {
-		notes = append(notes, fmt.Sprintf("annotation %s=%q has no effect: it must be a label", names.GPUSharingLabel, value))
-	}
-	for _, key := range []string{names.GPUCordonedAnnotation, names.GPUUUIDsAnnotation} {
-		if value, ok := node.Labels[key]; ok {
-			notes = append(notes, fmt.Sprintf("label %s=%q has no effect: it must be an annotation", key, value))
-		}
-		if _, ok := node.Annotations[key]; ok && node.Labels[names.GPUSharingLabel] != "true" {
-			notes = append(notes, fmt.Sprintf("annotation %s has no effect without label %s=true", key, names.GPUSharingLabel))
-		}
+	settings := device.IneffectiveSettings(node)
+	notes := make([]string, 0, len(settings))
+	for _, setting := range settings {
+		notes = append(notes, setting.String())
 	}
 	return strings.Join(notes, "; ")
 }

@@ -1,0 +1,165 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	_ "k8s.io/kubernetes/pkg/features" // the feature gates that say which rights are needed
+
+	"github.com/berth-scheduler/berth/pkg/check"
+)
+
+// checkOptions are the flags of check.
+type checkOptions struct {
+	clusterInput
+
+	config   string
+	output   string
+	severity string
+}
+
+// What --severity takes.
+const (
+	severityWarning = "warning"
+	severityError   = "error"
+)
+
+func newCheckCommand() *cobra.Command {
+	o := &checkOptions{}
+	cmd := &cobra.Command{
+		Use:   "check [--config PROFILE.yaml]",
+		Short: "Find what is wrong with a profile, or with a cluster that Berth serves",
+		Long: `Find what is wrong, and say what to do about it: what berth-scheduler refuses or warns
+of, without starting it.
+
+With --config alone, it is about that file, and no cluster is asked: field by field,
+what keeps a scheduler from starting with it.
+
+Otherwise it is about a cluster: the profiles of the Deployments of berth-scheduler,
+their rights, CustomResourceDefinitions and leases; admission policies that are not
+installed, not bound, left over or do not fit the profile; nodes with the taint of a
+tenant and without its label, or whose labels about devices contradict each other;
+devices that are given more than once or used without a record; pods whose
+schedulerName nobody serves, or that ask for what their profile does not run.
+
+With --config and --kubeconfig or --context, the cluster is checked for a scheduler
+with that profile and with the credential of the kubeconfig: one that does not run as
+a Deployment.
+
+Nothing is written. What the credential may not see is said on the standard error
+(notSeen in JSON), and is no finding. The rights of a scheduler are asked for with
+SubjectAccessReviews, which take a right of their own.
+
+Exit codes: 0 nothing was found; 1 the cluster or the file could not be read; 2 the
+command line is wrong; 5 something was found.`,
+		Example: `  # The cluster of the current context
+  kubectl berth check
+
+  # In a pipeline, before a profile is applied
+  kubectl berth check --config profile.yaml -o json
+
+  # A scheduler that runs as a static pod
+  kubectl berth check --config /etc/kubernetes/berth/profile.yaml --kubeconfig /etc/kubernetes/scheduler.conf`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.run(withErrorsOnly(cmd.Context()), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.addConfigFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "a KubeSchedulerConfiguration to check")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or yaml")
+	flags.StringVar(&o.severity, "severity", severityWarning, "the least severity that is told, and that counts for the exit code: warning or error")
+	completeFlag(cmd, "output", completeValues(outputTable, outputJSON, outputYAML))
+	completeFlag(cmd, "severity", completeValues(severityWarning, severityError))
+	return cmd
+}
+
+// complete checks the flags.
+func (o *checkOptions) complete() error {
+	if err := oneOf("-o", o.output, outputTable, outputJSON, outputYAML); err != nil {
+		return err
+	}
+	if err := oneOf("--severity", o.severity, severityWarning, severityError); err != nil {
+		return err
+	}
+	if o.offline() {
+		return nil
+	}
+	return o.connect()
+}
+
+// offline reports whether the file alone is checked.
+func (o *checkOptions) offline() bool {
+	return o.config != "" && *o.KubeConfig == "" && *o.Context == ""
+}
+
+// run checks, and tells what was found.
+func (o *checkOptions) run(ctx context.Context, out, status io.Writer) error {
+	report, err := o.check(ctx)
+	if err != nil {
+		return err
+	}
+	if o.severity == severityError {
+		report.AtLeast(check.Error)
+	}
+	switch {
+	case o.output != outputTable:
+		text, err := marshal(o.output, report)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return err
+		}
+	case len(report.Findings) > 0:
+		if err := report.WriteTable(out); err != nil {
+			return err
+		}
+	default:
+		fmt.Fprintf(out, "Nothing was found. Schedulers: %s\n", orNone(report.Schedulers))
+	}
+	for _, line := range report.NotSeen {
+		fmt.Fprintf(status, "%s: not seen: %s\n", program, line)
+	}
+	if len(report.Findings) > 0 {
+		return errFound
+	}
+	return nil
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, "; ")
+}
+
+// check checks the file and, unless that is all, the cluster.
+func (o *checkOptions) check(ctx context.Context) (*check.Report, error) {
+	options := check.Options{Client: o.client, Enabled: utilfeature.DefaultFeatureGate.Enabled, Now: time.Now()}
+	if o.config != "" {
+		content, err := os.ReadFile(o.config)
+		if err != nil {
+			return nil, fmt.Errorf("--config: %w", err)
+		}
+		profile, err := check.Load(ctx, o.config, content)
+		if err != nil || o.offline() {
+			return check.ProfileReport(o.config, profile, err), nil
+		}
+		options.Profile = profile
+	}
+	return check.Cluster(ctx, options)
+}

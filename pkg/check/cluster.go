@@ -1,0 +1,97 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/berth-scheduler/berth/pkg/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+)
+
+// Options say what is checked.
+type Options struct {
+	// Client reads the cluster.
+	Client kubernetes.Interface
+	// Profile is that of the scheduler that is checked, whose credential Client has. Nil:
+	// those of the Deployments of berth-scheduler.
+	Profile *Profile
+	// Enabled says which of kube-scheduler's feature gates are on.
+	Enabled func(featuregate.Feature) bool
+	// Now is the time.
+	Now time.Time
+}
+
+// Cluster checks a cluster. The error is that it could not be read.
+func Cluster(ctx context.Context, o Options) (*Report, error) {
+	c := &checker{
+		ctx: ctx, client: o.Client, options: o,
+		report: &Report{FormatVersion: FormatVersion, Schedulers: []string{}, Findings: []Finding{}},
+	}
+	listing := cluster.Listing{Resources: append([]string{"namespaces"}, deviceusage.Resources()...)}
+	objects, notes, err := listing.List(ctx, o.Client)
+	if err != nil {
+		return nil, err
+	}
+	c.objects = objects
+	for _, note := range notes {
+		c.report.NotSeen = append(c.report.NotSeen, note.String())
+	}
+	for _, step := range []func(){
+		c.findSchedulers, c.checkServed, c.checkRights, c.checkLeases, c.checkPolicies, c.checkTenancy, c.checkDevices, c.checkPods,
+	} {
+		if step(); c.err != nil {
+			return nil, c.err
+		}
+	}
+	c.report.sort()
+	return c.report, nil
+}
+
+// checker is a check under way.
+type checker struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as one call of Cluster
+	client  kubernetes.Interface
+	options Options
+	objects *cluster.Cluster
+	report  *Report
+	// schedulers are those whose profile could be loaded; schedulersSeen is that there are
+	// no others.
+	schedulers     []*runningScheduler
+	schedulersSeen bool
+	// err is the first that kept something from being read that may be read.
+	err error
+}
+
+func (c *checker) found(f Finding) { c.report.Findings = append(c.report.Findings, f) }
+
+func (c *checker) forbidden(err error) bool { return apierrors.IsForbidden(err) }
+
+func (c *checker) notFound(err error) bool { return apierrors.IsNotFound(err) }
+
+// seen reports whether err is nil. That something may not be read is told; any other
+// error ends the check.
+func (c *checker) seen(what string, err error) bool {
+	switch {
+	case err == nil:
+		return true
+	case c.forbidden(err), c.notFound(err):
+		c.report.NotSeen = append(c.report.NotSeen, fmt.Sprintf("%s: %v", what, err))
+	case c.err == nil:
+		c.err = fmt.Errorf("%s: %w", what, err)
+	}
+	return false
+}
+
+// runs returns the schedulers of which a profile satisfies the condition.
+func (c *checker) that(is func(*runningScheduler) bool) []*runningScheduler {
+	return slices.DeleteFunc(slices.Clone(c.schedulers), func(s *runningScheduler) bool { return !is(s) })
+}

@@ -1,0 +1,136 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+	"github.com/berth-scheduler/berth/pkg/registry"
+)
+
+func (c *checker) hasNamespace(name string) bool {
+	return slices.ContainsFunc(c.objects.Others(), func(object runtime.Object) bool {
+		namespace, ok := object.(*corev1.Namespace)
+		return ok && namespace.Name == name
+	})
+}
+
+// checkTenancy finds nodes of tenants that are not marked as such throughout.
+func (c *checker) checkTenancy() {
+	var seen []config.LabelPresenceTenancy
+	for _, s := range c.schedulers {
+		for _, t := range tenancies(s.profile) {
+			if slices.ContainsFunc(seen, func(other config.LabelPresenceTenancy) bool {
+				return other.NodeLabelKey == t.NodeLabelKey && other.NodeTaintKey == t.NodeTaintKey
+			}) {
+				continue
+			}
+			seen = append(seen, *t)
+			for _, node := range c.objects.Nodes() {
+				c.checkOwnership(t, node)
+			}
+		}
+	}
+}
+
+func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.Node) {
+	known, unknown := labelpresence.Ownership(t, node)
+	tainted := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == t.NodeTaintKey })
+	object := "Node " + node.Name
+	label, labelled := node.Labels[t.NodeLabelKey]
+	switch {
+	case unknown && labelled:
+		c.found(Finding{
+			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("%q is not the tenant that the taint %s names, so it takes pods of exempt namespaces only", label, t.NodeTaintKey),
+			"give label and taint the same value",
+		})
+	case unknown:
+		c.found(Finding{
+			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("is missing beside the taint %s, so whose the node is is not known, and it takes pods of exempt namespaces only", t.NodeTaintKey),
+			fmt.Sprintf("kubectl label node %s %s=TENANT, or take the taint away", node.Name, t.NodeLabelKey),
+		})
+	case known && !tainted:
+		c.found(Finding{
+			Warning, object, "spec.taints", fmt.Sprintf("the taint %s is missing beside the label %s: other schedulers place pods there", t.NodeTaintKey, t.NodeLabelKey),
+			fmt.Sprintf("kubectl taint node %s %s=%s:NoSchedule", node.Name, t.NodeTaintKey, label),
+		})
+	}
+}
+
+// nodeKeys are how nodes describe their devices: as the first profile says that shares
+// any.
+func (c *checker) nodeKeys() *device.NodeKeys {
+	for _, s := range c.schedulers {
+		if args := registry.GPUDeviceArgs(s.profile.Config); len(args) > 0 && registry.Runs(s.profile.Effective, gpudevice.Name) {
+			return gpudevice.NodeKeys(args[0])
+		}
+	}
+	keys := device.DefaultNodeKeys()
+	return &keys
+}
+
+// checkDevices finds nodes whose labels contradict each other or have no effect, and
+// devices of which more is held than there is, or nobody knows what.
+func (c *checker) checkDevices() {
+	keys := c.nodeKeys()
+	for _, node := range c.objects.Nodes() {
+		for _, setting := range device.IneffectiveSettings(node) {
+			c.found(Finding{
+				Warning, "Node " + node.Name, setting.Field, setting.String(), "remove it, or write it as it is read",
+			})
+		}
+		if invalid := device.ParseNode(node, keys).Invalid; invalid.Reason != "" {
+			message, wayOut := splitWayOut(invalid.Detail, "correct it")
+			c.found(Finding{
+				Error, "Node " + node.Name, invalid.Field, strings.TrimSpace(fmt.Sprintf("%q %s; the node takes no pods with devices", invalid.Value, message)), wayOut,
+			})
+		}
+	}
+	report := deviceusage.New(deviceusage.ObjectsOf(c.objects), keys)
+	for i := range report.Nodes {
+		c.checkHeld(&report.Nodes[i])
+	}
+	for i := range report.Pods {
+		if pod := &report.Pods[i]; pod.Problem != "" {
+			c.found(Finding{
+				Error, fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name), "metadata.annotations", fmt.Sprintf("uses devices of node %s: %s", pod.Node, pod.Problem),
+				"delete the pod, and let a scheduler with GPUDevice place it (spec.schedulerName)",
+			})
+		}
+	}
+}
+
+// checkHeld finds devices of which more is held than there is, and a node whose devices a
+// DRA driver offers too.
+func (c *checker) checkHeld(node *deviceusage.Node) {
+	for i := range node.Devices {
+		d := &node.Devices[i]
+		if d.Conflict == "" {
+			continue
+		}
+		holders := make([]string, 0, len(d.HeldBy))
+		for _, h := range d.HeldBy {
+			holders = append(holders, h.Pod)
+		}
+		message, wayOut := d.Conflict.Describe()
+		c.found(Finding{
+			Error, "Node " + node.Name, fmt.Sprintf("device %d", d.Index), fmt.Sprintf("%s: %s hold it", message, output.Count(len(holders), "pod")+" ("+strings.Join(holders, ", ")+")"), wayOut,
+		})
+	}
+	if node.Kind == deviceusage.Invalid && strings.Contains(node.Problem, "ResourceSlices") {
+		message, wayOut := splitWayOut(node.Problem, "correct it")
+		c.found(Finding{Error, "Node " + node.Name, "", message, wayOut})
+	}
+}

@@ -1,0 +1,291 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/manifests"
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/registry"
+)
+
+// guarded is a feature that admission policies belong to.
+type guarded struct {
+	// feature is its name in a finding, and component the folder of its policies.
+	feature, component string
+	// severity is that of a policy that is missing.
+	severity Severity
+	// usedBy returns the schedulerNames of the profiles with the feature.
+	usedBy func(*Profile) []string
+	// mentions are what a policy has to name, by the policy's name: it does not fit the
+	// profile otherwise.
+	mentions func(*runningScheduler) map[string][]string
+	// leftover says what becomes of pods where the policies are bound and no profile has
+	// the feature; empty if nothing does.
+	leftover string
+}
+
+const (
+	tenancyPods       = "berth-tenancy-pods"
+	tenancyBindings   = "berth-tenancy-bindings"
+	tenancyNamespaces = "berth-tenancy-namespaces"
+	tenancyNodes      = "berth-tenancy-nodes"
+	gpuDevices        = "berth-gpu-devices"
+)
+
+func guardedFeatures() []guarded {
+	return []guarded{
+		{
+			feature: "tenancy", component: "components/tenancy", severity: Error, usedBy: withTenancy,
+			mentions: func(s *runningScheduler) map[string][]string {
+				t := tenancies(s.profile)[0]
+				bindings := []string{t.NamespaceLabelKey}
+				if s.account.User != "" {
+					bindings = append(bindings, s.account.User)
+				}
+				return map[string][]string{
+					tenancyPods:       append(withTenancy(s.profile), t.NamespaceLabelKey, t.NodeTaintKey),
+					tenancyBindings:   bindings,
+					tenancyNamespaces: {t.NamespaceLabelKey},
+					tenancyNodes:      {t.NodeLabelKey, t.NodeTaintKey},
+				}
+			},
+			leftover: "the pods of tenants are refused or wait, and nodes of tenants take none",
+		},
+		{
+			feature: gpudevice.Name, component: "components/gpu", severity: Warning,
+			usedBy: func(p *Profile) []string { return registry.ProfilesRunning(p.Effective, gpudevice.Name) },
+			mentions: func(s *runningScheduler) map[string][]string {
+				return map[string][]string{gpuDevices: registry.ProfilesRunning(s.profile.Effective, gpudevice.Name)}
+			},
+			leftover: "pods that ask for shares of devices wait",
+		},
+		{
+			feature: colocation.Name, component: "components/colocation", severity: Warning,
+			usedBy: func(p *Profile) []string { return registry.ProfilesRunning(p.Effective, colocation.Name) },
+		},
+	}
+}
+
+// tenancies returns the tenancy of each profile that has one.
+func tenancies(p *Profile) []*config.LabelPresenceTenancy {
+	var found []*config.LabelPresenceTenancy
+	for i := range p.Config.Profiles {
+		if t := registry.TenancyOf(&p.Config.Profiles[i]); t != nil {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+func withTenancy(p *Profile) []string {
+	var served []string
+	for i := range p.Config.Profiles {
+		if registry.TenancyOf(&p.Config.Profiles[i]) != nil {
+			served = append(served, p.Config.Profiles[i].SchedulerName)
+		}
+	}
+	return served
+}
+
+// policyKey is a policy, by its kind and name.
+type policyKey struct{ kind, name string }
+
+func (k policyKey) String() string { return k.kind + " " + k.name }
+
+const (
+	validating = "ValidatingAdmissionPolicy"
+	mutating   = "MutatingAdmissionPolicy"
+)
+
+// policies are what the cluster has: the text of each policy, and what is wrong with its
+// binding, nothing if one is as it should be.
+type policies struct {
+	texts    map[policyKey]string
+	bindings map[policyKey]string
+}
+
+func (p *policies) addBinding(key policyKey, problem string) {
+	if known, ok := p.bindings[key]; !ok || known != "" {
+		p.bindings[key] = problem
+	}
+}
+
+// checkPolicies finds admission policies that are missing, that are not bound, that do
+// not fit the profile, or that are left over.
+func (c *checker) checkPolicies() {
+	cluster, ok := c.listPolicies()
+	if !ok {
+		return
+	}
+	for _, feature := range guardedFeatures() {
+		shipped, err := shippedPolicies(feature.component)
+		if err != nil {
+			c.err = err
+			return
+		}
+		users := c.that(func(s *runningScheduler) bool { return len(feature.usedBy(s.profile)) > 0 })
+		if len(users) == 0 {
+			c.findLeftover(&feature, shipped, cluster)
+			continue
+		}
+		for _, key := range shipped {
+			c.checkPolicy(&feature, users[0], key, cluster)
+		}
+		if feature.mentions != nil {
+			for _, s := range users {
+				c.checkFit(&feature, s, cluster)
+			}
+		}
+	}
+}
+
+// checkPolicy finds a policy that is missing or not bound.
+func (c *checker) checkPolicy(feature *guarded, user *runningScheduler, key policyKey, cluster *policies) {
+	f := Finding{Severity: feature.severity, Object: key.String(), WayOut: "apply manifests/" + feature.component + " as part of the overlay that is installed"}
+	problem, bound := cluster.bindings[key]
+	switch {
+	case cluster.texts[key] == "":
+		f.Message = fmt.Sprintf("is not installed, and %s has %s: what no scheduler can refuse is admitted", user.object, feature.feature)
+	case !bound:
+		f.Message = fmt.Sprintf("is not bound (%sBinding), and so without effect, and %s has %s", key.kind, user.object, feature.feature)
+	case problem != "":
+		f.Object, f.Field, f.Message = key.kind+"Binding of "+key.name, "spec.validationActions", problem
+	default:
+		return
+	}
+	c.found(f)
+}
+
+// checkFit finds policies that do not name what the profile has.
+func (c *checker) checkFit(feature *guarded, s *runningScheduler, cluster *policies) {
+	mentions := feature.mentions(s)
+	for _, name := range slices.Sorted(maps.Keys(mentions)) {
+		key := policyKey{validating, name}
+		for _, word := range mentions[name] {
+			if text := cluster.texts[key]; text != "" && !strings.Contains(text, "'"+word+"'") {
+				c.found(Finding{
+					Error, key.String(), "spec", fmt.Sprintf("does not fit %s: it nowhere names %q", s.profile.Source, word),
+					"generate the policies from the profile (hack/tenancypolicies, or settings.yaml of components/gpu) and apply them",
+				})
+			}
+		}
+	}
+}
+
+// findLeftover finds policies of a feature that no scheduler has.
+func (c *checker) findLeftover(feature *guarded, shipped []policyKey, cluster *policies) {
+	if feature.leftover == "" || len(c.schedulers) == 0 || !c.schedulersSeen {
+		return
+	}
+	for _, key := range shipped {
+		if _, bound := cluster.bindings[key]; bound && cluster.texts[key] != "" {
+			c.found(Finding{
+				feature.severity, key.String(), "", fmt.Sprintf("is bound, and no scheduler here has %s: %s", feature.feature, feature.leftover),
+				fmt.Sprintf("apply an overlay with manifests/%s, or delete the binding", feature.component),
+			})
+		}
+	}
+}
+
+// shippedPolicies returns the policies of a component of the manifests.
+func shippedPolicies(component string) ([]policyKey, error) {
+	var keys []policyKey
+	files, err := fs.Glob(manifests.Policies, component+"/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		content, err := manifests.Policies.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+		for {
+			document, err := reader.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			var object metav1.PartialObjectMetadata
+			if err == nil {
+				err = yaml.Unmarshal(document, &object)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			if object.Kind == validating || object.Kind == mutating {
+				keys = append(keys, policyKey{object.Kind, object.Name})
+			}
+		}
+	}
+	return keys, nil
+}
+
+// listPolicies reads what the cluster has.
+func (c *checker) listPolicies() (*policies, bool) {
+	p := &policies{texts: map[policyKey]string{}, bindings: map[policyKey]string{}}
+	admission := c.client.AdmissionregistrationV1()
+	const what = "admission policies"
+	if list, err := admission.ValidatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{}); !c.seen(what, err) {
+		return nil, false
+	} else {
+		for i := range list.Items {
+			p.texts[policyKey{validating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
+		}
+	}
+	if list, err := admission.ValidatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{}); !c.seen(what, err) {
+		return nil, false
+	} else {
+		for i := range list.Items {
+			problem := ""
+			if !slices.Contains(list.Items[i].Spec.ValidationActions, admissionv1.Deny) {
+				problem = fmt.Sprintf("are %v, without Deny: what the policy is against is admitted", list.Items[i].Spec.ValidationActions)
+			}
+			p.addBinding(policyKey{validating, list.Items[i].Spec.PolicyName}, problem)
+		}
+	}
+	if list, err := admission.MutatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{}); !c.seen(what, err) {
+		return nil, false
+	} else {
+		for i := range list.Items {
+			p.texts[policyKey{mutating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
+		}
+	}
+	list, err := admission.MutatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
+	if !c.seen(what, err) {
+		return nil, false
+	}
+	for i := range list.Items {
+		p.addBinding(policyKey{mutating, list.Items[i].Spec.PolicyName}, "")
+	}
+	return p, true
+}
+
+// textOf is everything that a policy says.
+func textOf(spec any) string {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(spec); err != nil {
+		return " " // of an API type it cannot fail
+	}
+	return text.String()
+}

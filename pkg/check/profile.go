@@ -1,0 +1,96 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedprofile "k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/berth-scheduler/berth/pkg/registry"
+)
+
+// nowhere is an address that nobody asks.
+const nowhere = "https://check.invalid"
+
+// Profile is a KubeSchedulerConfiguration that a scheduler would start with.
+type Profile struct {
+	// Source says where it was read.
+	Source string
+	// Config is what it says, with defaults.
+	Config *schedconfig.KubeSchedulerConfiguration
+	// Effective is what each profile runs in the end, by schedulerName.
+	Effective map[string]*schedconfig.Plugins
+}
+
+// Names returns the schedulerNames that it serves, sorted.
+func (p *Profile) Names() []string { return slices.Sorted(maps.Keys(p.Effective)) }
+
+// Load does with the content of a KubeSchedulerConfiguration what berth-scheduler does at
+// start as far as that needs no cluster: it decodes it strictly, validates it, builds the
+// plugins, and checks what runs in the end. source is where it was read, with which the
+// error begins. The error aggregates all that is wrong at the first stage that fails.
+func Load(ctx context.Context, source string, content []byte) (*Profile, error) {
+	config, err := registry.LoadConfiguration(source, content)
+	if err != nil {
+		return nil, err
+	}
+	p := &Profile{Source: source, Config: config}
+	if p.Effective, err = build(ctx, config); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	if err := registry.CheckConfiguration(config, p.Effective); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	return p, nil
+}
+
+// build makes the scheduler, asks it what its profiles run, and gives it up. Nothing is
+// asked of any API server.
+func build(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration) (map[string]*schedconfig.Plugins, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	connection := &rest.Config{Host: nowhere}
+	client, err := kubernetes.NewForConfig(connection)
+	if err != nil {
+		return nil, err
+	}
+	custom, err := dynamic.NewForConfig(connection)
+	if err != nil {
+		return nil, err
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	defer broadcaster.Shutdown()
+	sched, err := scheduler.New(ctx, client,
+		scheduler.NewInformerFactory(client, 0), dynamicinformer.NewDynamicSharedInformerFactory(custom, 0),
+		schedprofile.NewRecorderFactory(broadcaster),
+		scheduler.WithComponentConfigVersion(config.APIVersion),
+		scheduler.WithKubeConfig(connection),
+		scheduler.WithProfiles(config.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry.New()),
+		scheduler.WithPodMaxBackoffSeconds(config.PodMaxBackoffSeconds),
+		scheduler.WithPodInitialBackoffSeconds(config.PodInitialBackoffSeconds),
+		scheduler.WithExtenders(config.Extenders...),
+		scheduler.WithParallelism(config.Parallelism),
+	)
+	if err != nil {
+		return nil, err
+	}
+	effective := make(map[string]*schedconfig.Plugins, len(sched.Profiles))
+	for name, framework := range sched.Profiles {
+		effective[name] = framework.ListPlugins()
+	}
+	return effective, nil
+}
