@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -34,20 +33,22 @@ func Unserved(client kubernetes.Interface, needed []registry.CustomResource) (mi
 	return missing, errors.Join(errs...)
 }
 
+// podGroupVersion is the version of the API in which kube-scheduler reads PodGroups.
+const podGroupVersion = "scheduling.k8s.io/v1alpha2"
+
 // PodGroupsServed returns a problem if the feature gate of PodGroups is on and the API
 // server does not serve them. The error is that it could not be asked.
 func PodGroupsServed(client kubernetes.Interface, enabled func(featuregate.Feature) bool) (problem, err error) {
 	if !enabled(features.GenericWorkload) {
 		return nil, nil
 	}
-	version := schedulingv1alpha2.SchemeGroupVersion.String()
-	list, err := client.Discovery().ServerResourcesForGroupVersion(version)
+	list, err := client.Discovery().ServerResourcesForGroupVersion(podGroupVersion)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !serves(list, "podgroups"):
 		return fmt.Errorf("--feature-gates: %[1]s=true needs PodGroups of %[2]s, which the API server does not serve: start the API server with --feature-gates=%[1]s=true --runtime-config=%[2]s=true, or the scheduler without the gate",
-			features.GenericWorkload, version), nil
+			features.GenericWorkload, podGroupVersion), nil
 	case err != nil:
-		return nil, fmt.Errorf("asking whether %s is served: %w", version, err)
+		return nil, fmt.Errorf("asking whether %s is served: %w", podGroupVersion, err)
 	}
 	return nil, nil
 }

@@ -39,19 +39,55 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 	if rejected := v.check(s); rejected != device.Fits {
 		return overtaken(state, nodeName, reasonText(rejected, v.node))
 	}
-	input := device.CandidateNode{Usage: &v.usage, CPUMilli: v.cpuFree, MaxNode: s.maxNode, Workload: pl.workload.published.Load().forNode(v.node)}
-	assignment, ok := device.Assign(pl.strategy, input, s.podRequest)
+	chosen, ok := pl.chooseDevices(s, v)
 	if !ok {
 		return overtaken(state, nodeName, reasonText(v.usage.Lacks(request), v.node))
 	}
-	annotations := assignment.Annotations(request, v.node)
-	if err := pl.allocations.assume(pod, nodeName, device.NewAllocation(request, &assignment, v.node), annotations); err != nil {
+	if state.IsPodGroupSchedulingCycle() {
+		kept := chosen // a copy: what every Reserve has stays off the heap
+		s.chosen = &kept
+	}
+	if err := pl.allocations.assume(pod, nodeName, chosen.allocation, chosen.annotations); err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
 	if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
-		logger.Info("Reserved devices", "node", klog.KRef("", nodeName), "devices", annotations)
+		logger.Info("Reserved devices", "node", klog.KRef("", nodeName), "devices", chosen.annotations)
 	}
 	return nil
+}
+
+// chosenDevices are devices of a node for a pod.
+type chosenDevices struct {
+	node        *device.Node
+	allocation  *device.Allocation
+	annotations map[string]string
+}
+
+// chooseDevices chooses devices of the node, and reports whether there are some. A member
+// of a pod group that fits gets those with which it was found to fit: the next best ones,
+// where something was freed meanwhile, may not leave enough for the members after it.
+func (pl *GPUDevice) chooseDevices(s *preFilterState, v *nodeView) (chosenDevices, bool) {
+	if s.chosen != nil && s.chosen.areFree(v) {
+		return *s.chosen, true
+	}
+	request := s.podRequest.Request
+	input := device.CandidateNode{Usage: &v.usage, CPUMilli: v.cpuFree, MaxNode: s.maxNode, Workload: pl.workload.published.Load().forNode(v.node)}
+	assignment, ok := device.Assign(pl.strategy, input, s.podRequest)
+	if !ok {
+		return chosenDevices{}, false
+	}
+	return chosenDevices{v.node, device.NewAllocation(request, &assignment, v.node), assignment.Annotations(request, v.node)}, true
+}
+
+// areFree reports whether the node is the same and has room for what was chosen.
+func (c *chosenDevices) areFree(v *nodeView) bool {
+	if c.node != v.node {
+		return false
+	}
+	used, err := c.allocation.On(v.node)
+	usage := v.usage
+	usage.Add(used)
+	return err == nil && usage.Overcommitted() == 0
 }
 
 // overtaken is the status for a node that Filter let through in the same cycle and that

@@ -305,6 +305,58 @@ func TestReserveInPlaceOfVictims(t *testing.T) {
 	}
 }
 
+// A member of a group that fits gets the devices with which it was found to fit, also if
+// others would be better by then; others if those are taken.
+func TestReserveTheChosenDevicesAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// meanwhile are pods that are on the node by the second time, beside a pod with
+		// 500 of device 0.
+		meanwhile []*corev1.Pod
+		want      string
+	}{
+		{"nothing else", nil, "0"},
+		{"a better one", []*corev1.Pod{boundPod("more", 600, "n", "1")}, "0"},
+		{"taken", []*corev1.Pod{boundPod("taken", 500, "n", "0")}, "1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			logger, _ := ktesting.NewTestContext(t)
+			profile, pl := startProfile(t, gpuArgs(withStrategy(config.GPUDeviceBestFit)), schedtest.Options{})
+			live := newLiveCache(t, profile)
+			live.AddNode(logger, gpuNode("n", 2))
+			bind := func(pods ...*corev1.Pod) {
+				t.Helper()
+				for _, pod := range pods {
+					store(t, profile, pod)
+					if err := live.AddPod(logger, pod); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bind(boundPod("first", 500, "n", "0"))
+			member := sharePod("member", 400)
+			show(t, profile, member)
+			state := preFilterOrSkip(t, profile, member)
+			state.SetPodGroupSchedulingCycle(framework.NewCycleState())
+			if status := profile.RunReservePluginsReserve(t.Context(), state, member, "n"); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			profile.RunReservePluginsUnreserve(t.Context(), state, member, "n")
+			bind(tt.meanwhile...)
+			state.SetPodGroupSchedulingCycle(nil)
+			if status := profile.RunReservePluginsReserve(t.Context(), state, member, "n"); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			if got := pl.allocations.get(member.UID).annotations[names.GPUDevicesAnnotationPrefix+"main"]; got != tt.want {
+				t.Errorf("device %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestUnreserve(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	pod, state := sharePod("p", 600), framework.NewCycleState()

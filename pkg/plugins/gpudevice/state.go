@@ -30,9 +30,12 @@ type preFilterState struct {
 	maxNode device.MaxNode
 	// dryRun is set on clones: see Clone.
 	dryRun bool
+	// chosen are the devices that Reserve chose last in the cycle of a pod group; nil
+	// otherwise.
+	chosen *chosenDevices
 }
 
-// Clone returns a copy that says so. The state itself is never written after
+// Clone returns a copy that says so. Nothing but Reserve writes the state after
 // PreFilter; but the framework clones it for the simulations of preemption and
 // of nominated pods, and the NodeInfos that Filter is called with then are seen
 // only once.

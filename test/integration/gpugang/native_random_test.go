@@ -128,7 +128,12 @@ func (r *randomGangs) restart() {
 }
 
 func (r *randomGangs) countOvertaken() {
-	r.overtaken += strings.Count(r.scheduler.Output(), overtaken)
+	for line := range strings.Lines(r.scheduler.Output()) {
+		if strings.Contains(line, overtaken) && strings.Contains(line, "Plugin failed") {
+			r.overtaken++
+			r.t.Log(line)
+		}
+	}
 }
 
 // createGang creates a PodGroup and its pods: of one shape, or of several.
@@ -298,9 +303,7 @@ func (r *randomGangs) leave() {
 		for _, pod := range g.pods {
 			r.forceDelete(pod)
 		}
-		if err := r.c.Client.SchedulingV1alpha2().PodGroups(metav1.NamespaceDefault).Delete(r.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			r.t.Fatal(err)
-		}
+		deleteGroup(r.t, r.c, name)
 		delete(r.alive, name)
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -22,6 +24,8 @@ const (
 	// room for itself as a whole: alpha, off by default.
 	gangGates       = "GenericWorkload=true,GangScheduling=true"
 	groupPreemption = "WorkloadAwarePreemption=true"
+	// groupVersion is the API's.
+	groupVersion = "v1alpha2"
 	// poolLabel keeps the pods of one subtest from the nodes of the others.
 	poolLabel = "pool"
 	// urgent is a PriorityClass.
@@ -36,7 +40,7 @@ func startNative(t *testing.T, nodes []corev1.Node) *framework.Cluster {
 	t.Helper()
 	c := framework.Start(t, framework.Options{
 		Nodes:                 nodes,
-		APIServerArgs:         []string{featureGates, "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+		APIServerArgs:         []string{featureGates, "--runtime-config=scheduling.k8s.io/" + groupVersion + "=true"},
 		ControllerManagerArgs: []string{featureGates},
 	})
 	c.ApplyManifests(t, "manifests/base", "manifests/components/gangscheduling/rbac.yaml")
@@ -80,20 +84,38 @@ func inPool(pool string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+// podGroups are the PodGroups of Kubernetes, of which every minor has another version.
+func podGroups(t *testing.T, c *framework.Cluster) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Resource(schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: groupVersion, Resource: "podgroups"}).Namespace(metav1.NamespaceDefault)
+}
+
 // createGroup creates a PodGroup of which so many members must fit at once, and which
 // is evicted as a whole.
 func createGroup(t *testing.T, c *framework.Cluster, name string, minCount int, priorityClass string) {
 	t.Helper()
-	mode := schedulingv1alpha2.DisruptionModePodGroup
-	_, err := c.Client.SchedulingV1alpha2().PodGroups(metav1.NamespaceDefault).Create(t.Context(), &schedulingv1alpha2.PodGroup{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: schedulingv1alpha2.PodGroupSpec{
-			SchedulingPolicy:  schedulingv1alpha2.PodGroupSchedulingPolicy{Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(minCount)}},
-			DisruptionMode:    &mode,
-			PriorityClassName: priorityClass,
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
+	spec := map[string]any{
+		"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(minCount)}},
+		"disruptionMode":   "PodGroup",
+	}
+	if priorityClass != "" {
+		spec["priorityClassName"] = priorityClass
+	}
+	group := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "scheduling.k8s.io/" + groupVersion, "kind": "PodGroup", "metadata": map[string]any{"name": name}, "spec": spec,
+	}}
+	if _, err := podGroups(t, c).Create(t.Context(), group, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deleteGroup(t *testing.T, c *framework.Cluster, name string) {
+	t.Helper()
+	if err := podGroups(t, c).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
