@@ -5,7 +5,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -109,5 +113,53 @@ spec:
 	code, stdout, stderr := execute(t, deployment, "explain", "-f", "-", "-n", "team", "--snapshot", objects, "--config", gpuProfile)
 	if code != exitNotPlaced || !strings.Contains(stdout, "Deployment team/web is Pending: 3 of 5 pods find a node") || !strings.Contains(stdout, "ask for 3 pods instead of 5") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestExplainLostServer: an API server that goes away between two lists is an error that
+// names it and what was being read.
+func TestExplainLostServer(t *testing.T) {
+	t.Parallel() // the client tries again for ten seconds
+	for _, tt := range []struct {
+		name, until, want string
+	}{
+		{"from the start", "/nothing", "listing namespaces"},
+		{"half-way", "/api/v1/nodes", "listing nodes"},
+		{"before the last list", "/apis/coordination.k8s.io", "/leases"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var gone atomic.Bool
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tt.until == "/nothing" || strings.HasPrefix(r.URL.Path, tt.until) {
+					gone.Store(true)
+				}
+				if gone.Load() {
+					connection, _, err := http.NewResponseController(w).Hijack()
+					if err == nil {
+						connection.Close()
+					}
+					return
+				}
+				if r.Method != http.MethodGet {
+					t.Errorf("a request that is no list: %s %s", r.Method, r.URL)
+				}
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
+			}))
+			defer server.Close()
+			kubeconfig := file(t, "kubeconfig", fmt.Sprintf(`
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u, namespace: team}}]
+clusters: [{name: c, cluster: {server: %s}}]
+users: [{name: u, user: {token: t}}]
+`, server.URL))
+			code, stdout, stderr := execute(t, "", "explain", "pod/share", "--kubeconfig", kubeconfig)
+			if code != exitFailed || stdout != "" || !strings.Contains(stderr, server.URL) || !strings.Contains(stderr, tt.want) {
+				t.Errorf("exit code %d, want %d and %q on stderr:\n%s%s", code, exitFailed, tt.want, stdout, stderr)
+			}
+		})
 	}
 }

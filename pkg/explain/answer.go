@@ -135,7 +135,7 @@ func (x *Explanation) cause(s *situation) string {
 			text += fmt.Sprintf(". Besides, %s", x.Groups[0].Text)
 		}
 	case len(x.Groups) > 0:
-		text = fmt.Sprintf("none of %s can take it. Nearest are %s", output.Count(x.Nodes, "node"), x.Groups[0].Text)
+		text = fmt.Sprintf("none of %s can take it; nearest: %s", output.Count(x.Nodes, "node"), x.Groups[0].Text)
 	case x.Nodes == 0:
 		text = "the cluster has no nodes"
 	default:

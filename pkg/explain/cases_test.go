@@ -207,3 +207,27 @@ func TestCases(t *testing.T) {
 		})
 	}
 }
+
+// TestCapture makes sure that what the page about pending pods shows is what is printed.
+func TestCapture(t *testing.T) {
+	page, err := os.ReadFile("../pending/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, capture, found := strings.Cut(string(page), "```text\n$ kubectl berth explain pod/share-900\n")
+	if !found {
+		t.Fatal("the page shows no explanation of pod share-900 any more")
+	}
+	capture, _, _ = strings.Cut(capture, "```")
+	for _, tt := range readCases(t) {
+		if tt.Name != "no free share" {
+			continue
+		}
+		text := table(t, explainIt(t, tt.read(t)))
+		for line := range strings.Lines(capture) {
+			if line = strings.TrimSuffix(line, "\n"); line != "…" && !strings.Contains(text, line) {
+				t.Errorf("the page has the line\n%s\nwhich is not in\n%s", line, text)
+			}
+		}
+	}
+}

@@ -36,6 +36,9 @@ func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 		x.Pods = len(in.Pods)
 	}
 	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		x.State, x.Answer = Bound, fmt.Sprintf("Pod %s has ended (%s): it needs no node.", x.Pod, pod.Status.Phase)
+		return x, nil
 	case in.Objects == nil || in.Incomplete || in.Config == nil:
 		x.unseen(in, pod)
 		return x, nil
@@ -149,7 +152,7 @@ func (s *situation) diagnose(ctx context.Context, pod *corev1.Pod) (*engine.Diag
 // refusals are those of a diagnosis, as they are told.
 func refusals(d *engine.Diagnosis) []Verdict {
 	var told []Verdict
-	for _, v := range d.Refusals {
+	for _, v := range slices.Concat(d.Gates, d.Refusals) {
 		told = append(told, Verdict{Plugin: v.Plugin, Reason: strings.Join(v.Reasons, ", "), Resolvable: v.Resolvable})
 	}
 	return told
@@ -158,6 +161,10 @@ func refusals(d *engine.Diagnosis) []Verdict {
 // preempt finds out which pods the scheduler would evict for the pod, and puts all back.
 func (x *Explanation) preempt(ctx context.Context, s *situation, pod *corev1.Pod) error {
 	if len(s.in.Pods) > 1 || s.gang != nil || len(x.Gates) > 0 {
+		return nil
+	}
+	if node := s.in.Pods[0].Status.NominatedNodeName; node != "" {
+		x.Preemption = &Preemption{Node: node, Text: fmt.Sprintf("the scheduler has evicted pods on node %s for it, and waits until they are gone", node)}
 		return nil
 	}
 	result, err := s.engine.Schedule(ctx, pod)

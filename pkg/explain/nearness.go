@@ -69,9 +69,9 @@ var readers = map[string]reader{
 
 // measure sorts the nodes that cannot take the pod, the nearest first.
 func (s *situation) measure(d *engine.Diagnosis) {
-	s.refusals, s.total, s.nodes = d.Refusals, len(d.Nodes), nil
+	s.refusals, s.total, s.nodes = slices.Concat(d.Gates, d.Refusals), len(d.Nodes), nil
 	for _, n := range d.Nodes {
-		if len(n.Verdicts) == 0 && len(d.Refusals) == 0 {
+		if len(n.Verdicts) == 0 && len(s.refusals) == 0 {
 			continue
 		}
 		facts := nodeFacts{info: n.Node, verdicts: n.Verdicts}
@@ -150,13 +150,17 @@ func (g *Group) text() string {
 			details = append(details, v.Detail)
 		}
 	}
+	who := output.Count(g.Count, "node")
+	if !strings.HasPrefix(g.Verdicts[0].Reason, "node(s) ") {
+		who += ":"
+	}
 	text := strings.Join(reasons, "; and ")
 	where := g.Names[0]
 	if g.Count > 1 {
 		where = "nearest " + where
 	}
 	if len(details) == 0 {
-		return fmt.Sprintf("%s: %s (%s)", output.Count(g.Count, "node"), text, where)
+		return fmt.Sprintf("%s %s (%s)", who, text, where)
 	}
-	return fmt.Sprintf("%s: %s; %s: %s", output.Count(g.Count, "node"), text, where, strings.Join(details, "; "))
+	return fmt.Sprintf("%s %s; %s: %s", who, text, where, strings.Join(details, "; "))
 }

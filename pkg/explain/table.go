@@ -48,7 +48,7 @@ func (x *Explanation) writeFacts(out io.Writer) {
 			}
 		}
 	}
-	if x.Of != "" {
+	if x.Of != "" && x.Of != "Pod "+x.Pod {
 		row("Of", x.Of)
 	}
 	row("Scheduler", x.Scheduler.Name+": "+x.Scheduler.Text)

@@ -4,7 +4,6 @@
 package source
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/explain"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
@@ -103,6 +103,9 @@ func (f *found) units(ctx context.Context, o *Options) ([]unit, error) {
 	if f.in.Objects != nil {
 		for _, pod := range f.in.Objects.Pods() {
 			if pod.Namespace == o.Namespace && pod.Name == o.Pod {
+				if pod.Spec.SchedulerName == "" { // as an API server has it
+					pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+				}
 				return []unit{{pods: []*corev1.Pod{pod}}}, nil
 			}
 		}
@@ -167,12 +170,15 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 		if pod.Spec.SchedulerName == "" {
 			pod.Spec.SchedulerName = corev1.DefaultSchedulerName
 		}
-		key, of := "Pod "+pod.Name, ""
+		key, of := "Pod "+pod.Name, fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name)
 		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 			key, of = owner.Kind+" "+owner.Name, fmt.Sprintf("%s %s/%s", owner.Kind, pod.Namespace, owner.Name)
 		}
 		if gang := explain.GangLabel(pod); gang != "" {
-			key, of = "gang "+gang, cmp.Or(of, fmt.Sprintf("Gang %s/%s", pod.Namespace, gang))
+			key = "gang " + gang
+			if metav1.GetControllerOfNoCopy(pod) == nil {
+				of = fmt.Sprintf("Gang %s/%s", pod.Namespace, gang)
+			}
 		}
 		key = pod.Namespace + " " + key
 		if _, ok := index[key]; !ok {
@@ -211,8 +217,10 @@ func (f *found) readConfig(_ context.Context, o *Options, schedulerName string, 
 			return fmt.Errorf("--config: %w", err)
 		}
 		in.Profile = o.Config
-		in.Config, err = engine.LoadConfiguration(o.Config, content)
-		return err
+		if in.Config, err = engine.LoadConfiguration(o.Config, content); err != nil || schedulerName != corev1.DefaultSchedulerName || serves(in.Config, schedulerName) {
+			return err
+		}
+		return readStock(in)
 	}
 	var broken error
 	for _, c := range f.configs {
@@ -223,14 +231,11 @@ func (f *found) readConfig(_ context.Context, o *Options, schedulerName string, 
 			}
 			continue
 		}
-		serves := false
-		for i := range config.Profiles {
-			serves = serves || config.Profiles[i].SchedulerName == schedulerName
-		}
-		if serves || in.Config == nil && schedulerName != corev1.DefaultSchedulerName {
+		found := serves(config, schedulerName)
+		if found || in.Config == nil && schedulerName != corev1.DefaultSchedulerName {
 			in.Config, in.Profile = config, c.source
 		}
-		if serves {
+		if found {
 			return nil
 		}
 	}
@@ -238,12 +243,21 @@ func (f *found) readConfig(_ context.Context, o *Options, schedulerName string, 
 		return broken
 	}
 	if in.Config == nil && schedulerName == corev1.DefaultSchedulerName {
-		var err error
-		in.Profile = "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)"
-		in.Config, err = engine.LoadConfiguration(in.Profile, []byte(stockDefaults))
-		return err
+		return readStock(in)
 	}
 	return nil
+}
+
+// serves reports whether a profile of the configuration has the name.
+func serves(config *schedconfig.KubeSchedulerConfiguration, schedulerName string) bool {
+	return slices.ContainsFunc(config.Profiles, func(p schedconfig.KubeSchedulerProfile) bool { return p.SchedulerName == schedulerName })
+}
+
+// readStock takes kube-scheduler for one that runs without a file.
+func readStock(in *explain.Input) (err error) {
+	in.Profile = "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)"
+	in.Config, err = engine.LoadConfiguration(in.Profile, []byte(stockDefaults))
+	return err
 }
 
 // stockDefaults is what kube-scheduler runs without a file.
