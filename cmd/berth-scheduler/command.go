@@ -87,7 +87,7 @@ names one of the profiles in the file given with --config.`,
 }
 
 func (s *settings) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.validate, "validate", false, "Check the file given with --config as a start would, and exit. It needs no cluster: what only a cluster can tell (rights, custom resources, the lease) is not checked.")
+	flags.BoolVar(&s.validate, "validate", false, "Check the file given with --config as a start would, and exit. It needs no cluster: what only a cluster can tell (rights, custom resources, the lease) is not checked; kubectl berth check does.")
 	flags.BoolVar(&s.soleDefaultScheduler, soleFlag, false, "No other scheduler of this cluster serves default-scheduler. With it a profile of that name may take the lease of the cluster's own scheduler although nobody has ever held it: a scheduler that runs without leader election leaves no trace there.")
 }
 

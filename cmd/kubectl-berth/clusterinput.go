@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,10 +113,8 @@ func printNotes(status io.Writer, notes []string) {
 
 // oneOf is an error unless a flag has one of the values.
 func oneOf(flag, value string, values ...string) error {
-	for _, allowed := range values {
-		if value == allowed {
-			return nil
-		}
+	if slices.Contains(values, value) {
+		return nil
 	}
 	return usagef("%s: %q is none of %s", flag, value, strings.Join(values, ", "))
 }

@@ -58,7 +58,8 @@ func Cluster(ctx context.Context, o Options) (*Report, error) {
 
 // checker is a check under way.
 type checker struct {
-	ctx     context.Context //nolint:containedctx // it lives as long as one call of Cluster
+	// ctx is that of the one call of Cluster that it lives for.
+	ctx     context.Context
 	client  kubernetes.Interface
 	options Options
 	objects *cluster.Cluster
@@ -91,7 +92,7 @@ func (c *checker) seen(what string, err error) bool {
 	return false
 }
 
-// runs returns the schedulers of which a profile satisfies the condition.
+// that returns the schedulers that satisfy the condition.
 func (c *checker) that(is func(*runningScheduler) bool) []*runningScheduler {
 	return slices.DeleteFunc(slices.Clone(c.schedulers), func(s *runningScheduler) bool { return !is(s) })
 }

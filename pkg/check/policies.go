@@ -239,44 +239,58 @@ func shippedPolicies(component string) ([]policyKey, error) {
 	return keys, nil
 }
 
-// listPolicies reads what the cluster has.
+// listPolicies reads what the cluster has. It is false if that may not be read.
 func (c *checker) listPolicies() (*policies, bool) {
 	p := &policies{texts: map[policyKey]string{}, bindings: map[policyKey]string{}}
-	admission := c.client.AdmissionregistrationV1()
-	const what = "admission policies"
-	if list, err := admission.ValidatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{}); !c.seen(what, err) {
-		return nil, false
-	} else {
-		for i := range list.Items {
-			p.texts[policyKey{validating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
+	for _, list := range []func(*policies) error{c.listValidating, c.listMutating} {
+		if !c.seen("admission policies", list(p)) {
+			return nil, false
 		}
-	}
-	if list, err := admission.ValidatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{}); !c.seen(what, err) {
-		return nil, false
-	} else {
-		for i := range list.Items {
-			problem := ""
-			if !slices.Contains(list.Items[i].Spec.ValidationActions, admissionv1.Deny) {
-				problem = fmt.Sprintf("are %v, without Deny: what the policy is against is admitted", list.Items[i].Spec.ValidationActions)
-			}
-			p.addBinding(policyKey{validating, list.Items[i].Spec.PolicyName}, problem)
-		}
-	}
-	if list, err := admission.MutatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{}); !c.seen(what, err) {
-		return nil, false
-	} else {
-		for i := range list.Items {
-			p.texts[policyKey{mutating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
-		}
-	}
-	list, err := admission.MutatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
-	if !c.seen(what, err) {
-		return nil, false
-	}
-	for i := range list.Items {
-		p.addBinding(policyKey{mutating, list.Items[i].Spec.PolicyName}, "")
 	}
 	return p, true
+}
+
+func (c *checker) listValidating(p *policies) error {
+	admission := c.client.AdmissionregistrationV1()
+	list, err := admission.ValidatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		p.texts[policyKey{validating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
+	}
+	bindings, err := admission.ValidatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range bindings.Items {
+		spec := &bindings.Items[i].Spec
+		problem := ""
+		if !slices.Contains(spec.ValidationActions, admissionv1.Deny) {
+			problem = fmt.Sprintf("are %v, without Deny: what the policy is against is admitted", spec.ValidationActions)
+		}
+		p.addBinding(policyKey{validating, spec.PolicyName}, problem)
+	}
+	return nil
+}
+
+func (c *checker) listMutating(p *policies) error {
+	admission := c.client.AdmissionregistrationV1()
+	list, err := admission.MutatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		p.texts[policyKey{mutating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
+	}
+	bindings, err := admission.MutatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range bindings.Items {
+		p.addBinding(policyKey{mutating, bindings.Items[i].Spec.PolicyName}, "")
+	}
+	return nil
 }
 
 // textOf is everything that a policy says.

@@ -33,8 +33,8 @@ type runningScheduler struct {
 	sole bool
 }
 
-// findSchedulers finds the Deployments of berth-scheduler, by the image of a container,
-// and reads the profiles that they mount.
+// findSchedulers finds the Deployments of berth-scheduler and reads the profiles that they
+// mount.
 func (c *checker) findSchedulers() {
 	if c.options.Profile != nil {
 		c.add(&runningScheduler{object: c.options.Profile.Source, profile: c.options.Profile, available: true})
@@ -50,7 +50,7 @@ func (c *checker) findSchedulers() {
 	}
 	for i := range list.Items {
 		deployment := &list.Items[i]
-		if container := schedulerContainer(&deployment.Spec.Template.Spec); container != nil && ptr.Deref(deployment.Spec.Replicas, 1) > 0 {
+		if container := schedulerContainer(deployment); container != nil && ptr.Deref(deployment.Spec.Replicas, 1) > 0 {
 			c.readScheduler(deployment, container)
 		}
 	}
@@ -63,12 +63,20 @@ func (c *checker) add(s *runningScheduler) {
 	c.report.Schedulers = append(c.report.Schedulers, served(s.object, s.profile))
 }
 
-// schedulerContainer returns the container that runs berth-scheduler, or nil.
-func schedulerContainer(spec *corev1.PodSpec) *corev1.Container {
-	for i := range spec.Containers {
-		image, _, _ := strings.Cut(path.Base(spec.Containers[i].Image), "@")
+// schedulerContainer returns the container that runs berth-scheduler, or nil: the one
+// whose image has that name or, where the image was renamed and the Deployment carries the
+// manifests' label, the one that is given a profile.
+func schedulerContainer(deployment *appsv1.Deployment) *corev1.Container {
+	containers := deployment.Spec.Template.Spec.Containers
+	for i := range containers {
+		image, _, _ := strings.Cut(path.Base(containers[i].Image), "@")
 		if image, _, _ = strings.Cut(image, ":"); image == names.Scheduler {
-			return &spec.Containers[i]
+			return &containers[i]
+		}
+	}
+	for i := range containers {
+		if deployment.Labels["app.kubernetes.io/name"] == names.Scheduler && configArgument(&containers[i]) != "" {
+			return &containers[i]
 		}
 	}
 	return nil

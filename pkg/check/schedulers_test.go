@@ -1,0 +1,50 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestSchedulerContainer(t *testing.T) {
+	label := map[string]string{"app.kubernetes.io/name": "berth-scheduler"}
+	tests := []struct {
+		name   string
+		image  string
+		args   []string
+		labels map[string]string
+		want   bool
+	}{
+		{name: "by the image", image: "localhost/berth-scheduler:v0.1.0", want: true},
+		{name: "of a registry with a port, by digest", image: "r.example.com:5000/x/berth-scheduler@sha256:0", want: true},
+		{name: "renamed", image: "r.example.com/scheduler:1", args: []string{"--config=/etc/x.yaml"}, labels: label, want: true},
+		{name: "a sidecar", image: "r.example.com/proxy:1", labels: label},
+		{name: "another scheduler", image: "registry.k8s.io/kube-scheduler:v1", args: []string{"--config", "/etc/x.yaml"}},
+		{name: "a name that only begins so", image: "r.example.com/berth-scheduler-test:1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &appsv1.Deployment{}
+			d.Labels = tt.labels
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Image: tt.image, Args: tt.args}}
+			if got := schedulerContainer(d) != nil; got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestMountedFrom(t *testing.T) {
+	spec := &corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}}}
+	container := &corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/etc/berth/"}}}
+	for file, want := range map[string]string{"/etc/berth/a.yaml": "m/a.yaml", "/etc/other/a.yaml": "", "/etc/berth/deeper/a.yaml": "", "": ""} {
+		configMap, key, ok := mountedFrom(spec, container, file)
+		if got := configMap + "/" + key; ok != (want != "") || ok && got != want {
+			t.Errorf("%s is from %q, want %q", file, got, want)
+		}
+	}
+}
