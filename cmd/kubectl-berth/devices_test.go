@@ -64,6 +64,17 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestDevicesInREADME: the page shows what is printed.
+func TestDevicesInREADME(t *testing.T) {
+	code, stdout, stderr := execute(t, "", "devices", "-f", "testdata/devices")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if !strings.Contains(read(t, "README.md"), "```text\n"+stdout+"```\n") {
+		t.Errorf("README.md does not show\n%s", stdout)
+	}
+}
+
 // TestDevicesForPrograms: JSON and YAML say the same, and name the version of the format.
 func TestDevicesForPrograms(t *testing.T) {
 	var reports [2]deviceusage.Report
