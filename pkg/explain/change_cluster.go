@@ -5,6 +5,9 @@ package explain
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,8 +96,8 @@ func largerNode(s *situation, node *corev1.Node) (larger *corev1.Node, text stri
 			more = append(more, fmt.Sprintf("%s of %s", asked.String(), name))
 		}
 	}
-	for name, asked := range requests {
-		has := larger.Status.Allocatable[name]
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		asked, has := requests[name], larger.Status.Allocatable[name]
 		if strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), names.Prefix) && asked.Cmp(has) > 0 {
 			larger.Status.Allocatable[name], larger.Status.Capacity[name] = asked, asked
 			more = append(more, fmt.Sprintf("%s of %s", asked.String(), name))
@@ -118,11 +121,11 @@ func largerDevices(s *situation, node *corev1.Node) []string {
 		memoryMiB, count = max(memoryMiB, c.MemoryMiB), max(count, c.Devices)
 	}
 	if memoryMiB > d.MemoryMiB {
-		node.Labels[s.keys.Memory] = fmt.Sprint(memoryMiB)
+		node.Labels[s.keys.Memory] = strconv.FormatInt(memoryMiB, 10)
 		more = append(more, "devices of "+mebibytes(memoryMiB))
 	}
 	if count > d.Devices {
-		node.Labels[s.keys.Count] = fmt.Sprint(count)
+		node.Labels[s.keys.Count] = strconv.Itoa(count)
 		more = append(more, output.Count(count, "device"))
 	}
 	return more

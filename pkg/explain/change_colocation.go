@@ -27,6 +27,16 @@ func proposeColocation(s *situation) []*Change {
 	if err := colocation.CheckAnnotations(s.pod); err != nil {
 		changes = append(changes, removeAnnotations(3.7, names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation))
 	}
+	changes = append(changes, otherServices(s, with)...)
+	if required == "" {
+		return changes
+	}
+	return append(changes, otherLevels(s, required)...)
+}
+
+// otherServices proposes the Services that there are for ones with a typo.
+func otherServices(s *situation, with string) []*Change {
+	var changes []*Change
 	var services []string
 	for _, service := range others[*corev1.Service](s.in) {
 		if service.Namespace == s.pod.Namespace {
@@ -50,9 +60,12 @@ func proposeColocation(s *situation) []*Change {
 		}
 		changes = append(changes, setAnnotation(s, 0.9, names.ColocateWithAnnotation, strings.Join(list, ","), fmt.Sprintf(": Service %s is there, and %s is not", meant, name)))
 	}
-	if required == "" {
-		return changes
-	}
+	return changes
+}
+
+// otherLevels proposes another topology key than the required one, or none.
+func otherLevels(s *situation, required string) []*Change {
+	var changes []*Change
 	keys := sets.New[string]()
 	for i := range s.nodes {
 		keys.Insert(sets.List(sets.KeySet(s.nodes[i].node().Labels))...)

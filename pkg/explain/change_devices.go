@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,7 +97,7 @@ func proposeDeviceValues(s *situation) []*Change {
 // plain writes an amount as people do: thousandths of devices without a suffix.
 func plain(name corev1.ResourceName, amount resource.Quantity) string {
 	if name == milli {
-		return fmt.Sprint(amount.Value())
+		return strconv.FormatInt(amount.Value(), 10)
 	}
 	return amount.String()
 }
@@ -268,7 +269,7 @@ func smallerShare(d *nodeDevices, container *device.ContainerRequest, share devi
 	if container.Milli == 0 {
 		freeMemory = min(freeMemory, free.Milli*d.node.MemoryMiB/device.MilliPerDevice)
 	}
-	limit(milli, container.Milli, freeMilli, *resource.NewQuantity(freeMilli, resource.DecimalSI), fmt.Sprint(container.Milli))
+	limit(milli, container.Milli, freeMilli, *resource.NewQuantity(freeMilli, resource.DecimalSI), strconv.FormatInt(container.Milli, 10))
 	limit(memory, container.MemoryMiB, freeMemory, *resource.NewQuantity(freeMemory<<20, resource.BinarySI), mebibytes(container.MemoryMiB))
 	if len(edits) == 0 {
 		return nil

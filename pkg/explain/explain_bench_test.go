@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -95,14 +96,14 @@ func writeSnapshot(b *testing.B, file string, nodes, pods int) {
 		write(&corev1.Node{
 			TypeMeta: typed("Node"),
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: uuid.NewUUID(), Labels: map[string]string{
-				corev1.LabelHostname: name, corev1.LabelTopologyZone: fmt.Sprint(i % 3), names.GPUSharingLabel: "true",
+				corev1.LabelHostname: name, corev1.LabelTopologyZone: strconv.Itoa(i % 3), names.GPUSharingLabel: "true",
 				"nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "16384", "nvidia.com/gpu.product": "Tesla-T4",
 			}},
 			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 		})
 	}
 	pod := func(name string, milli int) *corev1.Pod {
-		share := resources(map[corev1.ResourceName]string{names.GPUMilliResource: fmt.Sprint(milli), "cpu": "1"})
+		share := resources(map[corev1.ResourceName]string{names.GPUMilliResource: strconv.Itoa(milli), "cpu": "1"})
 		return &corev1.Pod{
 			TypeMeta: typed("Pod"), ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uuid.NewUUID(), Labels: map[string]string{"app": "web"}},
 			Spec: corev1.PodSpec{SchedulerName: names.Scheduler, Containers: []corev1.Container{{
@@ -117,7 +118,7 @@ func writeSnapshot(b *testing.B, file string, nodes, pods int) {
 		} else {
 			p.Annotations = map[string]string{
 				names.GPUAssignedAnnotation:               fmt.Sprintf("main=%d:700m:11468Mi", i/nodes),
-				names.GPUDevicesAnnotationPrefix + "main": fmt.Sprint(i / nodes),
+				names.GPUDevicesAnnotationPrefix + "main": strconv.Itoa(i / nodes),
 			}
 		}
 		p.Spec.NodeName = fmt.Sprintf("node-%d", i%nodes)

@@ -71,7 +71,7 @@ func Read(ctx context.Context, o *Options) ([]*explain.Input, error) {
 	for _, unit := range units {
 		in := found.in
 		in.Pods, in.Of = unit.pods, unit.of
-		if err := found.readConfig(ctx, o, unit.pods[0].Spec.SchedulerName, &in); err != nil {
+		if err := found.readConfig(o, unit.pods[0].Spec.SchedulerName, &in); err != nil {
 			return nil, err
 		}
 		if len(in.Pods) == 1 && in.Objects != nil {
@@ -210,18 +210,36 @@ type configuration struct {
 }
 
 // readConfig finds the configuration of the scheduler that serves the name.
-func (f *found) readConfig(_ context.Context, o *Options, schedulerName string, in *explain.Input) error {
+func (f *found) readConfig(o *Options, schedulerName string, in *explain.Input) error {
 	if o.Config != "" {
-		content, err := os.ReadFile(o.Config)
-		if err != nil {
-			return fmt.Errorf("--config: %w", err)
-		}
-		in.Profile = o.Config
-		if in.Config, err = engine.LoadConfiguration(o.Config, content); err != nil || schedulerName != corev1.DefaultSchedulerName || serves(in.Config, schedulerName) {
-			return err
-		}
+		return readConfigFile(o.Config, schedulerName, in)
+	}
+	if err := f.findConfig(schedulerName, in); err != nil && schedulerName != corev1.DefaultSchedulerName {
+		return err
+	}
+	if in.Config == nil && schedulerName == corev1.DefaultSchedulerName {
 		return readStock(in)
 	}
+	return nil
+}
+
+// readConfigFile reads the configuration of --config. A pod of the cluster's own
+// scheduler has that one's profile all the same.
+func readConfigFile(file, schedulerName string, in *explain.Input) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	in.Profile = file
+	if in.Config, err = engine.LoadConfiguration(file, content); err != nil || schedulerName != corev1.DefaultSchedulerName || serves(in.Config, schedulerName) {
+		return err
+	}
+	return readStock(in)
+}
+
+// findConfig finds the configuration among those that were found; one that does not
+// decode is an error if no other serves the name.
+func (f *found) findConfig(schedulerName string, in *explain.Input) error {
 	var broken error
 	for _, c := range f.configs {
 		config, err := engine.LoadConfiguration(c.source, c.content)
@@ -239,11 +257,8 @@ func (f *found) readConfig(_ context.Context, o *Options, schedulerName string, 
 			return nil
 		}
 	}
-	if in.Config == nil && broken != nil {
+	if in.Config == nil {
 		return broken
-	}
-	if in.Config == nil && schedulerName == corev1.DefaultSchedulerName {
-		return readStock(in)
 	}
 	return nil
 }

@@ -260,8 +260,12 @@ func (s *source) add(d *decoded) error {
 	s.objects++
 	kind, supported := kindNamed(*gvk)
 	if !supported && s.reader.Keep != nil {
-		if taken, err := s.reader.Keep(*gvk, it.json); taken || err != nil {
-			return s.wrap(it, gvk.Kind, err)
+		taken, err := s.reader.Keep(*gvk, it.json)
+		if err != nil {
+			return s.errorAt(it, gvk.Kind, err)
+		}
+		if taken {
+			return nil
 		}
 	}
 	pods, isWorkload, podsErr := podsOf(*gvk, obj, written)
@@ -288,11 +292,16 @@ func (s *source) add(d *decoded) error {
 	if !supported {
 		return nil
 	}
+	return s.addObject(d, kind, name)
+}
+
+// addObject adds an object of a supported kind, of which name is what it is called.
+func (s *source) addObject(d *decoded, kind Kind, name string) error {
 	before := len(s.reader.cluster.pods)
-	if err := s.reader.cluster.Add(obj); err != nil {
-		return s.errorAt(it, name, err)
+	if err := s.reader.cluster.Add(d.object); err != nil {
+		return s.errorAt(d.item, name, err)
 	}
-	if pod, ok := obj.(*corev1.Pod); ok && written {
+	if pod, ok := d.object.(*corev1.Pod); ok && d.written {
 		setDefaults(pod)
 	}
 	if kind.Resource == "pods" && len(s.reader.cluster.pods) == before {
@@ -394,14 +403,6 @@ func nameOf(gvk *schema.GroupVersionKind, meta metav1.Object) string {
 		name = meta.GetNamespace() + "/" + name
 	}
 	return strings.TrimSpace(gvk.Kind + " " + name)
-}
-
-// wrap is errorAt, and nil for no error.
-func (s *source) wrap(it item, object string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return s.errorAt(it, object, err)
 }
 
 // errorAt puts an error to its place.

@@ -166,6 +166,7 @@ func unmarshal(t *testing.T, document string, into any) {
 
 // explain has the pods of a case wait, explains the first, and makes the first change.
 func (s *suite) explain(t *testing.T, tt *testCase) {
+	t.Helper()
 	var pods []*corev1.Pod
 	for document := range documents(t, tt.Manifest) {
 		pod := &corev1.Pod{}
