@@ -150,5 +150,5 @@ while read -r module at; do
       echo "to do: ${module} is at ${at}: see which version goes with Kubernetes ${version}" ;;
   esac
 done < <(required go.mod)
-echo "to do: manifests/base/rbac.yaml: features that are on by default from ${version} on may need rights (cmd/berth-scheduler/rights.go)"
+echo "to do: manifests/base/rbac.yaml: features that are on by default from ${version} on may need rights (pkg/check/rights.go)"
 echo "next: make generate verify test"
