@@ -24,9 +24,11 @@ const (
 	// existingTimeout is how long the existing pods may take to be seen.
 	existingTimeout = time.Minute
 	// sampleInterval lies between two looks at a scheduler's counters, and sampleTimeout
-	// is how long they may take to come to rest: events follow the bindings.
+	// is how long they may take to come to rest: events follow the bindings. They rest
+	// once they have been the same in so many looks, one after the other.
 	sampleInterval = 250 * time.Millisecond
 	sampleTimeout  = 10 * time.Second
+	sampleLooks    = 4
 )
 
 // round is one run of the workload through one scheduler.
@@ -243,7 +245,9 @@ type look struct {
 	sample *schedulers.Sample
 	// renewed is how often the scheduler's lease had been renewed by then.
 	renewed int64
-	// rested is whether nothing has changed since the look before.
+	// same is how many looks, up to this one, found the same; rested is whether that
+	// is enough.
+	same   int
 	rested bool
 }
 
@@ -258,13 +262,16 @@ func (r *round) sample(ctx context.Context) (look, error) {
 			return true, err
 		}
 		earlier := now
-		now = look{sample: sample}
+		now = look{sample: sample, same: 1}
 		if r.renewals != nil {
 			now.renewed = r.renewals.count.Load()
 		}
 		// A renewal may be counted before it is seen, or the other way round: only
-		// two looks without any change are sure to agree.
-		now.rested = earlier.sample != nil && sample.Writes == earlier.sample.Writes && now.renewed == earlier.renewed
+		// looks without any change are sure to agree.
+		if earlier.sample != nil && sample.Writes == earlier.sample.Writes && now.renewed == earlier.renewed {
+			now.same = earlier.same + 1
+		}
+		now.rested = now.same >= sampleLooks
 		return now.rested, nil
 	})
 	switch {

@@ -55,7 +55,12 @@ var samples = []sampleCheck{
 		}
 	}},
 	{file: "colocation.yaml", check: func(t *testing.T, c *keptCluster) {
-		c.kubectl(t, "wait", "deployment/backend", "deployment/frontend", "--for=condition=Available", "--timeout=60s")
+		// A pod that came before there was a backend in its zone had nothing to be near to.
+		c.kubectl(t, "rollout", "status", "deployment/backend", "--timeout=60s")
+		c.kubectl(t, "scale", "deployment/frontend", "--replicas=0")
+		c.kubectl(t, "wait", "pods", "--selector=app=frontend", "--for=delete", "--timeout=60s")
+		c.kubectl(t, "scale", "deployment/frontend", "--replicas=3")
+		c.kubectl(t, "rollout", "status", "deployment/frontend", "--timeout=60s")
 		var nodes []string
 		for _, pod := range c.pods(t, "default", "app=backend") {
 			nodes = append(nodes, pod.Spec.NodeName)

@@ -25,7 +25,7 @@ type patch struct{ receiver, function, code string }
 // forgetful lets the allocation cache forget what it has assumed and not seen bound.
 var forgetful = patch{
 	receiver: "allocationCache", function: "allocationOn",
-	code: "if h := c.get(uid); h != nil && h.phase != bound { return &podAllocation{pod: h.pod, node: node, phase: h.phase, allocation: nothing} }",
+	code: "if h := c.get(uid); h != nil && h.phase != bound { return &podAllocation{pod: h.pod, node: node, phase: h.phase, allocation: noAllocation} }",
 }
 
 // buildBroken builds berth-scheduler from the current tree with one function of
