@@ -44,7 +44,7 @@ func (in *clusterInput) addFlags(cmd *cobra.Command) {
 // addConfigFlags adds the flags that choose a cluster that kubectl knows.
 func (in *clusterInput) addConfigFlags(cmd *cobra.Command) {
 	in.ConfigFlags = genericclioptions.NewConfigFlags(true)
-	in.ConfigFlags.AddFlags(cmd.Flags())
+	in.AddFlags(cmd.Flags())
 	completeFlag(cmd, "namespace", in.completeNamespaces)
 	completeFlag(cmd, "context", in.completeContexts)
 }

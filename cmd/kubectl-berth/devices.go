@@ -171,10 +171,10 @@ func (o *devicesOptions) run(ctx context.Context, stdin io.Reader, out, status i
 	}
 	watching := deviceusage.Watching{Seen: c, Keys: o.keys, Interval: watchInterval, Clock: clock.RealClock{}}
 	err = watching.Watch(ctx, o.client, func(r *deviceusage.Report) error { return shown.show(out, r) })
-	if ctx.Err() != nil {
-		return nil // a watch ends with a signal
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil // a watch ends with a signal
 }
 
 // shownDevices is what was shown.

@@ -98,13 +98,13 @@ func (o *explainOptions) complete(args []string) error {
 		return usagef("--snapshot: is read instead of a cluster: leave it out, or --kubeconfig and --context")
 	}
 	if len(o.Snapshots) > 0 {
-		o.Options.Namespace = cmp.Or(*o.ConfigFlags.Namespace, corev1.NamespaceDefault)
+		o.Namespace = cmp.Or(*o.ConfigFlags.Namespace, corev1.NamespaceDefault)
 		return nil
 	}
 	if err := o.connect(); err != nil {
 		return err
 	}
-	o.Client, o.Options.Namespace = o.client, o.currentNamespace()
+	o.Client, o.Namespace = o.client, o.currentNamespace()
 	if config, err := o.ToRESTConfig(); err == nil {
 		o.Host = config.Host
 	}

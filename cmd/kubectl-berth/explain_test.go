@@ -137,7 +137,7 @@ func TestExplainLostServer(t *testing.T) {
 				if gone.Load() {
 					connection, _, err := http.NewResponseController(w).Hijack()
 					if err == nil {
-						connection.Close()
+						_ = connection.Close()
 					}
 					return
 				}

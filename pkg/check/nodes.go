@@ -58,7 +58,7 @@ func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.No
 		})
 	case unknown:
 		c.found(Finding{
-			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("is missing beside the taint %s, so whose the node is is not known, and it takes pods of exempt namespaces only", t.NodeTaintKey),
+			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("is missing beside the taint %s, so it is not known whose the node is, and it takes pods of exempt namespaces only", t.NodeTaintKey),
 			fmt.Sprintf("kubectl label node %s %s=TENANT, or take the taint away", node.Name, t.NodeLabelKey),
 		})
 	case known && !tainted:

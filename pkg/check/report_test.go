@@ -61,11 +61,11 @@ func TestSortAndSeverity(t *testing.T) {
 	}}
 	r.sort()
 	order := func() string {
-		var text string
+		var text strings.Builder
 		for _, f := range r.Findings {
-			text += fmt.Sprintf("%s %s, ", f.Severity, f.Object)
+			fmt.Fprintf(&text, "%s %s, ", f.Severity, f.Object)
 		}
-		return text
+		return text.String()
 	}
 	if got, want := order(), "Error a, Error b, Warning a, "; got != want {
 		t.Errorf("got %s, want %s", got, want)

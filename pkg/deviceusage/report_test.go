@@ -163,7 +163,8 @@ func TestByDevice(t *testing.T) {
 			objects: Objects{
 				Nodes: []*corev1.Node{
 					node("dra", "1"), node("bad", "1", labelled(names.GPUSharingLabel, "True")), node("plugin", "2", plugin("2")),
-					node("was-shared", "1", func(n *corev1.Node) { delete(n.Labels, names.GPUSharingLabel) }), {ObjectMeta: metav1.ObjectMeta{Name: "plain"}},
+					node("was-shared", "1", func(n *corev1.Node) { delete(n.Labels, names.GPUSharingLabel) }),
+					{ObjectMeta: metav1.ObjectMeta{Name: "plain"}},
 				},
 				Pods: []*corev1.Pod{pod("a/whole", "plugin", "nvidia.com/gpu", "1"), sharePod("a/left", "was-shared", "100", "0", "")},
 				Slices: []*resourcev1.ResourceSlice{{Spec: resourcev1.ResourceSliceSpec{

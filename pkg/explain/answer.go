@@ -86,7 +86,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 	switch {
 	case enough:
 		x.Node = node
-		x.conclusion(Fits, gated, who, fmt.Sprintf("fits%s", fitText(x, s)))
+		x.conclusion(Fits, gated, who, "fits"+fitText(x, s))
 	case s.gang != nil && s.gang.Members < s.gang.Needed:
 		x.conclusion(Waiting, gated, who, "is Pending: "+s.gang.Text)
 	case x.Preemption != nil && x.Preemption.Node != "":
@@ -127,12 +127,13 @@ func (x *Explanation) cause(s *situation) string {
 	case uncounted(x, s) != "":
 		text = uncounted(x, s)
 	case len(x.Refusals) > 0:
-		text = x.Refusals[0].Reason
-		for _, other := range x.Refusals[1:] {
-			text += "; and " + other.Reason
+		reasons := make([]string, len(x.Refusals))
+		for i := range x.Refusals {
+			reasons[i] = x.Refusals[i].Reason
 		}
+		text = strings.Join(reasons, "; and ")
 		if len(s.nodes) > 0 && len(s.nodes[0].verdicts) > 0 {
-			text += fmt.Sprintf(". Besides, %s", x.Groups[0].Text)
+			text += ". Besides, " + x.Groups[0].Text
 		}
 	case len(x.Groups) > 0:
 		text = fmt.Sprintf("none of %s can take it; nearest: %s", output.Count(x.Nodes, "node"), x.Groups[0].Text)

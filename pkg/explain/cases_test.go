@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -148,10 +149,10 @@ func applied(t *testing.T, in *explain.Input, change *explain.Change) *explain.I
 func all(c *cluster.Cluster) []runtime.Object {
 	objects := c.Others()
 	for _, node := range c.Nodes() {
-		objects = append(objects[:len(objects):len(objects)], node)
+		objects = append(slices.Clip(objects), node)
 	}
 	for _, pod := range c.Pods() {
-		objects = append(objects[:len(objects):len(objects)], pod)
+		objects = append(slices.Clip(objects), pod)
 	}
 	return objects
 }

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -188,9 +189,7 @@ func misspeltKeys(s *situation) [][2]string {
 // setSelector changes one key of the nodeSelector.
 func setSelector(pod *corev1.Pod, key, value string, remove bool) {
 	selector := map[string]string{}
-	for k, v := range pod.Spec.NodeSelector {
-		selector[k] = v
-	}
+	maps.Copy(selector, pod.Spec.NodeSelector)
 	selector[key] = value
 	if remove {
 		delete(selector, key)

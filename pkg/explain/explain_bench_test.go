@@ -65,7 +65,11 @@ func writeSnapshot(b *testing.B, file string, nodes, pods int) {
 	}
 	defer f.Close()
 	out := bufio.NewWriter(f)
-	defer out.Flush()
+	defer func() {
+		if err := out.Flush(); err != nil {
+			b.Fatal(err)
+		}
+	}()
 	fmt.Fprint(out, `{"apiVersion":"v1","kind":"List","items":[`)
 	first := true
 	write := func(object any) {

@@ -81,7 +81,7 @@ func schedule(t *testing.T, in *explain.Input) (placed, needed int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	defer closeEngine(t, e)
 	for _, pod := range in.Pods {
 		if err := e.Delete(t.Context(), pod.Namespace, pod.Name); err != nil {
 			t.Fatal(err)
@@ -164,7 +164,7 @@ func (r *random) running(t *testing.T, config *schedconfig.KubeSchedulerConfigur
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	defer closeEngine(t, e)
 	after := &cluster.Cluster{}
 	for _, object := range all(objects) {
 		add(t, after, object)
@@ -310,5 +310,12 @@ func (r *random) constrain(pod *corev1.Pod) {
 		if r.chance(60) {
 			pod.Annotations[names.ColocateRequiredTopologyKeyAnnotation] = pick(r, corev1.LabelHostname, corev1.LabelTopologyZone, "topology.kubernetes.io/zoen")
 		}
+	}
+}
+
+func closeEngine(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }

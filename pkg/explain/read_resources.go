@@ -90,8 +90,9 @@ func amountIn(r fwk.Resource, name corev1.ResourceName) int64 {
 		return r.GetMemory()
 	case corev1.ResourceEphemeralStorage:
 		return r.GetEphemeralStorage()
+	default:
+		return r.GetScalarResources()[name]
 	}
-	return r.GetScalarResources()[name]
 }
 
 func rankResources(s *situation, v engine.Verdict, n fwk.NodeInfo) (rank int, gap float64) {
