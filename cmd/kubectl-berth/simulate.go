@@ -101,7 +101,7 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON; - is the standard input; give it once for each file")
+	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON, or a folder of YAML and JSON; - is the standard input; may be given more than once")
 	flags.StringVarP(&o.Namespace, "namespace", "n", corev1.NamespaceDefault, "the namespace of objects in files that name none")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes, pods and what plugins need from this cluster; only list requests are made")
 	flags.StringVar(&o.kubecontext, "context", "", "the context of the kubeconfig to use")

@@ -41,20 +41,21 @@ func (c *checker) findSchedulers() {
 		return
 	}
 	list, err := c.client.AppsV1().Deployments(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{})
-	if c.forbidden(err) {
+	everywhere := !c.forbidden(err)
+	if !everywhere {
 		// Where the manifests put it.
 		list, err = c.client.AppsV1().Deployments(names.Namespace).List(c.ctx, metav1.ListOptions{})
 	}
 	if !c.seen("Deployments, and so which schedulers there are (name a profile with --config)", err) {
 		return
 	}
+	c.schedulersSeen = everywhere
 	for i := range list.Items {
 		deployment := &list.Items[i]
 		if container := schedulerContainer(deployment); container != nil && ptr.Deref(deployment.Spec.Replicas, 1) > 0 {
 			c.readScheduler(deployment, container)
 		}
 	}
-	c.schedulersSeen = true
 }
 
 // add takes note of a scheduler.
@@ -91,6 +92,11 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 		available: deployment.Status.AvailableReplicas > 0,
 		sole:      slices.ContainsFunc(slices.Concat(container.Command, container.Args), func(arg string) bool { return arg == "--"+SoleFlag || arg == "--"+SoleFlag+"=true" }),
 	}
+	defer func() {
+		if s.profile == nil {
+			c.schedulersSeen = false // whom it serves is not known
+		}
+	}()
 	const argsField = "spec.template.spec.containers[].args"
 	if !s.available {
 		c.found(Finding{Error, s.object, "status.availableReplicas", "no replica is available, so none of its pods is scheduled", fmt.Sprintf("see kubectl -n %s describe deployment %s, and the log of its pods", deployment.Namespace, deployment.Name)})

@@ -21,11 +21,10 @@ func anyShareRequest(containers []corev1.Container) bool {
 		if len(limits) == 0 {
 			continue
 		}
-		if q, ok := limits[names.GPUMilliResource]; ok && !q.IsZero() {
-			return true
-		}
-		if q, ok := limits[names.GPUMemoryResource]; ok && !q.IsZero() {
-			return true
+		for _, name := range names.ShareResources {
+			if q, ok := limits[corev1.ResourceName(name)]; ok && !q.IsZero() {
+				return true
+			}
 		}
 	}
 	return false

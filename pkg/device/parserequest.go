@@ -215,7 +215,7 @@ func ourResources(path string, c *corev1.Container) error {
 	var unknown []string
 	for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
 		for name := range list {
-			if strings.HasPrefix(string(name), names.Prefix) && name != milliResource && name != memoryResource {
+			if strings.HasPrefix(string(name), names.Prefix) && !slices.Contains(names.ShareResources[:], string(name)) {
 				unknown = append(unknown, string(name))
 			}
 		}
@@ -223,12 +223,12 @@ func ourResources(path string, c *corev1.Container) error {
 	if len(unknown) > 0 {
 		return &InvalidError{
 			Reason: UnknownResource, Container: c.Name, Field: path + ".resources", Value: slices.Min(unknown),
-			Detail: fmt.Sprintf("is no resource that Berth knows: use %s or %s", milliResource, memoryResource),
+			Detail: "is no resource that Berth knows: use " + strings.Join(names.ShareResources[:], " or "),
 		}
 	}
-	for _, name := range []corev1.ResourceName{milliResource, memoryResource} {
-		request := c.Resources.Requests[name]
-		if limit := c.Resources.Limits[name]; !request.IsZero() && limit.Cmp(request) != 0 {
+	for _, name := range names.ShareResources {
+		request := c.Resources.Requests[corev1.ResourceName(name)]
+		if limit := c.Resources.Limits[corev1.ResourceName(name)]; !request.IsZero() && limit.Cmp(request) != 0 {
 			return &InvalidError{
 				Reason: RequestDiffers, Container: c.Name, Field: fmt.Sprintf("%s.resources.requests[%s]", path, name), Value: request.String(),
 				Detail: "differs from the limit: set the limit and leave the request out",

@@ -211,6 +211,13 @@ func (u *use) addUnknown(pod *Pod) {
 // addUser adds a pod that uses devices.
 func (c *computation) addUser(u *use, pod Pod) {
 	u.some = true
+	if n := len(c.report.Pods); n > 0 && c.report.Pods[n-1].key() == pod.key() {
+		// Of a pod with a share and with devices of a device plugin or a claim.
+		before := &c.report.Pods[n-1]
+		before.WholeDevices += pod.WholeDevices
+		before.Problem = cmp.Or(before.Problem, pod.Problem)
+		return
+	}
 	c.report.Pods = append(c.report.Pods, pod)
 }
 

@@ -238,7 +238,7 @@ func (r *Report) Select(nodes []string, namespace string) (selected *Report, mis
 	if len(nodes) > 0 || namespace != "" {
 		selected.Namespaces = namespacesOf(selected.Pods)
 	}
-	selected.Nodes = nil
+	selected.Nodes = []Node{}
 	for i := range r.Nodes {
 		if node := r.Nodes[i]; ofNode(node.Name) && node.keep(selected.Pods, namespace) {
 			selected.Nodes = append(selected.Nodes, node)
@@ -270,7 +270,7 @@ func (n *Node) keep(pods []Pod, namespace string) bool {
 
 // namespacesOf adds up what pods hold, which are sorted.
 func namespacesOf(pods []Pod) []Namespace {
-	var namespaces []Namespace
+	namespaces := []Namespace{}
 	for i := range pods {
 		pod := &pods[i]
 		if len(namespaces) == 0 || namespaces[len(namespaces)-1].Name != pod.Namespace {

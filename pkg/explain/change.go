@@ -10,10 +10,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 )
 
 // Who is who can make a change, by what is changed.
@@ -49,6 +52,9 @@ type Change struct {
 	last int
 	// pod is applied to each pod that is explained, before it is created.
 	pod func(*corev1.Pod)
+	// like is the pod that it is proposed for: members of a gang that ask for something
+	// else stay as they are. Nil is any.
+	like *corev1.Pod
 	// count is how many pods of the workload there are then; 0 for as many as there are.
 	count int
 	// extra is how many copies of the last pod come besides.
@@ -68,9 +74,29 @@ type edit struct {
 
 // Edit makes the change on a pod that is explained.
 func (c *Change) Edit(pod *corev1.Pod) {
-	if c.pod != nil {
+	if c.pod != nil && (c.like == nil || alike(pod, c.like)) {
 		c.pod(pod)
 	}
+}
+
+// alike reports whether two pods ask a scheduler for the same.
+func alike(a, b *corev1.Pod) bool {
+	asks := func(pod *corev1.Pod) []any {
+		own := map[string]string{}
+		for key, value := range pod.Annotations {
+			if strings.HasPrefix(key, names.Prefix) {
+				own[key] = value
+			}
+		}
+		s := &pod.Spec
+		// The names of volumes of tokens differ from pod to pod.
+		all := []any{s.SchedulerName, s.NodeSelector, s.Affinity, s.Tolerations, s.TopologySpreadConstraints, len(s.Volumes), own}
+		for _, c := range slices.Concat(s.InitContainers, s.Containers) {
+			all = append(all, c.Name, c.Resources, c.Ports)
+		}
+		return all
+	}
+	return equality.Semantic.DeepEqual(asks(a), asks(b))
 }
 
 // Count returns how many pods a workload of so many has with the change.
@@ -135,8 +161,12 @@ func both(a, b *Change) *Change {
 	}
 	c.cost, c.last = a.cost+b.cost, b.last
 	c.pod = func(pod *corev1.Pod) {
-		a.Edit(pod)
-		b.Edit(pod)
+		// Not by Edit: after the first change the pod is like that one no more.
+		for _, one := range []*Change{a, b} {
+			if one.pod != nil {
+				one.pod(pod)
+			}
+		}
 	}
 	c.count, c.gang, c.extra = cmp.Or(a.count, b.count), cmp.Or(a.gang, b.gang), cmp.Or(a.extra, b.extra)
 	c.edits = slices.Concat(a.edits, b.edits)

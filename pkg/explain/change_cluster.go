@@ -80,6 +80,11 @@ func emptyNode(node *corev1.Node) *corev1.Node {
 		}
 	}
 	empty.Spec.Taints = taints
+	for _, list := range []*corev1.ResourceList{&empty.Status.Allocatable, &empty.Status.Capacity} {
+		if *list == nil { // no kubelet has reported yet
+			*list = corev1.ResourceList{}
+		}
+	}
 	return empty
 }
 

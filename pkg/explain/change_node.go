@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -235,7 +236,7 @@ func share(s *situation, node *corev1.Node) *Change {
 		Who: OnNode, Kind: "share", cost: 6.5,
 		Text: fmt.Sprintf("share the devices of node %s: drain it, take the device plugin off it, and label it %s=true", node.Name, names.GPUSharingLabel),
 		edits: []edit{onNode(node, func(node *corev1.Node) {
-			node.Labels[names.GPUSharingLabel] = "true"
+			metav1.SetMetaDataLabel(&node.ObjectMeta, names.GPUSharingLabel, "true")
 			for _, list := range []corev1.ResourceList{node.Status.Allocatable, node.Status.Capacity} {
 				for _, resource := range s.keys.PluginResources {
 					delete(list, resource)

@@ -36,7 +36,7 @@ func proposeEviction(s *situation) []*Change {
 // seems, and those that come together in the order of their priority.
 func (s *situation) evictions(n *nodeFacts) []*Change {
 	var sets [][]*corev1.Pod
-	movable := movablePods(n)
+	movable := s.movablePods(n)
 	if _, ok := n.has(gpudevice.Name); ok {
 		sets = append(sets, s.holders(n, movable)...)
 	}
@@ -64,15 +64,15 @@ func (s *situation) evictions(n *nodeFacts) []*Change {
 	return changes
 }
 
-// movablePods are the pods of a node that are nobody's agents, those of the lowest
-// priority first.
-func movablePods(n *nodeFacts) []*corev1.Pod {
+// movablePods are the pods of a node that are nobody's agents and whose end is no loss to
+// the pod's own gang or workload, those of the lowest priority first.
+func (s *situation) movablePods(n *nodeFacts) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, info := range n.info.GetPods() {
 		pod := info.GetPod()
 		owner := metav1.GetControllerOfNoCopy(pod)
 		agent := owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
-		if !agent && pod.Namespace != metav1.NamespaceSystem && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" {
+		if !agent && !s.sibling(pod) && pod.Namespace != metav1.NamespaceSystem && pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" {
 			pods = append(pods, pod)
 		}
 	}
@@ -80,6 +80,19 @@ func movablePods(n *nodeFacts) []*corev1.Pod {
 		return cmp.Or(cmp.Compare(v1helper.PodPriority(a), v1helper.PodPriority(b)), cmp.Compare(podText(a), podText(b)))
 	})
 	return pods
+}
+
+// sibling reports whether a pod is of the same gang, or comes again from the same
+// controller.
+func (s *situation) sibling(pod *corev1.Pod) bool {
+	if pod.Namespace != s.pod.Namespace {
+		return false
+	}
+	if s.gang != nil && GangLabel(pod) == GangLabel(s.pod) {
+		return true
+	}
+	a, b := metav1.GetControllerOfNoCopy(s.pod), metav1.GetControllerOfNoCopy(pod)
+	return a != nil && b != nil && a.Kind == b.Kind && a.Name == b.Name && a.Kind != "Job" // a Job's pods end
 }
 
 // holders are, for each device, the fewest pods of which the share would make room.

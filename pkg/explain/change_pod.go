@@ -346,6 +346,9 @@ func proposeClaims(s *situation) []*Change {
 		changes = append(changes, &Change{
 			Who: OnPod, Kind: "claim", cost: 1, Text: fmt.Sprintf("in spec.volumes[%d], write claimName: %s, which exists; %s does not", i, meant, claim.ClaimName),
 			pod: func(pod *corev1.Pod) {
+				if pod.Spec.Volumes[i].PersistentVolumeClaim == nil {
+					return // another member's volume
+				}
 				pod.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
 				volume := pod.Spec.Volumes[i].DeepCopy()
 				volume.PersistentVolumeClaim.ClaimName = meant

@@ -78,7 +78,7 @@ func smaller(pod *corev1.Pod, l *lack) (text string, edit func(*corev1.Pod), fra
 				resources.Requests = corev1.ResourceList{}
 			}
 			resources.Requests[l.name] = amount
-			if strings.Contains(string(l.name), "/") { // extended: equal to the limit
+			if _, ok := resources.Limits[l.name]; ok && strings.Contains(string(l.name), "/") { // extended: equal to the limit
 				resources.Limits[l.name] = amount
 			}
 			pod.Spec.Containers[i].Resources = *resources

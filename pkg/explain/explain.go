@@ -100,6 +100,12 @@ func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) err
 	return x.tryAll(ctx, s)
 }
 
+// missed reports whether too few pods found a node or, where one pod is asked about by
+// its name, that pod did not.
+func (s *situation) missed(placed int, first *engine.Result) bool {
+	return placed < s.needed || s.in.Of == "" && first.Node == ""
+}
+
 // tryAll lets the pods come as they are, and looks for changes if they do not all find
 // a node.
 func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
@@ -113,14 +119,16 @@ func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 		x.Placed = placed
 	}
 	x.Approximate = approximate(s)
-	enough := placed >= s.needed
+	missed := s.missed(placed, &first)
+	enough := !missed
 	if s.gang != nil {
 		s.gang.Fit = placed
 		s.gang.tell()
 		enough = enough && s.gang.Members >= s.gang.Needed
 	}
-	if failed != nil && placed < s.needed {
+	if failed != nil && missed {
 		s.pod = failed
+		s.readDevices()
 		d, err := s.diagnose(ctx, failed)
 		if err != nil {
 			return errors.Join(err, s.remove(ctx, pods))

@@ -33,7 +33,7 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	for i := range in.Servers {
 		for _, name := range in.Servers[i].Names {
 			known[name] = true
-			if name == s.Name {
+			if name == s.Name && !s.Alive { // of several leases, one that is renewed counts
 				s.heldBy(&in.Servers[i], in.Now)
 			}
 		}

@@ -116,6 +116,7 @@ func (s *situation) readDevices() {
 	if args, ok := argsOf[*config.GPUDeviceArgs](s.in, s.pod.Spec.SchedulerName); ok {
 		s.keys = gpudevice.NodeKeys(args)
 	}
+	s.request = nil
 	if request, err := device.ParsePod(s.pod, s.keys); err == nil {
 		s.request = request
 	}

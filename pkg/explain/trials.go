@@ -41,7 +41,7 @@ func (s *situation) changes(ctx context.Context) ([]Change, error) {
 	}
 	proposed = sorted(proposed)
 	for i, change := range proposed {
-		change.last = i
+		change.last, change.like = i, s.pod
 	}
 	trials := min(mostTrials, max(leastTrials, nodesTried/max(1, s.total)))
 	found, err := s.tryEach(ctx, proposed, &trials)

@@ -66,7 +66,15 @@ func readInput(ctx context.Context, o *Options) (*input, error) {
 	in := &input{}
 	objects, files := cluster.NewReader(), 0
 	objects.Namespace = o.Namespace
+	var names []string
 	for _, name := range o.Files {
+		inFolder, err := cluster.Files(name)
+		if err != nil {
+			return nil, fmt.Errorf("-f: %w", err)
+		}
+		names = append(names, inFolder...)
+	}
+	for _, name := range names {
 		isTrace, err := in.readFile(name, o.Stdin, objects)
 		if err != nil {
 			return nil, err

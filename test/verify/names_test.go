@@ -10,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -119,4 +120,29 @@ func TestNames(t *testing.T) {
 	})
 	t.Run("repository, literals", func(t *testing.T) { runOnRepository(t, strayLiterals) })
 	t.Run("repository, names", func(t *testing.T) { runOnRepository(t, unknownNames) })
+}
+
+// celShareResources matches a list of names in the policies, such as
+// ['berth.dev/gpu-milli', 'berth.dev/gpu-memory'].
+var celShareResources = regexp.MustCompile(`\['` + regexp.QuoteMeta(names.Prefix) + `gpu-[^\]]*\]`)
+
+// TestShareResources holds the lists of limits in the admission policies against
+// names.ShareResources: they cannot read it.
+func TestShareResources(t *testing.T) {
+	want := "['" + strings.Join(names.ShareResources[:], "', '") + "']"
+	found := 0
+	files(t, os.DirFS(root(t)), func(name string, content []byte) {
+		if !strings.HasPrefix(name, "manifests/components/") || path.Ext(name) != ".yaml" {
+			return
+		}
+		for _, list := range celShareResources.FindAllString(string(content), -1) {
+			found++
+			if list != want {
+				t.Errorf("%s: %s; want %s, as names.ShareResources", name, list, want)
+			}
+		}
+	})
+	if found < 3 {
+		t.Errorf("%d lists of limits in the policies, want 3 or more: this test has lost its subject", found)
+	}
 }

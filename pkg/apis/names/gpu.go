@@ -12,6 +12,11 @@ const (
 	GPUMemoryResource = prefix + "gpu-memory"
 )
 
+// ShareResources are the limits by which a container asks for shares of devices. What
+// tells such pods from others goes through this list; the policies of manifests/, which
+// cannot, are held against it by a test.
+var ShareResources = [...]string{GPUMilliResource, GPUMemoryResource}
+
 const (
 	// GPUModelAnnotation is the pod annotation that lists the device models a pod
 	// accepts: patterns with *, separated by commas, compared without case.

@@ -4,6 +4,7 @@
 package source
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -25,7 +26,7 @@ import (
 func (f *found) keep(kind schema.GroupVersionKind, object []byte) (bool, error) {
 	switch kind.GroupKind() {
 	case podGroups.Kind:
-		group, err := podGroupOf(object)
+		group, err := podGroupOf(object, f.namespace)
 		f.in.PodGroups = append(f.in.PodGroups, group)
 		return true, err
 	case schema.GroupKind{Group: coordinationv1.GroupName, Kind: "Lease"}:
@@ -43,7 +44,7 @@ func (f *found) keep(kind schema.GroupVersionKind, object []byte) (bool, error) 
 }
 
 // podGroupOf reads a PodGroup of Coscheduling.
-func podGroupOf(object []byte) (explain.PodGroup, error) {
+func podGroupOf(object []byte, namespace string) (explain.PodGroup, error) {
 	var group struct {
 		Metadata struct {
 			Namespace string `json:"namespace"`
@@ -54,10 +55,7 @@ func podGroupOf(object []byte) (explain.PodGroup, error) {
 		} `json:"spec"`
 	}
 	err := json.Unmarshal(object, &group)
-	if group.Metadata.Namespace == "" {
-		group.Metadata.Namespace = corev1.NamespaceDefault
-	}
-	return explain.PodGroup{Namespace: group.Metadata.Namespace, Name: group.Metadata.Name, MinMember: group.Spec.MinMember}, err
+	return explain.PodGroup{Namespace: cmp.Or(group.Metadata.Namespace, namespace, corev1.NamespaceDefault), Name: group.Metadata.Name, MinMember: group.Spec.MinMember}, err
 }
 
 // addLease takes note of who holds a lease, if that says whom it serves, or is
@@ -69,6 +67,9 @@ func (f *found) addLease(l *coordinationv1.Lease) {
 	}
 	if l.Spec.RenewTime != nil {
 		s.Renewed = l.Spec.RenewTime.Time
+		if s.Renewed.After(f.newest) {
+			f.newest = s.Renewed
+		}
 	}
 	s.Names = lease.Serves(s.Holder)
 	if len(s.Names) == 0 && strings.HasSuffix(l.Name, "scheduler") {

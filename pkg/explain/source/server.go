@@ -87,7 +87,7 @@ func (f *found) readPodGroups(ctx context.Context, o *Options) error {
 			return fmt.Errorf("listing podgroups: %w", err)
 		}
 		for _, item := range list.Items {
-			group, err := podGroupOf(item)
+			group, err := podGroupOf(item, "")
 			if err != nil {
 				return fmt.Errorf("listing podgroups: %w", err)
 			}
@@ -190,7 +190,7 @@ func (f *found) readMounted(ctx context.Context, client kubernetes.Interface, na
 		c := &pod.Containers[i]
 		file := configFlag(c)
 		for _, mount := range c.VolumeMounts {
-			key, within := strings.CutPrefix(file, mount.MountPath+"/")
+			key, within := strings.CutPrefix(path.Clean(file), path.Clean(mount.MountPath)+"/")
 			if !within || path.Base(key) != key {
 				continue
 			}

@@ -53,7 +53,7 @@ var ErrNoPod = errors.New("not found")
 // Read reads everything, and returns one Input for each pod or workload that is asked
 // about.
 func Read(ctx context.Context, o *Options) ([]*explain.Input, error) {
-	found := &found{in: explain.Input{Now: o.Now, Parallelism: o.Parallelism}}
+	found := &found{namespace: o.Namespace, in: explain.Input{Now: o.Now, Parallelism: o.Parallelism}}
 	var err error
 	if len(o.Snapshots) > 0 {
 		err = found.readSnapshots(o)
@@ -87,6 +87,9 @@ type found struct {
 	in explain.Input
 	// configs are the configurations of schedulers, by where they were found.
 	configs []configuration
+	// namespace is that of manifests that name none; newest is the last renewal of a lease.
+	namespace string
+	newest    time.Time
 }
 
 // unit is a pod, or the pods of a workload.
@@ -140,6 +143,9 @@ func (f *found) readSnapshots(o *Options) error {
 	}
 	f.in.Objects, _ = reader.Cluster()
 	f.in.ServersSeen = len(f.in.Servers) > 0
+	if !f.newest.IsZero() && f.newest.Before(f.in.Now) {
+		f.in.Now = f.newest // the cluster is that of then
+	}
 	if len(f.in.Objects.Nodes()) == 0 {
 		return fmt.Errorf("--snapshot: no nodes in %s: add the output of \"kubectl get nodes -o yaml\"", strings.Join(o.Snapshots, ", "))
 	}
@@ -158,7 +164,9 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 	written, _ := reader.Cluster()
 	if f.in.Objects != nil {
 		for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
-			_ = f.in.Objects.Add(object) // one that is there already stays
+			if err := f.in.Objects.Add(object); err != nil {
+				f.notSeen("-f: what it changes of an object that is there already: %v", err)
+			}
 		}
 	}
 	var units []unit

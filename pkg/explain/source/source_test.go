@@ -41,7 +41,7 @@ spec: {holderIdentity: master_1f0a, renewTime: "2026-01-01T00:00:10.000000Z", le
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: node, namespace: kube-node-lease}
-spec: {holderIdentity: node, renewTime: "2026-01-01T00:00:10.000000Z", leaseDurationSeconds: 40}
+spec: {holderIdentity: node, renewTime: "2026-01-01T00:00:20.000000Z", leaseDurationSeconds: 40}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -67,7 +67,8 @@ spec: {minMember: 3}
 // TestSchedulers finds out who serves a name and with which profile, from the leases and
 // ConfigMaps of a snapshot.
 func TestSchedulers(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 20, 0, time.UTC)
+	// A snapshot is judged by the time of its newest lease, however old it is.
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name, schedulerName string
 		known, alive        bool

@@ -4,6 +4,8 @@
 package gpudevice
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -115,7 +117,7 @@ func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, state *node
 		}
 	}
 	requested := nodeInfo.GetRequested().GetScalarResources()
-	if requested[milliResource] == 0 && requested[memoryResource] == 0 {
+	if !slices.ContainsFunc(names.ShareResources[:], func(name string) bool { return requested[corev1.ResourceName(name)] != 0 }) {
 		return false // as on nearly every such node
 	}
 	for _, podInfo := range nodeInfo.GetPods() {
@@ -145,8 +147,3 @@ func (pl *GPUDevice) nodeRequestsDevicePluginResource(nodeInfo fwk.NodeInfo) boo
 func (pl *GPUDevice) usesDevices(pod *corev1.Pod) bool {
 	return device.HasShareRequest(pod) || pl.nodeKeys.HasDevicePluginRequest(pod) || pl.mayClaimDevices(pod)
 }
-
-const (
-	milliResource  = corev1.ResourceName(names.GPUMilliResource)
-	memoryResource = corev1.ResourceName(names.GPUMemoryResource)
-)

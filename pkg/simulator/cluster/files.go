@@ -24,11 +24,9 @@ func (r *Reader) ReadFile(name string, stdin io.Reader) error {
 		}
 		return r.Read(name, content)
 	}
-	files := []string{name}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		if files, err = filesIn(name); err != nil {
-			return err
-		}
+	files, err := Files(name)
+	if err != nil {
+		return err
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -42,21 +40,24 @@ func (r *Reader) ReadFile(name string, stdin io.Reader) error {
 	return nil
 }
 
-// filesIn returns the files of objects in a folder, sorted. Folders in it are left out,
-// as kubectl leaves them out.
-func filesIn(folder string) ([]string, error) {
-	entries, err := os.ReadDir(folder)
+// Files returns the name of a file as it is, and of a folder the files of objects in it,
+// sorted. Folders in it are left out, as kubectl leaves them out.
+func Files(name string) ([]string, error) {
+	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+		return []string{name}, nil //nolint:nilerr // reading it says what is wrong with it
+	}
+	entries, err := os.ReadDir(name)
 	if err != nil {
 		return nil, err
 	}
 	var files []string
 	for _, entry := range entries {
 		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
-			files = append(files, filepath.Join(folder, entry.Name()))
+			files = append(files, filepath.Join(name, entry.Name()))
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no file in this folder ends in .yaml, .yml or .json", folder)
+		return nil, fmt.Errorf("%s: no file in this folder ends in .yaml, .yml or .json", name)
 	}
 	return files, nil
 }
