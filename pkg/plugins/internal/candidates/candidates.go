@@ -61,13 +61,6 @@ type Finder interface {
 	Missed(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) bool
 }
 
-// IsDryRun reports whether PreFilter is called within the Find of a plugin. It must
-// have no effect outside of the state then, which is a copy of that plugin's cycle.
-func IsDryRun(state fwk.CycleState) bool {
-	_, ok := state.(*dryRunState)
-	return ok
-}
-
 // NewFinder returns the Finder of one plugin of a profile.
 func NewFinder(handle fwk.Handle) Finder {
 	return &finder{handle: handle, missed: lru.New(maxMissed)}
@@ -158,7 +151,7 @@ func (f *finder) Missed(ctx context.Context, state fwk.CycleState, pod *corev1.P
 type dryRun struct {
 	handle fwk.Handle
 	pod    *corev1.Pod
-	state  *dryRunState
+	state  *DryRunState
 	// allowed are the nodes that other plugins' PreFilter leaves; nil for all.
 	allowed sets.Set[string]
 }
@@ -176,7 +169,7 @@ func (f *finder) newDryRun(ctx context.Context, state fwk.CycleState, pod *corev
 	if !ok {
 		return nil
 	}
-	run := &dryRun{handle: f.handle, pod: pod, state: &dryRunState{state.Clone()}}
+	run := &dryRun{handle: f.handle, pod: pod, state: NewDryRun(state)}
 	result, status, _ := framework.RunPreFilterPlugins(ctx, run.state, pod)
 	if !status.IsSuccess() {
 		return nil // the attempt is going to fail
@@ -192,13 +185,3 @@ func (d *dryRun) fits(ctx context.Context, node fwk.NodeInfo) bool {
 	return (d.allowed == nil || d.allowed.Has(node.Node().Name)) &&
 		d.handle.RunFilterPluginsWithNominatedPods(ctx, d.state, d.pod, node).IsSuccess()
 }
-
-// dryRunState is the state of a dry run. The metrics of plugins are about the
-// framework's own calls, so it records none.
-type dryRunState struct{ fwk.CycleState }
-
-// ShouldRecordPluginMetrics returns false.
-func (s *dryRunState) ShouldRecordPluginMetrics() bool { return false }
-
-// Clone returns a copy for the dry run with nominated pods.
-func (s *dryRunState) Clone() fwk.CycleState { return &dryRunState{s.CycleState.Clone()} }
