@@ -6,7 +6,6 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/check"
@@ -14,13 +13,7 @@ import (
 
 func TestCheck(t *testing.T) {
 	const wrong = "../berth-scheduler/testdata/wrong/tenancy-differs.yaml"
-	tests := []struct {
-		name       string
-		args       []string
-		wantCode   int
-		wantStdout []string
-		wantStderr []string
-	}{
+	tests := []commandCase{
 		{name: "help", args: []string{"--help"}, wantStdout: []string{"kubectl berth check [--config PROFILE.yaml]", "5 something was found"}},
 		{name: "a good profile", args: []string{"--config", gpuProfile}, wantStdout: []string{"Nothing was found. Schedulers: " + gpuProfile + ": berth-scheduler"}},
 		{name: "a profile of gangs", args: []string{"--config", gangProfile, "--severity", "error"}, wantStdout: []string{"Nothing was found."}},
@@ -32,27 +25,7 @@ func TestCheck(t *testing.T) {
 		{name: "a severity that is none", args: []string{"--config", gpuProfile, "--severity", "info"}, wantCode: exitUsage, wantStderr: []string{`--severity: "info" is none of warning, error`}},
 		{name: "an argument", args: []string{"profile.yaml"}, wantCode: exitUsage, wantStderr: []string{`unexpected argument "profile.yaml"`}},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := execute(t, "", append([]string{"check"}, tt.args...)...)
-			if code != tt.wantCode {
-				t.Errorf("exit code %d, want %d", code, tt.wantCode)
-			}
-			for _, want := range tt.wantStdout {
-				if !strings.Contains(stdout, want) {
-					t.Errorf("no %q in the output:\n%s", want, stdout)
-				}
-			}
-			for _, want := range tt.wantStderr {
-				if !strings.Contains(stderr, want) {
-					t.Errorf("no %q in the errors:\n%s", want, stderr)
-				}
-			}
-			if len(tt.wantStderr) == 0 && stderr != "" {
-				t.Errorf("unexpected errors:\n%s", stderr)
-			}
-		})
-	}
+	runCases(t, tests, "check")
 }
 
 // TestCheckProfiles: of the shipped profiles there is nothing to find, and of each that a

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 )
@@ -26,8 +27,10 @@ type clusterInput struct {
 	files         []string
 	allNamespaces bool
 
-	// client is nil where files are read. config makes it.
+	// client is nil where files are read, and host is the server's address. connect sets
+	// them.
 	client kubernetes.Interface
+	host   string
 }
 
 // What kubectl allows itself; client-go's defaults are for programs that never end.
@@ -60,12 +63,29 @@ func (in *clusterInput) connect() error {
 	config, err := in.ToRESTConfig()
 	if err == nil {
 		config.UserAgent, config.QPS, config.Burst = program, clientQPS, clientBurst
+		in.host = config.Host
 		in.client, err = kubernetes.NewForConfig(config)
 	}
 	if err != nil {
 		return configError(*in.KubeConfig, *in.Context, err)
 	}
 	return nil
+}
+
+// chosen reports whether flags name the cluster.
+func (in *clusterInput) chosen() bool {
+	return *in.KubeConfig+*in.Context+*in.ClusterName+*in.APIServer != ""
+}
+
+// known reports whether there is a cluster that kubectl would use without being told: one
+// in its files, or the one in which this runs.
+func (in *clusterInput) known() bool {
+	raw, err := in.ToRawKubeConfigLoader().RawConfig()
+	if in.chosen() || err != nil || len(raw.Clusters) > 0 {
+		return true // what is wrong with it is told when it is read
+	}
+	_, err = rest.InClusterConfig()
+	return err == nil
 }
 
 // currentNamespace is that of -n, or else of the context.

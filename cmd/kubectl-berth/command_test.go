@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,16 @@ const (
 	gangProfile  = "../../config/berth-scheduler/gpu-gang.yaml"
 	stockProfile = "../../config/simulator/default-scheduler.yaml"
 )
+
+// TestMain keeps the cluster of whoever runs the tests out of them.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"KUBECONFIG": os.DevNull, "KUBERNETES_SERVICE_HOST": ""} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // execute runs a command line in this process.
 func execute(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
@@ -68,6 +79,47 @@ func hash(t *testing.T, path string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(read(t, path))))
 }
 
+// commandCase is a command line of a subcommand, and what comes of it.
+type commandCase struct {
+	name     string
+	args     []string
+	stdin    string
+	wantCode int
+	// wantStdout and wantStderr are parts of what is printed; without wantStderr nothing
+	// is printed there.
+	wantStdout []string
+	wantStderr []string
+}
+
+// runCases runs whole command lines.
+func runCases(t *testing.T, tests []commandCase, command ...string) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := execute(t, tt.stdin, slices.Concat(command, tt.args)...)
+			if code != tt.wantCode {
+				t.Errorf("exit code %d, want %d", code, tt.wantCode)
+			}
+			for _, want := range tt.wantStdout {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("no %q in the output", want)
+				}
+			}
+			for _, want := range tt.wantStderr {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("no %q in the errors", want)
+				}
+			}
+			if len(tt.wantStderr) == 0 && stderr != "" {
+				t.Error("unexpected errors")
+			}
+			if t.Failed() {
+				t.Logf("stdout:\n%s\nstderr:\n%s", stdout, stderr)
+			}
+		})
+	}
+}
+
 // TestExitCodes runs whole command lines.
 func TestExitCodes(t *testing.T) {
 	fits := strings.ReplaceAll(read(t, objects), `cpu: "9"`, `cpu: "3"`)
@@ -83,24 +135,18 @@ profiles:
 - schedulerName: berth-scheduler
 - schedulerName: another
 `)
+	others := strings.ReplaceAll(strings.Replace(fits, "name: share, namespace: team, creationTimestamp: \"2026-01-01T00:00:02Z\"}\n  spec:\n    schedulerName: berth-scheduler", "name: share, namespace: team}\n  spec:\n    schedulerName: somebody", 1), "berth.dev/gpu-milli", "example.com/ignored")
 	withArgs := func(args ...string) []string { return append([]string{"simulate"}, args...) }
-	tests := []struct {
-		name       string
-		args       []string
-		stdin      string
-		wantCode   int
-		wantStdout []string
-		wantStderr []string
-	}{
+	tests := []commandCase{
 		{name: "help", args: []string{"simulate", "--help"}, wantCode: exitOK, wantStdout: []string{
-			"kubectl berth simulate -f FILE… --config PROFILE.yaml", "Exit codes: 0 every pod was placed; 1 the simulation failed; 2 the command line is\nwrong; 3 the simulation went to its end",
+			"kubectl berth simulate -f FILE… --config PROFILE.yaml", "Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the\nsimulation failed; 2 the command line is wrong; 3 the simulation went to its end", "--as string",
 		}},
 		{name: "no command", wantCode: exitOK, wantStdout: []string{"simulate", "Ask what Berth would do"}},
 		{name: "version", args: []string{"--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v", "(Kubernetes v"}},
 		{name: "version of a command", args: []string{"simulate", "--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v"}},
 
 		{name: "everything fits", args: withArgs("-f", "-", "--config", gpuProfile), stdin: fits, wantCode: exitOK, wantStdout: []string{
-			"2 nodes, 2 GPUs, 16 CPU, 64.0 GiB of memory; 1 pods are bound and hold 0.6 GPUs", "team/share", "main=0:400m:6553Mi",
+			"All 3 pods fit.\n\nPOD ", "team/share", "main=0:400m:6553Mi", "2 nodes, 2 GPUs, 16 CPU, 64.0 GiB of memory; 1 pods are bound and hold 0.6 GPUs",
 		}},
 		{name: "something does not fit", args: withArgs("-f", objects, "--config", gpuProfile), wantCode: exitNotPlaced, wantStdout: []string{
 			"team/too-large   (none)", "0/2 nodes are available: 2 Insufficient cpu",
@@ -118,11 +164,11 @@ profiles:
 			`model.csv:2:1: gpu_spec of pod p0: no node has the model "H100"; the nodes have G2, T4`,
 		}},
 		{name: "objects of other kinds", args: withArgs("-f", "-", "--config", gpuProfile), stdin: fits + "- {apiVersion: v1, kind: ConfigMap, metadata: {name: d, namespace: team}}\n", wantCode: exitOK, wantStderr: []string{"kubectl-berth: note: -: 1 "}, wantStdout: []string{"Note: -: 1 "}},
-		{name: "a manifest as kubectl apply takes it", args: withArgs("-f", "-", "-n", "team", "--config", gpuProfile), stdin: fits + `- {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}}` + "\n", wantCode: exitOK, wantStdout: []string{"team/web-0", "team/web-1"}},
-		{name: "one profile schedules pods of any name", args: withArgs("-f", "-", "--config", gpuProfile, "-o", "csv"), stdin: strings.ReplaceAll(fits, "schedulerName: berth-scheduler", "schedulerName: somebody"), wantCode: exitOK},
-		{name: "several profiles, by the names of the pods", args: withArgs("-f", "-", "--config", twoProfiles), stdin: strings.ReplaceAll(fits, "berth.dev/gpu-milli", "example.com/ignored"), wantCode: exitNotPlaced, wantStderr: []string{
-			"two.yaml: 1 of 3 pending pods are left out: their spec.schedulerName is none of berth-scheduler, another",
-		}},
+		{name: "a manifest as kubectl apply takes it", args: withArgs("-f", "-", "-n", "team", "--config", gpuProfile), stdin: fits + `- {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, template: {spec: {schedulerName: berth-scheduler, containers: [{name: c, image: i}]}}}}` + "\n", wantCode: exitOK, wantStdout: []string{"team/web-0", "team/web-1"}},
+		{name: "one profile schedules pods of any name", args: withArgs("-f", "-", "--config", gpuProfile, "-o", "csv"), stdin: strings.ReplaceAll(fits, "schedulerName: berth-scheduler", "schedulerName: somebody"), wantCode: exitOK, wantStderr: []string{`gpu.yaml: 3 of 3 pending pods: spec.schedulerName is not berth-scheduler, and is taken for it: Pod team/share has "somebody"`}},
+		{name: "several profiles, by the names of the pods", args: withArgs("-f", "-", "--config", twoProfiles), stdin: others, wantCode: exitNotPlaced, wantStdout: []string{
+			"Only 2 of 3 pods fit.", `spec.schedulerName: "somebody" is none of the profiles of `,
+		}, wantStderr: []string{`two.yaml: 1 of 3 pending pods: spec.schedulerName is none of berth-scheduler, another, and nothing is placed: Pod team/share has "somebody"`}},
 
 		{name: "unknown flag", args: withArgs("--nodes"), wantCode: exitUsage, wantStderr: []string{"unknown flag: --nodes: see kubectl berth simulate --help"}},
 		{name: "unknown command", args: []string{"simulat"}, wantCode: exitUsage, wantStderr: []string{`unexpected argument "simulat"`}},
@@ -131,7 +177,7 @@ profiles:
 		{name: "no profile", args: withArgs("-f", objects), wantCode: exitUsage, wantStderr: []string{"--config: required"}},
 		{name: "file twice", args: withArgs("-f", objects, "-f", objects, "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"-f: testdata/cluster.yaml is given more than once"}},
 		{name: "profile twice", args: withArgs("-f", objects, "--config", gpuProfile, "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"--config: " + gpuProfile + " is given more than once"}},
-		{name: "output that is none", args: withArgs("-f", objects, "--config", gpuProfile, "-o", "yaml"), wantCode: exitUsage, wantStderr: []string{`-o: "yaml" is none of table, json, csv`}},
+		{name: "output that is none", args: withArgs("-f", objects, "--config", gpuProfile, "-o", "wide"), wantCode: exitUsage, wantStderr: []string{`-o: "wide" is none of table, json, yaml, csv`}},
 		{name: "workload that is none", args: withArgs("-f", objects, "--config", gpuProfile, "--expected-workload", "past"), wantCode: exitUsage, wantStderr: []string{`--expected-workload: "past" is none of`}},
 		{name: "shares that are none", args: withArgs("-f", objects, "--config", gpuProfile, "--shares", "half"), wantCode: exitUsage, wantStderr: []string{`--shares: "half" is none of whole, keep`}},
 		{name: "no run at a time", args: withArgs("-f", objects, "--config", gpuProfile, "--parallel", "0"), wantCode: exitUsage, wantStderr: []string{"--parallel: 0 must be at least 1"}},
@@ -145,9 +191,12 @@ profiles:
 		{name: "missing file", args: withArgs("-f", "testdata/none.csv", "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"-f: open testdata/none.csv: no such file"}},
 		{name: "missing profile", args: withArgs("-f", objects, "--config", "testdata/none.yaml"), wantCode: exitFailed, wantStderr: []string{"--config: open testdata/none.yaml: no such file"}},
 		{name: "missing kubeconfig", args: withArgs("--kubeconfig", "testdata/none", "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"--kubeconfig testdata/none: "}},
+		{name: "profile that is a list", args: withArgs("-f", objects, "--config", file(t, "list.yaml", "- apiVersion: v1\n")), wantCode: exitFailed, wantStderr: []string{"list.yaml: want a KubeSchedulerConfiguration, with apiVersion and kind, and it holds a list"}},
 		{name: "profile that is none", args: withArgs("-f", objects, "--config", objects), wantCode: exitFailed, wantStderr: []string{`testdata/cluster.yaml: apiVersion: is "v1", must be "kubescheduler.config.k8s.io/v1"`}},
 		{name: "no nodes", args: withArgs("-f", podsCSV, "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"no nodes in the input"}},
-		{name: "no pods", args: withArgs("-f", nodesCSV, "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"no pods to schedule in the input"}},
+		{name: "no pods", args: withArgs("-f", nodesCSV, "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"no pods to schedule in the input: add"}},
+		{name: "no pods but of what was left out", args: withArgs("-f", "-", "--config", gpuProfile), stdin: nodesAlone + "- {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d}}\n", wantCode: exitFailed, wantStderr: []string{"no pods to schedule in the input (-: 1 object(s) of kind DaemonSet (apps/v1) were left out: each of their pods names its node): add"}},
+		{name: "pod twice", args: withArgs("-f", objects, "-f", file(t, "share.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: share, namespace: team}\nspec: {containers: [{name: c}]}\n"), "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{`share.yaml:1: Pod team/share: metadata.name: there are two pods "team/share": the other is testdata/cluster.yaml:`}},
 		{name: "pods of both kinds", args: withArgs("-f", objects, "-f", podsCSV, "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"pods of a trace and 3 pending pods of a cluster"}},
 		{name: "node twice", args: withArgs("-f", objects, "-f", file(t, "n.csv", "sn,cpu_milli,memory_mib,gpu,model\ncpu-0,1,1,0,\n"), "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{`node "cpu-0" of the trace: `}},
 		{name: "trace with a fault", args: withArgs("-f", nodesCSV, "-f", file(t, "p.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,-5,1,0,0\n"), "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"p.csv:2:3: cpu_milli: -5 is negative"}},
@@ -155,35 +204,12 @@ profiles:
 		{name: "neither CSV nor objects", args: withArgs("-f", "-", "--config", gpuProfile), stdin: "hello\n", wantCode: exitFailed, wantStderr: []string{"-:1: "}},
 		{name: "load that is no number", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "much"), wantCode: exitUsage, wantStderr: []string{`--target-load: "much" is no number: write a multiple of all GPUs, such as 1.3, or 130%`}},
 		{name: "load out of range", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "-5%"), wantCode: exitUsage, wantStderr: []string{"--target-load: -5% must be 0"}},
-		{name: "context beside files", args: withArgs("-f", objects, "--config", gpuProfile, "--context", "c"), wantCode: exitUsage, wantStderr: []string{"--context: names a cluster, and -f files"}},
+		{name: "context beside files", args: withArgs("-f", objects, "--config", gpuProfile, "--context", "c"), wantCode: exitUsage, wantStderr: []string{"--kubeconfig, --context: the nodes of that cluster would mix with those of the files"}},
 		{name: "load that cannot be reached", args: withArgs("-f", nodesCSV, "-f", file(t, "c.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,5,1,0,0\n"), "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"--target-load: no load to aim at"}},
 		{name: "plugin that cannot be simulated", args: withArgs("-f", objects, "--config", gangProfile), wantCode: exitFailed, wantStderr: []string{gangProfile + ": ", "Coscheduling cannot be simulated"}},
 		{name: "folder that cannot be made", args: withArgs("-f", objects, "--config", gpuProfile, "--out", nodesCSV), wantCode: exitFailed, wantStderr: []string{"--out: "}},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := execute(t, tt.stdin, tt.args...)
-			if code != tt.wantCode {
-				t.Errorf("exit code %d, want %d", code, tt.wantCode)
-			}
-			for _, want := range tt.wantStdout {
-				if !strings.Contains(stdout, want) {
-					t.Errorf("no %q in the output:\n%s", want, stdout)
-				}
-			}
-			for _, want := range tt.wantStderr {
-				if !strings.Contains(stderr, want) {
-					t.Errorf("no %q in the errors:\n%s", want, stderr)
-				}
-			}
-			if len(tt.wantStderr) == 0 && stderr != "" {
-				t.Errorf("unexpected errors:\n%s", stderr)
-			}
-			if t.Failed() {
-				t.Logf("stdout:\n%s\nstderr:\n%s", stdout, stderr)
-			}
-		})
-	}
+	runCases(t, tests)
 }
 
 // TestSameBytes: what is printed and written depends on the input alone, not on

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 )
@@ -50,31 +52,30 @@ func completeValues(values ...string) completer {
 // completeNodes completes the names of nodes that do not stand on the command line yet.
 func (in *clusterInput) completeNodes(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return in.complete(cmd, args, toComplete, func(ctx context.Context, client kubernetes.Interface) ([]string, error) {
-		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		names := make([]string, 0, len(list.Items))
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, nil
+		return namesIn(client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}))
 	})
 }
 
 // completeNamespaces completes the names of namespaces.
 func (in *clusterInput) completeNamespaces(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return in.complete(cmd, nil, toComplete, func(ctx context.Context, client kubernetes.Interface) ([]string, error) {
-		list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		names := make([]string, 0, len(list.Items))
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, nil
+		return namesIn(client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}))
 	})
+}
+
+// namesIn returns the names of the objects in a list, unless it could not be had.
+func namesIn(list runtime.Object, err error) ([]string, error) {
+	var names []string
+	if err == nil {
+		err = meta.EachListItem(list, func(obj runtime.Object) error {
+			accessor, err := meta.Accessor(obj)
+			if err == nil {
+				names = append(names, accessor.GetName())
+			}
+			return err
+		})
+	}
+	return names, err
 }
 
 // completeContexts completes the contexts of the kubeconfig.

@@ -16,13 +16,7 @@ import (
 
 func TestDevices(t *testing.T) {
 	none := file(t, "none.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")
-	tests := []struct {
-		name       string
-		args       []string
-		wantCode   int
-		wantStdout []string
-		wantStderr []string
-	}{
+	tests := []commandCase{
 		{name: "help", args: []string{"--help"}, wantStdout: []string{"kubectl berth devices [NODE…]", "Exit codes: 0 shown; 1 the cluster or a file could not be read", "--as string"}},
 		{name: "devices", args: []string{"-f", objects}, wantStdout: []string{"NODE", "HELD BY", "team/running (600m 9830Mi)"}},
 		{name: "a folder", args: []string{"-f", "testdata"}, wantStdout: []string{"team/running"}},
@@ -41,27 +35,7 @@ func TestDevices(t *testing.T) {
 		{name: "files that are watched", args: []string{"-f", objects, "--watch"}, wantCode: exitUsage, wantStderr: []string{"--watch: files do not change"}},
 		{name: "a file twice", args: []string{"-f", objects, "-f", objects}, wantCode: exitUsage, wantStderr: []string{"-f: testdata/cluster.yaml is given more than once"}},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := execute(t, "", append([]string{"devices"}, tt.args...)...)
-			if code != tt.wantCode {
-				t.Errorf("exit code %d, want %d", code, tt.wantCode)
-			}
-			for _, want := range tt.wantStdout {
-				if !strings.Contains(stdout, want) {
-					t.Errorf("no %q in the output:\n%s", want, stdout)
-				}
-			}
-			for _, want := range tt.wantStderr {
-				if !strings.Contains(stderr, want) {
-					t.Errorf("no %q in the errors:\n%s", want, stderr)
-				}
-			}
-			if len(tt.wantStderr) == 0 && stderr != "" {
-				t.Errorf("unexpected errors:\n%s", stderr)
-			}
-		})
-	}
+	runCases(t, tests, "devices")
 }
 
 // TestDevicesInREADME: the page shows what is printed.

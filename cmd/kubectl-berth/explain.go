@@ -104,10 +104,7 @@ func (o *explainOptions) complete(args []string) error {
 	if err := o.connect(); err != nil {
 		return err
 	}
-	o.Client, o.Namespace = o.client, o.currentNamespace()
-	if config, err := o.ToRESTConfig(); err == nil {
-		o.Host = config.Host
-	}
+	o.Client, o.Namespace, o.Host = o.client, o.currentNamespace(), o.host
 	return nil
 }
 
@@ -200,14 +197,10 @@ func (o *explainOptions) completePods(cmd *cobra.Command, args []string, toCompl
 		return beginning([]string{"pod/"}, toComplete), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return o.clusterInput.complete(cmd, args, toComplete, func(ctx context.Context, client kubernetes.Interface) ([]string, error) {
-		list, err := client.CoreV1().Pods(o.currentNamespace()).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
+		names, err := namesIn(client.CoreV1().Pods(o.currentNamespace()).List(ctx, metav1.ListOptions{}))
+		for i := range names {
+			names[i] = kind + "/" + names[i]
 		}
-		names := make([]string, 0, len(list.Items))
-		for i := range list.Items {
-			names = append(names, kind+"/"+list.Items[i].Name)
-		}
-		return names, nil
+		return names, err
 	})
 }

@@ -38,6 +38,8 @@ func (o *simulateOptions) write(r *report.Report, out io.Writer) error {
 	switch o.output {
 	case outputJSON:
 		return r.WriteJSON(out)
+	case outputYAML:
+		return r.WriteYAML(out)
 	case outputCSV:
 		return r.WriteSummaryCSV(out)
 	default:

@@ -4,12 +4,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/simulator"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
@@ -27,9 +26,8 @@ import (
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
 	simulator.Options
+	clusterInput
 
-	kubeconfig     string
-	kubecontext    string
 	seedList       string
 	targetLoadText string
 	shares         string
@@ -47,6 +45,8 @@ const (
 	sharesKeep  = "keep"
 )
 
+var simulateOutputs = []string{outputTable, outputJSON, outputYAML, outputCSV}
+
 // defaultTargetLoad is the paper's.
 const defaultTargetLoad = "1.3"
 
@@ -54,24 +54,27 @@ func newSimulateCommand() *cobra.Command {
 	o := &simulateOptions{}
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE… --config PROFILE.yaml",
-		Short: "Let a profile place the pods of a trace, or the pending pods of a cluster, in memory",
+		Short: "Say whether pods would fit, or how well a profile packs those of a trace",
 		Long: `Let the plugins of a KubeSchedulerConfiguration place pods on nodes in memory: what
 berth-scheduler would do with the same file, without an API server. Nothing is
-written to any cluster.
+written to any cluster, of which list requests alone are made.
 
-The input is one of, or a mixture of:
+Will these pods fit? Manifests are applied, in memory, to the cluster of the current
+context, or of --context and --kubeconfig, or to the one whose objects are among the
+files, as "kubectl get nodes,pods,namespaces,services,… -A -o yaml" prints them. First
+comes the answer, then where each pod would be, or why it would not. Bound pods occupy
+their nodes; pending ones are placed in the order of the scheduling queue. The
+question is about the pods of the manifests or, without any, about all that are
+pending. A manifest counts as kubectl apply takes it: without a namespace it is in
+that of -n or of the context, a Deployment, StatefulSet, ReplicaSet, Job or CronJob
+stands for its pods, a field that does not exist is an error, and what Berth would
+warn of in an event is a note.
 
-  * openb CSV files, the trace of the fragmentation paper (FGD, USENIX ATC'23): one
-    of nodes (columns sn, cpu_milli, memory_mib, gpu, model) and one of pods (name,
-    cpu_milli, memory_mib, num_gpu, gpu_milli, …). The pods arrive one by one in
-    the random order of a seed, brought to --target-load; one that is not placed is
-    gone. This is the paper's experiment.
-  * Kubernetes objects, as "kubectl get nodes,pods,namespaces,services,… -A -o yaml"
-    prints them, or straight from a cluster with --kubeconfig. Bound pods occupy
-    their nodes. Pending pods are placed in the order of the scheduling queue: will
-    they fit? A manifest counts as kubectl apply takes it: without a namespace it is
-    in that of -n, a Deployment, StatefulSet, ReplicaSet or Job stands for its pods,
-    and a field that does not exist is an error.
+How well does a profile pack GPUs? openb CSV files are the trace of the fragmentation
+paper (FGD, USENIX ATC'23): one of nodes (columns sn, cpu_milli, memory_mib, gpu,
+model) and one of pods (name, cpu_milli, memory_mib, num_gpu, gpu_milli, …). The pods
+arrive one by one in the random order of a seed, brought to --target-load; one that
+is not placed is gone. This is the paper's experiment.
 
 With several --config the profiles are compared. A profile that is given with one
 name for all pods schedules all of them, whatever their schedulerName is. One
@@ -81,11 +84,16 @@ for each, and its name in the report ends in +whole (--shares).
 A pod that no node can hold is no error: it fails, and the report says why. A model
 that a pod accepts and no node has is noted.
 
-Exit codes: 0 every pod was placed; 1 the simulation failed; 2 the command line is
-wrong; 3 the simulation went to its end, and not every pod was placed in every run
-(always so if the pods ask for more than there is).`,
-		Example: `  # Will these pods fit?
-  kubectl get nodes,pods,namespaces -A -o yaml | kubectl berth simulate -f - --config config/berth-scheduler/gpu.yaml
+Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the
+simulation failed; 2 the command line is wrong; 3 the simulation went to its end, and
+not every such pod was placed in every run (always so if a trace asks for more than
+there is).`,
+		Example: `  # Would this Deployment fit into the cluster of the current context?
+  kubectl berth simulate -f deployment.yaml --config config/berth-scheduler/gpu.yaml
+
+  # The same in a pipeline, from what kubectl printed elsewhere
+  kubectl get nodes,pods,namespaces -A -o yaml > cluster.yaml
+  kubectl berth simulate -f cluster.yaml -f manifests/ --config config/berth-scheduler/gpu.yaml -o json
 
   # The paper's experiment, with two profiles and ten seeds
   kubectl berth simulate -f openb_node_list_gpu_node.csv -f openb_pod_list_default.csv \
@@ -100,11 +108,9 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
 			return simulate(withErrorsOnly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	o.addConfigFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON, or a folder of YAML and JSON; - is the standard input; may be given more than once")
-	flags.StringVarP(&o.Namespace, "namespace", "n", corev1.NamespaceDefault, "the namespace of objects in files that name none")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes, pods and what plugins need from this cluster; only list requests are made")
-	flags.StringVar(&o.kubecontext, "context", "", "the context of the kubeconfig to use")
 	flags.StringArrayVar(&o.Profiles, "config", nil, "a KubeSchedulerConfiguration file; give it once for each profile to compare")
 	flags.StringVar(&o.SchedulerName, "scheduler-name", "", "the profile of each --config to use, by its schedulerName; needed if a file has several and the pods do not name them")
 	flags.StringVar(&o.seedList, "seeds", "42", "seeds, one run each: a list such as 1,2,5 or a range such as 42..51")
@@ -114,7 +120,9 @@ wrong; 3 the simulation went to its end, and not every pod was placed in every r
 	flags.BoolVar(&o.Preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
 	flags.IntVar(&o.Parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time or, if there are fewer runs, goroutines that share the work of each; the results do not depend on it")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json, or csv, a row for each run")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json, yaml, or csv, a row for each run")
+	completeFlag(cmd, "output", completeValues(simulateOutputs...))
+	completeFlag(cmd, "shares", completeValues(sharesWhole, sharesKeep))
 	return cmd
 }
 
@@ -123,19 +131,17 @@ func (o *simulateOptions) complete() error {
 	if err := o.checkInput(); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{outputTable, outputJSON, outputCSV}, o.output) {
-		return usagef("-o: %q is none of table, json, csv", o.output)
-	}
-	if !slices.Contains([]simulator.ExpectedWorkload{simulator.WorkloadOfProfile, simulator.WorkloadOfInput, simulator.WorkloadBoth}, o.ExpectedWorkload) {
-		return usagef("--expected-workload: %q is none of profile, oracle, both", o.ExpectedWorkload)
-	}
-	if o.shares != sharesWhole && o.shares != sharesKeep {
-		return usagef("--shares: %q is none of whole, keep", o.shares)
+	err := cmp.Or(
+		oneOf("-o", o.output, simulateOutputs...),
+		oneOf("--expected-workload", string(o.ExpectedWorkload), string(simulator.WorkloadOfProfile), string(simulator.WorkloadOfInput), string(simulator.WorkloadBoth)),
+		oneOf("--shares", o.shares, sharesWhole, sharesKeep),
+	)
+	if err != nil {
+		return err
 	}
 	if o.Parallel < 1 {
 		return usagef("--parallel: %d must be at least 1", o.Parallel)
 	}
-	var err error
 	if o.TargetLoad, err = parseTargetLoad(o.targetLoadText); err != nil {
 		return usagef("--target-load: %w", err)
 	}
@@ -148,12 +154,17 @@ func (o *simulateOptions) complete() error {
 
 // checkInput checks the flags that say what is read.
 func (o *simulateOptions) checkInput() error {
-	if len(o.Files) == 0 && !o.fromCluster() {
+	o.ClusterAsked = o.chosen() || len(o.Files) == 0
+	switch {
+	case o.known():
+		o.Connect = func() (kubernetes.Interface, string, error) {
+			err := o.connect()
+			return o.client, o.host, err
+		}
+	case len(o.Files) == 0:
 		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig, --context or the environment variable KUBECONFIG")
 	}
-	if len(o.Files) > 0 && o.kubecontext != "" && o.kubeconfig == "" {
-		return usagef("--context: names a cluster, and -f files: leave one of the two out, or add --kubeconfig to read both")
-	}
+	o.Options.Namespace = cmp.Or(o.currentNamespace(), corev1.NamespaceDefault)
 	if len(o.Profiles) == 0 {
 		return usagef("--config: required: the path of a KubeSchedulerConfiguration")
 	}
@@ -164,12 +175,6 @@ func (o *simulateOptions) checkInput() error {
 		return usagef("--config: %s is given more than once", o.Profiles[i])
 	}
 	return nil
-}
-
-// fromCluster reports whether a cluster is read: the one of --kubeconfig or --context
-// or, where no files are named, that of the environment variable KUBECONFIG.
-func (o *simulateOptions) fromCluster() bool {
-	return o.kubeconfig != "" || len(o.Files) == 0 && (o.kubecontext != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "")
 }
 
 // parseTargetLoad reads a multiple such as 1.3, or the same in percent.
@@ -204,9 +209,6 @@ func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) er
 	if err := o.prepareOutDir(); err != nil {
 		return err
 	}
-	if err := o.connect(); err != nil {
-		return err
-	}
 	simulation, err := simulator.New(ctx, o.Options)
 	if err != nil {
 		if _, ok := errors.AsType[*simulator.OptionError](err); ok {
@@ -214,9 +216,7 @@ func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) er
 		}
 		return err
 	}
-	for _, note := range simulation.Notes() {
-		fmt.Fprintf(status, "%s: note: %s\n", program, note)
-	}
+	printNotes(status, simulation.Notes())
 	progress := newProgress(status, simulation.Pods())
 	result, err := simulation.Run(ctx, progress.add)
 	progress.end()
@@ -228,22 +228,6 @@ func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) er
 	}
 	if !result.AllPlaced() {
 		return errNotPlaced
-	}
-	return nil
-}
-
-// connect makes the client of the cluster that is read, if one is.
-func (o *simulateOptions) connect() error {
-	if !o.fromCluster() {
-		return nil
-	}
-	config, err := loadConfig(o.kubeconfig, o.kubecontext)
-	if err != nil {
-		return err
-	}
-	o.Host = config.Host
-	if o.Client, err = kubernetes.NewForConfig(config); err != nil {
-		return configError(o.kubeconfig, o.kubecontext, err)
 	}
 	return nil
 }

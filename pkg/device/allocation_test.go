@@ -137,8 +137,8 @@ func TestAllocationOfAnAssignment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if promised := NewAllocation(request, &assignment, node); !promised.Equal(read) || !read.Equal(promised) {
-			t.Errorf("promised %+v, read %+v", promised, read)
+		if reserved := NewAllocation(request, &assignment, node); !reserved.Equal(read) || !read.Equal(reserved) {
+			t.Errorf("reserved %+v, read %+v", reserved, read)
 		}
 		other := assignment
 		other.Devices[1] = SetOf(0)

@@ -5,8 +5,8 @@
 // the rest, and what is wrong: from API objects alone, and counted by package device, as
 // GPUDevice counts it.
 //
-// What a running scheduler knows beyond the API is not in it: devices that are promised
-// to a pod whose Binding is not written yet, and those that a nominated pod will get.
+// What a running scheduler knows beyond the API is not in it: devices that are reserved
+// for a pod whose Binding is not written yet, and those that a nominated pod will get.
 //
 //	nodes ─────────── device.ParseNode ───▶ device.Usage ──▶ [Node], [Device], [Model]
 //	ResourceSlices ── Node.PublishedByDRA        ▲

@@ -126,6 +126,17 @@ func checkDefaultScheduler(config *schedconfig.KubeSchedulerConfiguration) field
 
 const configKind = "KubeSchedulerConfiguration"
 
+// describe says what a value of YAML is that is no object.
+func describe(value any) string {
+	switch value.(type) {
+	case []any:
+		return "a list"
+	case string:
+		return "a text"
+	}
+	return fmt.Sprint(value)
+}
+
 // CheckDocument refuses what the decoder of a KubeSchedulerConfiguration would
 // silently leave out, and the files for which its error says little: further
 // documents, and another kind or version.
@@ -143,6 +154,9 @@ func CheckDocument(content []byte) error {
 		var value any
 		if err := yaml.Unmarshal(document, &value); err != nil {
 			return err
+		}
+		if _, ok := value.(map[string]any); !ok && value != nil {
+			return fmt.Errorf("want a %s, with apiVersion and kind, and it holds %s", configKind, describe(value))
 		}
 		if value != nil {
 			documents++

@@ -31,6 +31,9 @@ type input struct {
 	// cluster has the nodes of the trace, too.
 	cluster *cluster.Cluster
 	trace   trace.Trace
+	// manifests is whether some of the pending pods come from no API server: they alone are
+	// asked about.
+	manifests bool
 	// notes are what the user should know, a line each.
 	notes []string
 }
@@ -61,40 +64,25 @@ func (in *input) usualPods() iter.Seq[*corev1.Pod] {
 	}
 }
 
-// readInput reads all files and the cluster.
+// readInput reads all files and, if that is asked for or they have no nodes, the cluster.
 func readInput(ctx context.Context, o *Options) (*input, error) {
 	in := &input{}
-	objects, files := cluster.NewReader(), 0
+	objects := cluster.NewReader()
 	objects.Namespace = o.Namespace
-	var names []string
 	for _, name := range o.Files {
-		inFolder, err := cluster.Files(name)
+		files, err := cluster.Files(name)
 		if err != nil {
 			return nil, fmt.Errorf("-f: %w", err)
 		}
-		names = append(names, inFolder...)
-	}
-	for _, name := range names {
-		isTrace, err := in.readFile(name, o.Stdin, objects)
-		if err != nil {
-			return nil, err
-		}
-		if !isTrace {
-			files++
+		for _, file := range files {
+			if err := in.readFile(file, o.Stdin, objects); err != nil {
+				return nil, err
+			}
 		}
 	}
-	var notes []cluster.Note
-	switch {
-	case o.Client == nil:
-		in.cluster, notes = objects.Cluster()
-	case files > 0:
-		return nil, optionErrorf("--kubeconfig", "the cluster would mix with the one of the files: name one of the two")
-	default:
-		var err error
-		if in.cluster, notes, err = cluster.List(ctx, o.Client); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Host, err)
-		}
-		in.files = append(in.files, report.File{Path: o.Host})
+	notes, err := in.readCluster(ctx, o, objects)
+	if err != nil {
+		return nil, err
 	}
 	for _, note := range notes {
 		in.notes = append(in.notes, note.String())
@@ -104,12 +92,39 @@ func readInput(ctx context.Context, o *Options) (*input, error) {
 			return nil, fmt.Errorf("node %q of the trace: %w", in.trace.Nodes[i].Name, err)
 		}
 	}
+	in.manifests = slices.ContainsFunc(in.cluster.Pending(), cluster.IsWritten)
 	return in, in.check(o)
 }
 
-// readFile reads one file of either kind, and tells of which it is: of the trace,
-// by its name or its first line, or of objects.
-func (in *input) readFile(name string, stdin io.Reader, objects *cluster.Reader) (isTrace bool, err error) {
+// readCluster makes the cluster of the objects that were read or, if a cluster is read, of
+// its objects with them.
+func (in *input) readCluster(ctx context.Context, o *Options, objects *cluster.Reader) ([]cluster.Note, error) {
+	nodes := objects.Has("nodes")
+	if o.Connect == nil || !o.ClusterAsked && (nodes || len(in.trace.Nodes) > 0) {
+		var notes []cluster.Note
+		in.cluster, notes = objects.Cluster()
+		return notes, nil
+	}
+	if nodes {
+		return nil, optionErrorf("--kubeconfig, --context", "the nodes of that cluster would mix with those of the files: leave one of the two out")
+	}
+	client, host, err := o.Connect()
+	if err != nil {
+		return nil, err
+	}
+	listed, notes, err := cluster.List(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", host, err)
+	}
+	in.files = append(in.files, report.File{Path: host})
+	var more []cluster.Note
+	in.cluster, more = objects.Onto(listed)
+	return append(notes, more...), nil
+}
+
+// readFile reads one file: of the trace, which is known by its name or its first line, or
+// of objects.
+func (in *input) readFile(name string, stdin io.Reader, objects *cluster.Reader) (err error) {
 	var content []byte
 	if name == standardInput {
 		content, err = io.ReadAll(stdin)
@@ -117,14 +132,14 @@ func (in *input) readFile(name string, stdin io.Reader, objects *cluster.Reader)
 		content, err = os.ReadFile(name)
 	}
 	if err != nil {
-		return false, fmt.Errorf("-f: %w", err)
+		return fmt.Errorf("-f: %w", err)
 	}
 	in.files = append(in.files, report.File{Path: name, SHA256: hash(content)})
 	header, _, _ := bytes.Cut(content, []byte("\n"))
 	if strings.EqualFold(filepath.Ext(name), ".csv") || trace.IsHeader(header) {
-		return true, in.trace.Read(name, content)
+		return in.trace.Read(name, content)
 	}
-	return false, objects.Read(name, content)
+	return objects.Read(name, content)
 }
 
 // check refuses input from which nothing can be simulated.
@@ -132,9 +147,9 @@ func (in *input) check(o *Options) error {
 	pending := len(in.cluster.Pending())
 	switch {
 	case len(in.cluster.Nodes()) == 0:
-		return errors.New("no nodes in the input: add a file with nodes, for example the output of \"kubectl get nodes -o yaml\"")
+		return errors.New("no nodes in the input: name a cluster with --kubeconfig or --context, or add a file with nodes, for example the output of \"kubectl get nodes -o yaml\"")
 	case in.arriving() == 0:
-		return errors.New("no pods to schedule in the input: add a file with pending pods (without spec.nodeName), with a Deployment, StatefulSet, ReplicaSet or Job that is not in a cluster yet, or a CSV file of pods")
+		return fmt.Errorf("no pods to schedule in the input%s: add a file with pending pods (without spec.nodeName), with a Deployment, StatefulSet, ReplicaSet, Job or CronJob that is not in a cluster yet, or a CSV file of pods", in.leftOut())
 	case in.fromTrace() && pending > 0:
 		return fmt.Errorf("the input has pods of a trace and %d pending pods of a cluster: simulate them one after the other", pending)
 	case !in.fromTrace() && o.TargetLoadSet:
@@ -147,6 +162,14 @@ func (in *input) check(o *Options) error {
 		}
 	}
 	return nil
+}
+
+// leftOut tells what was read and not taken, in brackets.
+func (in *input) leftOut() string {
+	if len(in.notes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(in.notes, "; ") + ")"
 }
 
 // withWholeDevices returns the cluster with the nodes of the trace in another form.

@@ -207,6 +207,9 @@ func (p *profile) report(runs []report.Run, placements bool) report.Profile {
 		r.Shares = report.SharesAsWholeDevices
 	}
 	r.SetRuns(runs, placements)
+	if placements {
+		r.Series = nil // a question about some pods has no curves
+	}
 	return r
 }
 

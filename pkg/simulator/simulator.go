@@ -39,9 +39,11 @@ type Options struct {
 	Stdin io.Reader
 	// Namespace is that of objects in files that name none.
 	Namespace string
-	// Client lists the objects of a cluster, whose address is Host; nil for none.
-	Client kubernetes.Interface
-	Host   string
+	// Connect returns a client of the cluster that is read if the files have no nodes, and
+	// its address; nil if there is no such cluster. ClusterAsked is whether somebody has
+	// named it: then it is read in any case.
+	Connect      func() (client kubernetes.Interface, host string, err error)
+	ClusterAsked bool
 
 	// Profiles are KubeSchedulerConfiguration files, which are compared.
 	Profiles []string
@@ -183,33 +185,6 @@ func (s *Simulation) prepare(p *profile) error {
 	return nil
 }
 
-// checkSchedulerName checks that the pods name the profiles of a file, where that
-// decides which profile schedules them.
-func (s *Simulation) checkSchedulerName(p *profile) error {
-	const option = "--scheduler-name"
-	has := commaSeparated(p.schedulerNames())
-	switch {
-	case p.schedulerName != "":
-		return nil
-	case s.input.fromTrace():
-		return optionErrorf(option, "%s has several profiles, and the pods of a trace name none: choose one of %s", p.file.Path, has)
-	}
-	pending, others := s.input.cluster.Pending(), 0
-	for _, pod := range pending {
-		if !slices.Contains(p.schedulerNames(), pod.Spec.SchedulerName) {
-			others++
-		}
-	}
-	switch {
-	case others == len(pending):
-		return optionErrorf(option, "no pending pod names a profile of %s: choose the one for all of them, of %s", p.file.Path, has)
-	case others > 0:
-		s.report.Notes = append(s.report.Notes, fmt.Sprintf("%s: %d of %d pending pods are left out: their spec.schedulerName is none of %s",
-			p.file.Path, others, len(pending), has))
-	}
-	return nil
-}
-
 // goroutines returns how many runs there are to be at a time, and how many
 // goroutines each of them has: several runs side by side are better than one that
 // is divided, and cores are left for the latter only where runs are few.
@@ -302,7 +277,7 @@ func (s *Simulation) run(ctx context.Context, p *profile, seed int64, parallelis
 			return run, nil, err
 		}
 		if err := recorder.Record(report.Event{
-			Pod: result.Pod, Asked: asked, Node: result.Node, Message: result.Message, Victims: result.Victims,
+			Pod: result.Pod, Asked: asked, Node: result.Node, Message: result.Message, Victims: result.Victims, Beside: s.input.beside(pod),
 		}); err != nil {
 			return run, nil, err
 		}
@@ -313,11 +288,14 @@ func (s *Simulation) run(ctx context.Context, p *profile, seed int64, parallelis
 		}
 		progress(1)
 	}
+	if err := s.recordUnserved(p, sim, recorder); err != nil {
+		return run, nil, err
+	}
 	run = recorder.Run(seed)
 	if s.input.fromTrace() && !s.options.Placements {
 		run.Placements = nil
 	}
-	return run, sim.Warnings(), nil
+	return run, slices.Concat(s.keysWithoutEffect(p, sim), sim.Warnings()), nil
 }
 
 // arrivals are the pods of a run in their order, each with what it asks for if that

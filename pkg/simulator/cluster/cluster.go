@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -41,6 +42,14 @@ func (k objectKey) String() string {
 	}
 	return fmt.Sprintf("%s %q", k.resource, k.namespace+"/"+k.name)
 }
+
+// keyOf returns the key of an object.
+func keyOf(kind Kind, object metav1.Object) objectKey {
+	return objectKey{resource: kind.Resource, namespace: object.GetNamespace(), name: object.GetName()}
+}
+
+// uidPrefix begins the UID of an object that was given none by an API server.
+const uidPrefix = "berth-simulator/"
 
 // Note is something about the input that is no error and that the user should
 // know, for example that objects were left out.
@@ -129,7 +138,7 @@ func (c *Cluster) Add(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	key := objectKey{resource: kind.Resource, namespace: accessor.GetNamespace(), name: accessor.GetName()}
+	key := keyOf(kind, accessor)
 	if err := validate(kind, obj, accessor); err != nil {
 		return err
 	}
@@ -141,7 +150,7 @@ func (c *Cluster) Add(obj runtime.Object) error {
 		return fmt.Errorf("metadata.name: there are two %s", key)
 	}
 	if accessor.GetUID() == "" {
-		accessor.SetUID(types.UID("berth-simulator/" + kind.Resource + "/" + key.namespace + "/" + key.name))
+		accessor.SetUID(types.UID(uidPrefix + kind.Resource + "/" + key.namespace + "/" + key.name))
 	}
 	if other, ok := c.uids[accessor.GetUID()]; ok {
 		return fmt.Errorf("metadata.uid: %q is also that of %s", accessor.GetUID(), other)

@@ -5,7 +5,6 @@ package cluster
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,7 +65,14 @@ type Reader struct {
 	// left out.
 	Keep func(kind schema.GroupVersionKind, object []byte) (taken bool, err error)
 
-	cluster Cluster
+	// served are the objects that an API server gave out, and written are those that
+	// somebody has written and not applied yet.
+	served  Cluster
+	written []writtenObject
+	// workloads are those whose pods are among the written objects.
+	workloads []workload
+	// places are where objects stand.
+	places map[placeKey]place
 	// left are the objects that were left out, by file and kind.
 	left map[leftOut]int
 }
@@ -79,7 +85,7 @@ type leftOut struct {
 
 // NewReader returns a reader that has read nothing.
 func NewReader() *Reader {
-	return &Reader{left: map[leftOut]int{}}
+	return &Reader{places: map[placeKey]place{}, left: map[leftOut]int{}}
 }
 
 // Read adds what a file holds: YAML documents or JSON objects, each a list as
@@ -104,16 +110,6 @@ func (r *Reader) Read(file string, content []byte) error {
 // startsAsJSON matches a brace and a quote, with which a YAML document of kubectl
 // never begins.
 var startsAsJSON = regexp.MustCompile(`^\s*\{\s*["}]`)
-
-// Cluster returns what was read, and what the user should know of it.
-func (r *Reader) Cluster() (*Cluster, []Note) {
-	var notes []Note
-	for left, count := range r.left {
-		notes = append(notes, Note{Source: left.file, Text: fmt.Sprintf("%d %s", count, left.what)})
-	}
-	slices.SortFunc(notes, func(a, b Note) int { return strings.Compare(a.String(), b.String()) })
-	return &r.cluster, append(notes, r.cluster.strayNotes()...)
-}
 
 // source is one file that is being read.
 type source struct {
@@ -181,7 +177,7 @@ func (s *source) addDocument(d *document, whole item, cut []yamlItem) error {
 	}
 	s.objects++
 	if listed, ok := kindNamed(schema.FromAPIVersionAndKind(d.APIVersion, kind)); ok {
-		s.reader.cluster.has(listed.Resource)
+		s.reader.served.has(listed.Resource)
 	}
 	return nil
 }
@@ -250,8 +246,8 @@ func (s *source) read(it item) decoded {
 	return d
 }
 
-// add adds an item to the cluster. Of a workload that somebody has written it adds the
-// pods; one that comes from a cluster has its pods there.
+// add adds an item. Of a workload that somebody has written it adds the pods; one that
+// comes from a cluster has its pods there.
 func (s *source) add(d *decoded) error {
 	it, obj, gvk, written := d.item, d.object, d.gvk, d.written
 	if d.err != nil {
@@ -268,9 +264,9 @@ func (s *source) add(d *decoded) error {
 			return nil
 		}
 	}
-	pods, isWorkload, podsErr := podsOf(*gvk, obj, written)
+	load := workloadOf(*gvk, obj)
 	if !supported {
-		if why := whyLeftOut(isWorkload, written); why != "" {
+		if why := whyLeftOut(*gvk, load != nil, written); why != "" {
 			s.leaveOut("object(s) of kind %s (%s) were left out: "+why, gvk.Kind, gvk.GroupVersion())
 			return nil
 		}
@@ -281,55 +277,83 @@ func (s *source) add(d *decoded) error {
 		return s.errorAt(it, gvk.Kind, err)
 	}
 	name := nameOf(gvk, accessor)
-	if isWorkload && written {
-		if err := cmp.Or(validate(kind, obj, accessor), podsErr); err != nil {
+	if load != nil && written {
+		if err := validate(kind, obj, accessor); err != nil {
 			return s.errorAt(it, name, err)
 		}
-		if err := s.addPods(it, name, pods); err != nil {
+		if err := s.addPods(it, name, load); err != nil {
 			return err
 		}
 	}
 	if !supported {
 		return nil
 	}
-	return s.addObject(d, kind, name)
-}
-
-// addObject adds an object of a supported kind, of which name is what it is called.
-func (s *source) addObject(d *decoded, kind Kind, name string) error {
-	before := len(s.reader.cluster.pods)
-	if err := s.reader.cluster.Add(d.object); err != nil {
-		return s.errorAt(d.item, name, err)
-	}
-	if pod, ok := d.object.(*corev1.Pod); ok && d.written {
-		setDefaults(pod)
-	}
-	if kind.Resource == "pods" && len(s.reader.cluster.pods) == before {
-		s.leaveOut("pod(s) were left out: they have terminated")
+	if err := s.addObject(it, kind, obj, written); err != nil {
+		return s.errorAt(it, name, err)
 	}
 	return nil
 }
 
-// whyLeftOut returns why an object is left out that is of none of the kinds that a
-// cluster here has, "" if its pods are taken.
-func whyLeftOut(isWorkload, written bool) string {
-	switch {
-	case !isWorkload:
-		return "no plugin reads them"
-	case !written:
-		return "their pods stand for themselves"
+// addObject adds an object of a supported kind: one that somebody has written waits for
+// the cluster that it is applied to.
+func (s *source) addObject(it item, kind Kind, obj runtime.Object, written bool) error {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return err
 	}
-	return ""
+	if err := validate(kind, obj, accessor); err != nil {
+		return err
+	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		if HasTerminated(pod) {
+			s.reader.served.has(kind.Resource)
+			s.leaveOut("pod(s) were left out: they have terminated")
+			return nil
+		}
+		if written {
+			setDefaults(pod)
+		}
+	}
+	key := placeKey{keyOf(kind, accessor), written}
+	if other, ok := s.reader.places[key]; ok {
+		return fmt.Errorf("metadata.name: there are two %s: the other is %s", key.objectKey, other)
+	}
+	here := place{file: s.file, line: it.line, number: it.number}
+	s.reader.places[key] = here
+	if written {
+		s.reader.written = append(s.reader.written, writtenObject{obj, key.objectKey, here})
+		return nil
+	}
+	return s.reader.served.Add(obj)
 }
 
-// addPods adds the pods of the workload of that name.
-func (s *source) addPods(it item, workload string, pods []*corev1.Pod) error {
-	for _, pod := range pods {
-		if err := s.reader.cluster.Add(pod); err != nil {
-			return s.errorAt(it, workload+", pod "+pod.Name, err)
-		}
-		setDefaults(pod)
+// whyLeftOut returns why an object is left out that is of none of the kinds that a
+// cluster here has, "" if its pods are taken.
+func whyLeftOut(kind schema.GroupVersionKind, isWorkload, written bool) string {
+	switch {
+	case isWorkload && written:
+		return ""
+	case kind.Kind == "DaemonSet" && written:
+		return "each of their pods names its node"
+	case isWorkload || kind.Kind == "DaemonSet":
+		return "their pods stand for themselves"
 	}
+	return "no plugin reads them"
+}
+
+// addPods adds the pods of a workload that somebody has written.
+func (s *source) addPods(it item, name string, load *workload) error {
+	pods, err := load.pods()
+	if err != nil {
+		return s.errorAt(it, name, err)
+	}
+	for _, pod := range pods {
+		if err := s.addObject(it, podKind, pod, true); err != nil {
+			return s.errorAt(it, name+", pod "+pod.Name, err)
+		}
+	}
+	load.place = place{file: s.file, line: it.line, number: it.number}
+	s.reader.workloads = append(s.reader.workloads, *load)
 	return nil
 }
 

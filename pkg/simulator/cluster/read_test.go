@@ -103,10 +103,11 @@ func TestReadManifests(t *testing.T) {
 		return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: web}\nspec: {%s}\n", version, kind, spec)
 	}
 	tests := []struct {
-		name string
-		text string
-		want []string
-		err  string
+		name  string
+		text  string
+		want  []string
+		err   string
+		notes []string
 	}{
 		{
 			name: "a pod without a namespace", text: manifest("v1", "Pod", "containers: [{name: c, image: i}]"),
@@ -127,6 +128,30 @@ func TestReadManifests(t *testing.T) {
 		{
 			name: "a Job", text: manifest("batch/v1", "Job", "parallelism: 4, completions: 3, "+template),
 			want: []string{"Pod team/web-0 pending", "Pod team/web-1 pending", "Pod team/web-2 pending"},
+		},
+		{
+			name: "a CronJob", text: manifest("batch/v1", "CronJob", `schedule: "@daily", jobTemplate: {spec: {parallelism: 2, `+template+"}}"),
+			want: []string{"Pod team/web-0 pending", "Pod team/web-1 pending"},
+		},
+		{
+			name: "too many of a CronJob", text: manifest("batch/v1", "CronJob", `schedule: "@daily", jobTemplate: {spec: {parallelism: -1, `+template+"}}"),
+			err: "input:1: CronJob team/web: spec.jobTemplate.spec.parallelism: Invalid value: -1: must be 0 to 100000",
+		},
+		{
+			name: "a ReplicationController", text: manifest("v1", "ReplicationController", "replicas: 1, "+template),
+			want: []string{"Pod team/web-0 pending", "ReplicationController"},
+		},
+		{
+			name: "a ReplicationController without a template", text: manifest("v1", "ReplicationController", "replicas: 1"),
+			err: "input:1: ReplicationController team/web, pod web-0: spec.containers: Required value: a pod has at least one container",
+		},
+		{
+			name: "a DaemonSet", text: manifest("apps/v1", "DaemonSet", template),
+			notes: []string{"input: 1 object(s) of kind DaemonSet (apps/v1) were left out: each of their pods names its node"},
+		},
+		{
+			name: "a StatefulSet with volumes", text: manifest("apps/v1", "StatefulSet", "volumeClaimTemplates: [{metadata: {name: data}}], "+template),
+			want: []string{"Pod team/web-0 pending", "StatefulSet"}, notes: []string{"input: StatefulSet team/web: its pods are placed without the volumes of spec.volumeClaimTemplates"},
 		},
 		{
 			name: "a misspelt field", text: manifest("v1", "Pod", "containers: [{name: c, image: i}], nodeSelektor: {a: b}"),
@@ -163,7 +188,14 @@ func TestReadManifests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, _ := r.Cluster()
+			c, notes := r.Cluster()
+			var got []string
+			for _, note := range notes {
+				got = append(got, note.String())
+			}
+			if diff := cmp.Diff(tt.notes, got); diff != "" {
+				t.Errorf("notes (-want,+got):\n%s", diff)
+			}
 			if diff := cmp.Diff(tt.want, summary(c)); diff != "" {
 				t.Errorf("objects (-want,+got):\n%s", diff)
 			}

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,8 +18,10 @@ import (
 )
 
 // setDefaults sets what an API server sets of a pod that somebody has written and that
-// decides where it fits: what is requested of a resource that only a limit names.
+// decides where it fits: its scheduler, and what is requested of a resource that only a
+// limit names.
 func setDefaults(pod *corev1.Pod) {
+	pod.Spec.SchedulerName = cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			resources := &containers[i].Resources
@@ -35,44 +38,85 @@ func setDefaults(pod *corev1.Pod) {
 	}
 }
 
+// podKind is the kind of pods.
+var podKind, _ = KindOf(&corev1.Pod{})
+
 // maxReplicas bounds the pods of one workload.
 const maxReplicas = 100_000
 
-// podsOf returns the pods that the controller of a workload would make, with the
-// workload as their controller, and whether the object is one: in a manifest that
-// somebody has written there are no pods of it yet, and its controller does not run
-// here.
-func podsOf(gvk schema.GroupVersionKind, obj runtime.Object, written bool) (pods []*corev1.Pod, isWorkload bool, err error) {
-	var (
-		meta     metav1.Object
-		template *corev1.PodTemplateSpec
-		replicas int32
-		path     = field.NewPath("spec", "replicas")
-	)
+// workload is an object whose controller makes pods. In a manifest that somebody has
+// written there are no pods of it yet, and its controller does not run here.
+type workload struct {
+	gvk      schema.GroupVersionKind
+	meta     metav1.Object
+	template *corev1.PodTemplateSpec
+	// replicas are the pods that it has at a time, and field says so.
+	replicas int32
+	field    *field.Path
+	// claims is whether its pods get volumes of their own.
+	claims bool
+	place  place
+}
+
+// workloadOf returns the workload that an object is, nil if it is none.
+func workloadOf(gvk schema.GroupVersionKind, obj runtime.Object) *workload {
+	w := &workload{gvk: gvk, field: field.NewPath("spec", "replicas")}
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+		w.meta, w.template, w.replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
 	case *appsv1.StatefulSet:
-		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+		w.meta, w.template, w.replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+		w.claims = len(o.Spec.VolumeClaimTemplates) > 0
 	case *appsv1.ReplicaSet:
-		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+		w.meta, w.template, w.replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+	case *corev1.ReplicationController:
+		w.meta, w.template, w.replicas = o, cmp.Or(o.Spec.Template, &corev1.PodTemplateSpec{}), ptr.Deref(o.Spec.Replicas, 1)
 	case *batchv1.Job:
-		meta, template, replicas = o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1)
-		path, replicas = field.NewPath("spec", "parallelism"), min(replicas, ptr.Deref(o.Spec.Completions, replicas))
+		w.meta = o
+		w.runs(&o.Spec, field.NewPath("spec"))
+	case *batchv1.CronJob:
+		w.meta = o
+		w.runs(&o.Spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))
 	default:
-		return nil, false, nil
+		return nil
 	}
-	if !written {
-		return nil, true, nil
+	return w
+}
+
+// runs takes the pods that one run of a Job has at a time.
+func (w *workload) runs(job *batchv1.JobSpec, path *field.Path) {
+	parallelism := ptr.Deref(job.Parallelism, 1)
+	w.template, w.field = &job.Template, path.Child("parallelism")
+	w.replicas = min(parallelism, ptr.Deref(job.Completions, parallelism))
+}
+
+// pods returns the pods that the controller would make, with the workload as their
+// controller.
+func (w *workload) pods() ([]*corev1.Pod, error) {
+	if w.replicas < 0 || w.replicas > maxReplicas {
+		return nil, field.Invalid(w.field, w.replicas, fmt.Sprintf("must be 0 to %d", maxReplicas))
 	}
-	if replicas < 0 || replicas > maxReplicas {
-		return nil, true, field.Invalid(path, replicas, fmt.Sprintf("must be 0 to %d", maxReplicas))
-	}
-	for i := range replicas {
-		pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
-		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", meta.GetName(), i), meta.GetNamespace()
-		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(meta, gvk)}
+	pods := make([]*corev1.Pod, 0, w.replicas)
+	for i := range w.replicas {
+		pod := &corev1.Pod{ObjectMeta: *w.template.ObjectMeta.DeepCopy(), Spec: *w.template.Spec.DeepCopy()}
+		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", w.meta.GetName(), i), w.meta.GetNamespace()
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.meta, w.gvk)}
 		pods = append(pods, pod)
 	}
-	return pods, true, nil
+	return pods, nil
+}
+
+// notes say what of the workload is not as it will be, beside the pods that controllers
+// have in the cluster that it is applied to.
+func (w *workload) notes(pods map[controller]int) []Note {
+	var notes []Note
+	name := nameOf(&w.gvk, w.meta)
+	if w.claims {
+		notes = append(notes, Note{Source: w.place.file, Text: name + ": its pods are placed without the volumes of spec.volumeClaimTemplates"})
+	}
+	// The pods of a StatefulSet have the names that they have there.
+	if count := pods[controller{w.gvk.Kind, w.meta.GetNamespace(), w.meta.GetName()}]; count > 0 && w.gvk.Kind != "StatefulSet" {
+		notes = append(notes, Note{Source: w.place.file, Text: fmt.Sprintf("%s is in the cluster already with %d pod(s): those of the file come beside them, as while it is rolled out", name, count)})
+	}
+	return notes
 }

@@ -22,12 +22,16 @@ type Event struct {
 	Message string
 	// Victims are pods that were evicted for it.
 	Victims []*corev1.Pod
+	// Beside is whether nobody asked about the pod: it is pending in the cluster to which
+	// manifests are applied.
+	Beside bool
 }
 
 // Placement is an Event as it is listed.
 type Placement struct {
-	// Pod is namespace/name.
+	// Pod is namespace/name, and Of its controller, as in "Deployment default/web".
 	Pod string `json:"pod"`
+	Of  string `json:"of,omitempty"`
 	// Node is the node that it was bound to; empty if it was not.
 	Node string `json:"node,omitempty"`
 	// Devices is the annotation gpu-assigned: what each container was given. Empty
@@ -35,4 +39,8 @@ type Placement struct {
 	Devices string `json:"devices,omitempty"`
 	// Message says why it was not bound; empty if it was.
 	Message string `json:"message,omitempty"`
+	// Evicts are the pods that have to go for it, as namespace/name.
+	Evicts []string `json:"evicts,omitempty"`
+	// Beside is as in [Event].
+	Beside bool `json:"beside,omitempty"`
 }

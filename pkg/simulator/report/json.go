@@ -8,11 +8,23 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+
+	"sigs.k8s.io/yaml"
 )
 
 // numbers is an indented array of numbers. A line feed within a string is escaped,
 // so it never matches one.
 var numbers = regexp.MustCompile(`\[\n[-+.0-9eE,\s]+\]`)
+
+// WriteYAML writes what [Report.WriteJSON] writes, as YAML.
+func (r *Report) WriteYAML(w io.Writer) error {
+	content, err := yaml.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	return err
+}
 
 // WriteJSON writes the report as one JSON object. The keys are those of the types
 // of this package and of [Metrics]; keys may be added, and [FormatVersion] changes

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -74,11 +75,23 @@ func (r *Recorder) Record(event Event) error {
 	}
 	r.arrivedMilli += asked
 	r.series.add(r.load(), r.state())
-	r.placements = append(r.placements, Placement{
-		Pod: pod.Namespace + "/" + pod.Name, Node: event.Node,
-		Devices: pod.Annotations[names.GPUAssignedAnnotation], Message: event.Message,
-	})
+	r.placements = append(r.placements, placementOf(&event))
 	return nil
+}
+
+func placementOf(event *Event) Placement {
+	pod := event.Pod
+	p := Placement{
+		Pod: pod.Namespace + "/" + pod.Name, Node: event.Node,
+		Devices: pod.Annotations[names.GPUAssignedAnnotation], Message: event.Message, Beside: event.Beside,
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		p.Of = owner.Kind + " " + pod.Namespace + "/" + owner.Name
+	}
+	for _, victim := range event.Victims {
+		p.Evicts = append(p.Evicts, victim.Namespace+"/"+victim.Name)
+	}
+	return p
 }
 
 func (r *Recorder) place(pod *corev1.Pod, d *podRequest) (int64, error) {

@@ -91,6 +91,11 @@ type Profile struct {
 	ExpectedWorkload ExpectedWorkload `json:"expectedWorkload"`
 	// Shares says in what form the profile was given shares of devices.
 	Shares Shares `json:"shares,omitempty"`
+	// Answer is whether the pods fit, and Placements are what became of each, in the order
+	// in which they came; only where the pods are those of a cluster, of which there is one
+	// run.
+	Answer     *Answer     `json:"answer,omitempty"`
+	Placements []Placement `json:"placements,omitempty"`
 	// Metrics are mean and standard deviation over the runs.
 	Metrics map[string]Statistic `json:"metrics"`
 	// Series are mean and standard deviation over the runs, at each percent of load
@@ -98,9 +103,6 @@ type Profile struct {
 	Series *Series `json:"series,omitempty"`
 	// Runs are the single runs, in the order of the seeds.
 	Runs []RunSummary `json:"runs"`
-	// Placements are what became of each pod, in the order in which they came; only
-	// where the pods are those of a cluster, of which there is one run.
-	Placements []Placement `json:"placements,omitempty"`
 
 	runs []Run
 }
@@ -177,9 +179,9 @@ func (p *Profile) SetRuns(runs []Run, placements bool) {
 	for i := range runs {
 		p.Runs = append(p.Runs, RunSummary{Seed: runs[i].Seed, Metrics: runs[i].Metrics})
 	}
-	p.Placements = nil
+	p.Answer, p.Placements = nil, nil
 	if placements && len(runs) == 1 {
-		p.Placements = runs[0].Placements
+		p.Answer, p.Placements = answerOf(runs[0].Placements), runs[0].Placements
 	}
 }
 
@@ -219,10 +221,16 @@ func curveOf(runs []Run, length int, value func(Point) float64) Curve {
 	return curve
 }
 
-// AllPlaced reports whether every pod of every run of every profile was placed and
-// none was evicted.
+// AllPlaced reports whether every pod that was asked about was placed in every run of
+// every profile, and none was evicted.
 func (r *Report) AllPlaced() bool {
 	for i := range r.Profiles {
+		if answer := r.Profiles[i].Answer; answer != nil {
+			if !answer.Fits {
+				return false
+			}
+			continue
+		}
 		for _, run := range r.Profiles[i].Runs {
 			if run.Metrics["podsFailed"] > 0 || run.Metrics["podsEvicted"] > 0 {
 				return false

@@ -5,30 +5,35 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// WriteTable writes the report for people: the input, a row for each metric with a
-// column for each profile and, where the pods are those of a cluster, a row for
-// each pod.
+// WriteTable writes the report for people: where the pods are those of a cluster, whether
+// they fit, with a row for each; then the input, and a row for each metric with a column
+// for each profile.
 func (r *Report) WriteTable(w io.Writer) error {
 	var out bytes.Buffer
+	r.writeAnswers(&out)
+	r.writeNotes(&out)
 	r.writeInput(&out)
 	r.writeMetrics(&out)
-	r.writePlacements(&out)
-	for _, note := range r.Notes {
-		fmt.Fprintf(&out, "\nNote: %s", note)
-	}
-	if len(r.Notes) > 0 {
-		fmt.Fprintln(&out)
-	}
 	_, err := w.Write(out.Bytes())
 	return err
+}
+
+func (r *Report) writeNotes(out io.Writer) {
+	for _, note := range r.Notes {
+		fmt.Fprintf(out, "Note: %s\n", output.Line(note))
+	}
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(out)
+	}
 }
 
 func (r *Report) writeInput(out io.Writer) {
@@ -111,33 +116,6 @@ func (s Statistic) text(percentage bool) string {
 		return number(s.Mean)
 	}
 }
-
-// writePlacements lists the pods of a cluster, those that were not placed first:
-// they are what was asked about.
-func (r *Report) writePlacements(out io.Writer) {
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
-		if len(p.Placements) == 0 {
-			continue
-		}
-		fmt.Fprintln(out)
-		rows := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-		fmt.Fprintf(rows, "%s: POD\tNODE\tDEVICES\tWHY\n", p.Name)
-		for _, placed := range []bool{false, true} {
-			for _, placement := range p.Placements {
-				if (placement.Node != "") != placed {
-					continue
-				}
-				fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", placement.Pod,
-					cmp.Or(placement.Node, "(none)"), cmp.Or(placement.Devices, "-"), cmp.Or(oneLine(placement.Message), "-"))
-			}
-		}
-		rows.Flush()
-	}
-}
-
-// oneLine keeps a message from breaking the table.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // joined writes seeds as they are given on the command line.
 func joined(seeds []int64) string {

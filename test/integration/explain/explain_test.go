@@ -7,10 +7,7 @@
 package explain
 
 import (
-	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -315,21 +312,9 @@ func (s *suite) apply(t *testing.T, in *explain.Input, pods []*corev1.Pod, chang
 // run runs kubectl berth explain with a credential, and returns what it prints.
 func (s *suite) run(t *testing.T, kubeconfig string, wantCode int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), framework.Binary(t, framework.KubectlBinary), append([]string{"berth", "explain"}, args...)...)
-	cmd.Dir = framework.Root()
-	path := filepath.Dir(framework.Binary(t, "kubectl-berth")) + string(os.PathListSeparator) + os.Getenv("PATH")
-	cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG="+kubeconfig)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	code := 0
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		code = exit.ExitCode()
-	} else if err != nil {
-		t.Fatal(err)
+	got := framework.Plugin(t, kubeconfig, "", append([]string{"berth", "explain"}, args...)...)
+	if got.Code != wantCode {
+		t.Errorf("exit code %d, want %d\n%s%s", got.Code, wantCode, got.Stdout, got.Stderr)
 	}
-	if code != wantCode {
-		t.Errorf("exit code %d, want %d\n%s%s", code, wantCode, out.String(), errs.String())
-	}
-	return out.String(), errs.String()
+	return got.Stdout, got.Stderr
 }

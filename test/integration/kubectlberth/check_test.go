@@ -26,17 +26,17 @@ const (
 )
 
 // checkCluster runs the command.
-func checkCluster(t *testing.T, kubeconfig string, args ...string) (check.Report, result) {
+func checkCluster(t *testing.T, kubeconfig string, args ...string) (check.Report, framework.PluginResult) {
 	t.Helper()
-	got := kubectl(t, kubeconfig, append([]string{"berth", "check", "-o", "json"}, args...)...)
+	got := framework.Plugin(t, kubeconfig, "", append([]string{"berth", "check", "-o", "json"}, args...)...)
 	var report check.Report
-	if got.code == exitNothing || got.code == exitFound {
-		if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
-			t.Fatalf("%v in\n%s", err, got.stdout)
+	if got.Code == exitNothing || got.Code == exitFound {
+		if err := json.Unmarshal([]byte(got.Stdout), &report); err != nil {
+			t.Fatalf("%v in\n%s", err, got.Stdout)
 		}
 	}
-	if (got.code == exitFound) != (len(report.Findings) > 0) {
-		t.Errorf("exit code %d with %d findings:\n%s", got.code, len(report.Findings), got.stderr)
+	if (got.Code == exitFound) != (len(report.Findings) > 0) {
+		t.Errorf("exit code %d with %d findings:\n%s", got.Code, len(report.Findings), got.Stderr)
 	}
 	return report, got
 }
@@ -79,8 +79,8 @@ func TestCheck(t *testing.T) {
 		}
 		scheduler = installed(t, c, overlay.Name())
 		report, got := checkCluster(t, c.Kubeconfig)
-		if got.code != exitNothing || got.stderr != "" || len(report.Schedulers) != 1 {
-			t.Errorf("%s: exit code %d, schedulers %q, findings:\n%s\nerrors:\n%s", overlay.Name(), got.code, report.Schedulers, got.stdout, got.stderr)
+		if got.Code != exitNothing || got.Stderr != "" || len(report.Schedulers) != 1 {
+			t.Errorf("%s: exit code %d, schedulers %q, findings:\n%s\nerrors:\n%s", overlay.Name(), got.Code, report.Schedulers, got.Stdout, got.Stderr)
 		}
 	}
 	findPlanted(t, c)
@@ -203,20 +203,20 @@ func findPlanted(t *testing.T, c *framework.Cluster) {
 			wantFound(t, &report, got, mistake.want...)
 		})
 	}
-	if report, got := checkCluster(t, c.Kubeconfig); got.code != exitNothing {
+	if report, got := checkCluster(t, c.Kubeconfig); got.Code != exitNothing {
 		t.Errorf("after all was taken back, it still finds %+v", report.Findings)
 	}
 }
 
 // wantFound expects findings of which parts are known, each with a way out.
-func wantFound(t *testing.T, report *check.Report, got result, findings ...check.Finding) {
+func wantFound(t *testing.T, report *check.Report, got framework.PluginResult, findings ...check.Finding) {
 	t.Helper()
 	for _, want := range findings {
 		if !slices.ContainsFunc(report.Findings, func(f check.Finding) bool {
 			return f.Severity == want.Severity && strings.Contains(f.Object, want.Object) && strings.Contains(f.Field, want.Field) &&
 				strings.Contains(f.Message, want.Message) && f.WayOut != ""
 		}) {
-			t.Errorf("no finding %+v in\n%s\n%s", want, got.stdout, got.stderr)
+			t.Errorf("no finding %+v in\n%s\n%s", want, got.Stdout, got.Stderr)
 		}
 	}
 }
@@ -228,8 +228,8 @@ func findWithoutDeployment(t *testing.T, c *framework.Cluster) {
 	t.Run("who may see nothing of it", func(t *testing.T) {
 		_, got := checkCluster(t, nobody)
 		for _, want := range []string{"nodes were left out", "Deployments, and so which schedulers there are"} {
-			if got.code != exitNothing || !strings.Contains(got.stderr, want) {
-				t.Errorf("exit code %d, want %d, and %q in:\n%s", got.code, exitNothing, want, got.stderr)
+			if got.Code != exitNothing || !strings.Contains(got.Stderr, want) {
+				t.Errorf("exit code %d, want %d, and %q in:\n%s", got.Code, exitNothing, want, got.Stderr)
 			}
 		}
 	})

@@ -4,9 +4,6 @@
 package kubectlberth
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,16 +17,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
-
-// gpuNode is a shared node with devices.
-func gpuNode(name, devices string) corev1.Node {
-	n := controlplane.FakeNodes(1)[0]
-	n.Name = name
-	n.Labels[corev1.LabelHostname] = name
-	n.Labels[names.GPUSharingLabel], n.Labels["nvidia.com/gpu.count"] = "true", devices
-	n.Labels["nvidia.com/gpu.memory"], n.Labels["nvidia.com/gpu.product"] = "16384", "Tesla-T4"
-	return n
-}
 
 // deviceObjects are pods of two namespaces on the nodes, and readers of one of them: one
 // who may see nodes, and one who may not.
@@ -71,7 +58,7 @@ subjects: [{kind: User, name: node-reader}]
 `
 
 func TestDevices(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu-1", "1"), gpuNode("gpu-2", "1")}, Audit: true})
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{framework.GPUNode("gpu-1", "Tesla-T4", 1, 16384), framework.GPUNode("gpu-2", "Tesla-T4", 1, 16384)}, Audit: true})
 	c.Apply(t, deviceObjects)
 	tests := []struct {
 		name       string
@@ -115,56 +102,39 @@ func TestDevices(t *testing.T) {
 			if tt.user != "" {
 				kubeconfig = c.UserKubeconfig(t, tt.user)
 			}
-			got := kubectl(t, kubeconfig, append([]string{"berth", "devices", "--no-headers"}, tt.args...)...)
-			if got.code != tt.wantCode || !strings.Contains(got.stderr, tt.wantStderr) || tt.wantStderr == "" && got.stderr != "" {
-				t.Errorf("exit code %d, want %d, and %q in:\n%s", got.code, tt.wantCode, tt.wantStderr, got.stderr)
+			got := framework.Plugin(t, kubeconfig, "", append([]string{"berth", "devices", "--no-headers"}, tt.args...)...)
+			if got.Code != tt.wantCode || !strings.Contains(got.Stderr, tt.wantStderr) || tt.wantStderr == "" && got.Stderr != "" {
+				t.Errorf("exit code %d, want %d, and %q in:\n%s", got.Code, tt.wantCode, tt.wantStderr, got.Stderr)
 			}
-			if diff := cmp.Diff(tt.want, words(got.stdout)); diff != "" {
+			if diff := cmp.Diff(tt.want, words(got.Stdout)); diff != "" {
 				t.Errorf("rows (-want,+got):\n%s", diff)
 			}
 		})
 	}
-	t.Run("requests", func(t *testing.T) { checkRequests(t, c.AuditLog) })
+	t.Run("requests", func(t *testing.T) { checkRequests(t, c) })
 	t.Run("completion", func(t *testing.T) { checkCompletion(t, c) })
 	t.Run("watch", func(t *testing.T) { checkWatch(t, c) })
 	t.Run("an API server that is gone", func(t *testing.T) {
 		if err := c.KillComponent(controlplane.APIServer); err != nil {
 			t.Fatal(err)
 		}
-		got := kubectl(t, c.Kubeconfig, "berth", "devices", "--request-timeout=5s")
-		if got.code != 1 || !strings.Contains(got.stderr, "connection refused") {
-			t.Errorf("exit code %d, want 1, and that the connection was refused in:\n%s", got.code, got.stderr)
+		got := framework.Plugin(t, c.Kubeconfig, "", "berth", "devices", "--request-timeout=5s")
+		if got.Code != 1 || !strings.Contains(got.Stderr, "connection refused") {
+			t.Errorf("exit code %d, want 1, and that the connection was refused in:\n%s", got.Code, got.Stderr)
 		}
 	})
 }
 
 // checkRequests expects lists alone, in pages.
-func checkRequests(t *testing.T, auditLog string) {
-	file, err := os.Open(auditLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	lists := 0
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		var event auditv1.Event
-		if err := json.Unmarshal(scanner.Bytes(), &event); err != nil {
-			t.Fatal(err)
-		}
-		if event.UserAgent != plugin {
-			continue
-		}
-		lists++
-		if event.Verb != "list" || !strings.Contains(event.RequestURI, "limit=500") {
-			t.Errorf("%s %s", event.Verb, event.RequestURI)
+func checkRequests(t *testing.T, c *framework.Cluster) {
+	t.Helper()
+	events := c.AuditEvents(t, func(event *auditv1.Event) bool { return event.UserAgent == framework.PluginBinary })
+	for i := range events {
+		if events[i].Verb != "list" || !strings.Contains(events[i].RequestURI, "limit=500") {
+			t.Errorf("%s %s", events[i].Verb, events[i].RequestURI)
 		}
 	}
-	if err := scanner.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if lists == 0 {
+	if len(events) == 0 {
 		t.Error("the audit log has no request")
 	}
 }
@@ -180,15 +150,15 @@ func checkCompletion(t *testing.T, c *framework.Cluster) {
 		{[]string{"devices", "-n", "te"}, []string{"team"}},
 		{[]string{"dev"}, []string{"devices"}},
 	} {
-		got := kubectl(t, c.Kubeconfig, append([]string{"__complete", "berth"}, tt.args...)...)
+		got := framework.Plugin(t, c.Kubeconfig, "", append([]string{"__complete", "berth"}, tt.args...)...)
 		var completions []string
-		for _, line := range words(got.stdout) {
+		for _, line := range words(got.Stdout) {
 			if word, _, _ := strings.Cut(line, " "); !strings.HasPrefix(word, ":") {
 				completions = append(completions, word)
 			}
 		}
 		if !slices.Equal(completions, tt.want) {
-			t.Errorf("%q is completed by %q, want %q\n%s", tt.args, completions, tt.want, got.stderr)
+			t.Errorf("%q is completed by %q, want %q\n%s", tt.args, completions, tt.want, got.Stderr)
 		}
 	}
 }
@@ -196,7 +166,7 @@ func checkCompletion(t *testing.T, c *framework.Cluster) {
 // checkWatch changes a device under a watch.
 func checkWatch(t *testing.T, c *framework.Cluster) {
 	const patience = 30 * time.Second
-	watch := framework.StartProcess(t, plugin, "devices", "--kubeconfig", c.Kubeconfig, "--watch", "--no-headers")
+	watch := framework.StartProcess(t, framework.PluginBinary, "devices", "--kubeconfig", c.Kubeconfig, "--watch", "--no-headers")
 	watch.WaitForOutput(t, patience, "gpu-2   tesla-t4   0   1000m 16384Mi")
 	before := strings.Count(watch.Output(), "gpu-1")
 	c.Kubectl(t, "annotate", "node", "gpu-2", names.GPUCordonedAnnotation+"=0")

@@ -6,12 +6,9 @@
 package simulate
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,8 +23,6 @@ import (
 
 const (
 	gpuProfile = "config/berth-scheduler/gpu.yaml"
-	// program is the binary that kubectl finds as its plugin "berth".
-	program = "kubectl-berth"
 	// exitNotPlaced is the exit code for a simulation in which a pod was not placed.
 	exitNotPlaced = 3
 )
@@ -82,26 +77,45 @@ spec:
   containers: [{name: main, image: registry.example.com/app}]
 `
 
-// simulate runs the plugin through kubectl and returns the report that it prints.
-// It reaches no cluster but by --kubeconfig.
+// manifest is a Deployment of pods that take a device each, of which one is free beside
+// the pod that fits.
+const manifest = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: trains}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: trains}}
+  template:
+    metadata: {labels: {app: trains}}
+    spec:
+      schedulerName: berth-scheduler
+      containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "1000"}}}]
+`
+
+// simulate runs the plugin through kubectl and returns the report that it prints, of a
+// simulation in which a pod was not placed. It reaches no cluster but by --kubeconfig.
 func simulate(t *testing.T, stdin string, args ...string) report.Report {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), framework.Binary(t, framework.KubectlBinary), append([]string{"berth", "simulate", "-o", "json"}, args...)...)
-	cmd.Dir = framework.Root()
-	path := filepath.Dir(framework.Binary(t, program)) + string(os.PathListSeparator) + os.Getenv("PATH")
-	cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG=/dev/null")
-	cmd.Stdin = strings.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitNotPlaced {
-		t.Fatalf("kubectl berth simulate: %v, want exit code %d\n%s", err, exitNotPlaced, stderr.String())
-	}
-	var r report.Report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-		t.Fatalf("%v in\n%s", err, stdout.String())
+	r, code := simulateIn(t, os.DevNull, stdin, args...)
+	if code != exitNotPlaced {
+		t.Fatalf("exit code %d, want %d", code, exitNotPlaced)
 	}
 	return r
+}
+
+// simulateIn is simulate where kubectl knows a cluster, with the exit code.
+func simulateIn(t *testing.T, kubeconfig, stdin string, args ...string) (report.Report, int) {
+	t.Helper()
+	got := framework.Plugin(t, kubeconfig, stdin, append([]string{"berth", "simulate", "-o", "json"}, args...)...)
+	var r report.Report
+	if got.Code != 0 && got.Code != exitNotPlaced {
+		t.Fatalf("kubectl berth simulate: exit code %d\n%s", got.Code, got.Stderr)
+	}
+	if err := json.Unmarshal([]byte(got.Stdout), &r); err != nil {
+		t.Fatalf("%v in\n%s", err, got.Stdout)
+	}
+	return r, got.Code
 }
 
 // TestSimulateCluster asks of a live cluster, and of what kubectl prints of it,
@@ -135,6 +149,20 @@ func TestSimulateCluster(t *testing.T) {
 		t.Errorf("placements %v, want those of 5 pods", got)
 	}
 
+	// Manifests against the cluster of the current context: its own pending pods do not count.
+	for _, tt := range []struct {
+		replicas, code int
+		want           report.Answer
+	}{
+		{1, 0, report.Answer{Fits: true, Pods: 1, Placed: 1, Text: "the pod fits; of 5 pods pending beside, 2 found a node"}},
+		{2, exitNotPlaced, report.Answer{Pods: 2, Placed: 1, Text: "only 1 of 2 pods fit; of 5 pods pending beside, 2 found a node"}},
+	} {
+		r, code := simulateIn(t, c.Kubeconfig, fmt.Sprintf(manifest, tt.replicas), "-f", "-", "--config", gpuProfile)
+		if diff := cmp.Diff(&tt.want, r.Profiles[0].Answer); code != tt.code || diff != "" {
+			t.Errorf("exit code %d, want %d; answer (-want,+got):\n%s", code, tt.code, diff)
+		}
+	}
+
 	printed := c.Kubectl(t, "get", "nodes,pods,namespaces,services", "-A", "-o", "yaml")
 	fromFile := simulate(t, printed, "-f", "-", "--config", gpuProfile)
 	if diff := cmp.Diff(live.Profiles[0].Placements, fromFile.Profiles[0].Placements); diff != "" {
@@ -149,7 +177,7 @@ func TestSimulateCluster(t *testing.T) {
 func verbs(t *testing.T, c *framework.Cluster) []string {
 	t.Helper()
 	seen := sets.New[string]()
-	for _, event := range c.AuditEvents(t, func(event *auditv1.Event) bool { return strings.HasPrefix(event.UserAgent, program) }) {
+	for _, event := range c.AuditEvents(t, func(event *auditv1.Event) bool { return strings.HasPrefix(event.UserAgent, framework.PluginBinary) }) {
 		seen.Insert(event.Verb)
 	}
 	return sets.List(seen)

@@ -1,0 +1,129 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/simulator/report"
+)
+
+// served is what kubectl prints of a cluster: a node with 8 CPU, a Deployment's pod that
+// runs there and one that is pending.
+const served = `
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: node-0, uid: n0}
+  status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+- apiVersion: apps/v1
+  kind: ReplicaSet
+  metadata: {name: web-7c, namespace: default, uid: r0, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d0, controller: true}]}
+  spec: {selector: {matchLabels: {app: web}}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: web-7c-x, namespace: default, uid: p0, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-7c, uid: r0, controller: true}]}
+  spec: {nodeName: node-0, schedulerName: berth-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: waits, namespace: default, uid: p1}
+  spec: {schedulerName: berth-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: "100"}}}]}
+`
+
+// webManifest is a Deployment whose pods ask for so many CPUs.
+func webManifest(replicas int, cpu, more string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}%s}
+    spec:
+      schedulerName: berth-scheduler
+      containers: [{name: c, image: i, resources: {limits: {cpu: %q}}}]
+`, replicas, more, cpu)
+}
+
+// TestSimulateManifest asks whether a manifest fits into what kubectl printed: the exit
+// code is about its pods alone.
+func TestSimulateManifest(t *testing.T) {
+	snapshot := file(t, "cluster.yaml", served)
+	there := []string{"note: -: Deployment default/web is in the cluster already with 1 pod(s): those of the file come beside them"}
+	runCases(t, []commandCase{
+		{name: "that fits", stdin: webManifest(3, "2", ""), wantStdout: []string{
+			"All 3 pods fit; of 1 pod pending beside, 0 found a node.\n\nPOD ", "default/web-0   node-0   -         -\n",
+			"default/waits   (none)   -         pending beside; 0/1 nodes are available: 1 Insufficient cpu.",
+		}, wantStderr: there},
+		{name: "of which some fit", stdin: webManifest(4, "2", ""), wantCode: exitNotPlaced, wantStdout: []string{"Only 3 of 4 pods fit;"}, wantStderr: there},
+		{name: "that does not fit", stdin: webManifest(2, "9", ""), wantCode: exitNotPlaced, wantStdout: []string{"None of 2 pods fits;"}, wantStderr: there},
+		{name: "with a key that nothing reads", stdin: webManifest(2, "1", `, annotations: {berth.dev/gpu-modell: a}`), wantStdout: []string{
+			"Note: Deployment default/web: metadata: no plugin reads berth.dev/gpu-modell: is berth.dev/gpu-model meant?\n",
+		}, wantStderr: there},
+		{name: "with a key that this profile does not read", stdin: webManifest(1, "1", `, annotations: {berth.dev/colocate-with: db}`), wantStdout: []string{
+			`Note: Deployment default/web: metadata: berth.dev/colocate-with has no effect: the scheduler's profile "berth-scheduler" does not run Colocation`,
+		}, wantStderr: there},
+		{name: "behind what is pending longer", args: []string{"-f", file(t, "pending.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: early, uid: p2, namespace: default, creationTimestamp: \"2026-01-01T00:00:00Z\"}\nspec: {schedulerName: berth-scheduler, containers: [{name: c, resources: {requests: {cpu: \"6\"}}}]}\n")},
+			stdin: webManifest(1, "2", ""), wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit; of 2 pods pending beside, 1 found a node."}, wantStderr: there},
+		{name: "with a misspelt field", stdin: strings.Replace(webManifest(1, "1", ""), "replicas", "replica", 1), wantCode: exitFailed, wantStderr: []string{
+			`-:2: Deployment default/web: unknown field "spec.replica"`,
+		}},
+		{name: "of another namespace", args: []string{"-n", "team"}, stdin: webManifest(1, "1", ""), wantStdout: []string{"The pod fits;", "team/web-0"}},
+		{name: "that is there already", stdin: "apiVersion: v1\nkind: Pod\nmetadata: {name: waits}\nspec: {containers: [{name: c}]}\n", wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit."}, wantStderr: []string{
+			`note: -: 1 object(s) are in the cluster already and are taken as they are there, for example pods "default/waits"`,
+		}},
+	}, "simulate", "-f", snapshot, "-f", "-", "--config", gpuProfile)
+}
+
+// TestSimulateInREADME: the page shows what is printed.
+func TestSimulateInREADME(t *testing.T) {
+	code, stdout, stderr := execute(t, "", "simulate", "-f", "testdata/simulate", "--config", gpuProfile)
+	answer, _, _ := strings.Cut(stdout, "\n\nCluster:")
+	if code != exitNotPlaced || !strings.Contains(read(t, "README.md"), "```text\n"+answer+"\n```\n") {
+		t.Errorf("exit code %d; README.md does not show\n%s\n%s", code, answer, stderr)
+	}
+}
+
+// TestSimulateForPrograms: JSON and YAML say the same, and begin with the answer.
+func TestSimulateForPrograms(t *testing.T) {
+	var reports [2]report.Report
+	for i, format := range []string{outputJSON, outputYAML} {
+		code, stdout, stderr := execute(t, webManifest(4, "2", ""), "simulate", "-f", file(t, "cluster.yaml", served), "-f", "-", "--config", gpuProfile, "-o", format)
+		if code != exitNotPlaced {
+			t.Fatalf("-o %s: exit code %d: %s", format, code, stderr)
+		}
+		var err error
+		if format == outputJSON {
+			err = json.Unmarshal([]byte(stdout), &reports[i])
+		} else {
+			err = yaml.UnmarshalStrict([]byte(stdout), &reports[i])
+		}
+		if err != nil {
+			t.Fatalf("-o %s: %v in\n%s", format, err, stdout)
+		}
+		reports[i].Inputs = nil // the snapshot has another path
+	}
+	if diff := cmp.Diff(reports[0].Profiles[0].Placements, reports[1].Profiles[0].Placements); diff != "" {
+		t.Errorf("json and yaml (-json,+yaml):\n%s", diff)
+	}
+	want := &report.Answer{Pods: 4, Placed: 3, Text: "only 3 of 4 pods fit; of 1 pod pending beside, 0 found a node"}
+	if diff := cmp.Diff(want, reports[0].Profiles[0].Answer); diff != "" {
+		t.Errorf("answer (-want,+got):\n%s", diff)
+	}
+	for _, p := range reports[0].Profiles[0].Placements {
+		if wantOf := map[bool]string{true: "", false: "Deployment default/web"}[p.Beside]; p.Of != wantOf || p.Beside != (p.Pod == "default/waits") {
+			t.Errorf("placement %+v", p)
+		}
+	}
+}

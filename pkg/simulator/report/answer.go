@@ -1,0 +1,133 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/berth-scheduler/berth/pkg/output"
+)
+
+// Answer is whether the pods fit that were asked about: those of manifests or, without
+// manifests, all that are pending.
+type Answer struct {
+	// Fits is whether each of them found a node, and no pod was evicted.
+	Fits bool `json:"fits"`
+	// Pods is how many there are, Placed how many of them found a node, and Evicted how
+	// many pods had to go for them.
+	Pods    int `json:"pods"`
+	Placed  int `json:"placed"`
+	Evicted int `json:"evicted"`
+	// Text is the same in a sentence.
+	Text string `json:"text"`
+}
+
+// answerOf sums up the placements.
+func answerOf(placements []Placement) *Answer {
+	a := &Answer{}
+	others, othersPlaced := 0, 0
+	for i := range placements {
+		p := &placements[i]
+		if p.Beside {
+			others++
+			if p.Node != "" {
+				othersPlaced++
+			}
+			continue
+		}
+		a.Pods++
+		a.Evicted += len(p.Evicts)
+		if p.Node != "" {
+			a.Placed++
+		}
+	}
+	a.Fits = a.Placed == a.Pods && a.Evicted == 0
+	switch {
+	case a.Placed < a.Pods:
+		a.Text = fmt.Sprintf("only %d of %d pods fit", a.Placed, a.Pods)
+		if a.Placed == 0 {
+			a.Text = fmt.Sprintf("none of %d pods fits", a.Pods)
+		}
+		if a.Pods == 1 {
+			a.Text = "the pod does not fit"
+		}
+	case a.Pods == 1:
+		a.Text = "the pod fits"
+	default:
+		a.Text = fmt.Sprintf("all %d pods fit", a.Pods)
+	}
+	if a.Evicted > 0 {
+		a.Text += fmt.Sprintf("; %s evicted for that", wouldBe(a.Evicted))
+	}
+	if others > 0 {
+		a.Text += fmt.Sprintf("; of %s pending beside, %d found a node", output.Count(others, "pod"), othersPlaced)
+	}
+	return a
+}
+
+func wouldBe(pods int) string {
+	if pods == 1 {
+		return "1 pod is"
+	}
+	return fmt.Sprintf("%d pods are", pods)
+}
+
+// writeAnswers writes whether the pods fit, and of each where or why not. Those that were
+// not placed come first.
+func (r *Report) writeAnswers(out *bytes.Buffer) {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		if p.Answer == nil {
+			continue
+		}
+		text := strings.ToUpper(p.Answer.Text[:1]) + p.Answer.Text[1:]
+		if len(r.Profiles) > 1 {
+			text = p.Name + ": " + p.Answer.Text
+		}
+		fmt.Fprintf(out, "%s.\n\n", text)
+		writePlacements(out, p.Placements)
+		fmt.Fprintln(out)
+	}
+}
+
+func writePlacements(out *bytes.Buffer, placements []Placement) {
+	rank := func(p Placement) int {
+		switch {
+		case p.Beside:
+			return 2
+		case p.Node != "":
+			return 1
+		}
+		return 0
+	}
+	sorted := slices.Clone(placements)
+	slices.SortStableFunc(sorted, func(a, b Placement) int { return cmp.Compare(rank(a), rank(b)) })
+	rows := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(rows, "POD\tNODE\tDEVICES\tWHY\n")
+	for i := range sorted {
+		p := &sorted[i]
+		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", p.Pod, cmp.Or(p.Node, "(none)"), cmp.Or(p.Devices, "-"), cmp.Or(p.why(), "-"))
+	}
+	rows.Flush()
+}
+
+// why says in a line what there is to be said of the pod.
+func (p *Placement) why() string {
+	var parts []string
+	if p.Beside {
+		parts = append(parts, "pending beside")
+	}
+	if p.Message != "" {
+		parts = append(parts, output.Line(p.Message))
+	}
+	if len(p.Evicts) > 0 {
+		parts = append(parts, "evicts "+strings.Join(p.Evicts, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
