@@ -67,8 +67,8 @@
 //	      + 10 * sum over devices of: v(g)
 //
 // where p(m) is the part of m among the pods with devices, d(m) the compute that
-// such a pod takes and U(m) what is free on devices with room for it. A placement
-// has the cost
+// such a pod takes and U(m) what is free on devices with room for it; of a class that
+// takes several devices, of complete sets of them. A placement has the cost
 //
 //	cost = worth before - worth after
 //	     + s(model) for each device that is taken, if the pod accepts every model
@@ -76,10 +76,13 @@
 //
 // all in devices. So there are five reasons to prefer a node:
 //
-//   - Use, the first sum. It is the paper's gradient but for two things. Devices
+//   - Use, the first sum. It is the paper's gradient but for three things. Devices
 //     count only as far as the node's CPU can serve pods of the class, with 5/3 for
 //     others that need less of it; with the paper, a node with the CPU for one more
-//     pod is as good as one with the CPU for eight.
+//     pod is as good as one with the CPU for eight. And devices that are over beside
+//     complete sets count nothing: with the paper, a node with seven free devices is
+//     worth seven to pods of four, and shares break one with eight to spare one with
+//     four.
 //   - What is rare: a class that accepts a hundredth of the devices counts ten
 //     times as much there.
 //   - Packing, v(g): the shadow price of a gap (packingValues). It knows that shares

@@ -17,10 +17,10 @@ import (
 // does on each list, what each of its parts is for, and how its constants were
 // chosen. It takes half an hour, so it runs only when it is asked for:
 //
-//	BERTH_OPENB_STUDY=results,ablation,switch,leftover,constants go test ./pkg/device -run TestOpenbStudy -v -timeout 3h
+//	BERTH_OPENB_STUDY=results,ablation,switch,leftover,constants,sizes go test ./pkg/device -run TestOpenbStudy -v -timeout 3h
 func TestOpenbStudy(t *testing.T) {
 	const variable = "BERTH_OPENB_STUDY"
-	studies := map[string]func(*testing.T){"results": studyResults, "ablation": studyAblation, "switch": studySwitch, "leftover": studyLeftover, "constants": studyConstants}
+	studies := map[string]func(*testing.T){"results": studyResults, "ablation": studyAblation, "switch": studySwitch, "leftover": studyLeftover, "constants": studyConstants, "sizes": studySizes}
 	if os.Getenv(variable) == "" {
 		t.Skip(variable + " names no study")
 	}
@@ -138,6 +138,27 @@ func studyAblation(t *testing.T) {
 	}
 	for i, row := range rows {
 		fmt.Println("| " + row.name + " |" + table[i])
+	}
+}
+
+// studySizes compares strategies on pods of all sizes.
+func studySizes(t *testing.T) {
+	fmt.Println("| | GPUs allocated, % | pods placed, of 602 | with several GPUs not placed, of 32 |")
+	fmt.Println("|---|---|---|---|")
+	tr := loadSizes(t)
+	for _, row := range []struct {
+		name    string
+		variant openbVariant
+	}{
+		{"chance", openbVariant{strategy: yardsticks.Random{}}},
+		{"best-fit", openbVariant{strategy: device.BestFit{}}},
+		{"FGD as published, known", openbVariant{strategy: yardsticks.Published{}}},
+		{"known", openbVariant{strategy: device.FragmentationGradient{}}},
+		{"learnt", openbVariant{strategy: device.FragmentationGradient{}, learnt: true}},
+	} {
+		r := tr.replayAll(row.variant, paperSeeds, 200)
+		runs := float64(len(paperSeeds))
+		fmt.Printf("| %s | %.2f | %.1f | %.1f |\n", row.name, r.allocated, float64(len(tr.Pods))-float64(r.failed[0])/runs, float64(r.failed[3])/runs)
 	}
 }
 

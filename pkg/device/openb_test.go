@@ -32,10 +32,13 @@ type openbPod struct {
 	class  int
 }
 
-// openb is a pod list of Alibaba's trace (2023) and the cluster, with the models in
-// lower case.
+// openb is a list of pods and the cluster in the form of Alibaba's trace (2023), with
+// the models in lower case.
 type openb struct {
 	*trace.Trace
+	// load is what the pods are brought to ask for, in parts of all devices; 0 takes
+	// the list as it is.
+	load     float64
 	classes  map[trace.Pod]*openbPod
 	workload *device.Workload // the typical pods of the paper
 	milli    int64            // of all devices
@@ -58,11 +61,21 @@ func (tr *openb) supply() []device.Supply {
 // trace is not at hand.
 func loadOpenb(tb testing.TB, podList string) *openb {
 	tb.Helper()
-	tr := &openb{Trace: &trace.Trace{}, classes: map[trace.Pod]*openbPod{}}
-	for _, name := range []string{"openb_node_list_gpu_node.csv", podList} {
-		content, err := os.ReadFile(filepath.Join(publicdata.Path("openb"), name))
+	folder := publicdata.Path("openb")
+	if _, err := os.Stat(folder); err != nil {
+		tb.Skipf("the openb trace is not at hand: %v", err)
+	}
+	return loadTrace(tb, 1.3, filepath.Join(folder, "openb_node_list_gpu_node.csv"), filepath.Join(folder, podList))
+}
+
+// loadTrace reads nodes and pods.
+func loadTrace(tb testing.TB, load float64, files ...string) *openb {
+	tb.Helper()
+	tr := &openb{Trace: &trace.Trace{}, load: load, classes: map[trace.Pod]*openbPod{}}
+	for _, name := range files {
+		content, err := os.ReadFile(name)
 		if err != nil {
-			tb.Skipf("the openb trace is not at hand: %v", err)
+			tb.Fatal(err)
 		}
 		if err := tr.Read(name, content); err != nil {
 			tb.Fatal(err)
@@ -118,9 +131,9 @@ func (tr *openb) readPods(tb testing.TB) {
 	tr.workload = workload.Typical(95)
 }
 
-// arrivals returns the pods in the paper's order, up to 130 % of the cluster.
+// arrivals returns the pods in the paper's order.
 func (tr *openb) arrivals(seed int64) []*openbPod {
-	rows, err := trace.Arrivals(tr.Pods, tr.milli, 1.3, seed)
+	rows, err := trace.Arrivals(tr.Pods, tr.milli, tr.load, seed)
 	if err != nil {
 		panic(err) // the lists and the cluster have devices
 	}

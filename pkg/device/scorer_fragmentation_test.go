@@ -12,6 +12,7 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 		return Class{Weight: weight, Shape: Shape{CPUMilli: cpuMilli, Devices: 1, Milli: milli}}
 	}
 	shares := []Class{share(810, 1000, 10), share(470, 1000, 10), share(320, 1000, 5), share(160, 1000, 1), share(1000, 1000, 10)}
+	sets := []Class{share(500, 1000, 160), share(1000, 1000, 70), {Weight: 20, Shape: Shape{CPUMilli: 1000, Devices: 2, Milli: 1000}}, {Weight: 16, Shape: Shape{CPUMilli: 1000, Devices: 4, Milli: 1000}}, {Weight: 4, Shape: Shape{CPUMilli: 1000, Devices: 8, Milli: 1000}}}
 	models := []Class{share(1000, 1000, 9), constrainedClass("rare", 1)}
 	type node struct {
 		free  Usage
@@ -45,6 +46,14 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 		{
 			name: "a device in use comes before a whole one", classes: shares, demand: pod(320, 1000),
 			better: node{free: stateOf(680, 1000, 1000), cpu: 50000}, worse: node{free: stateOf(1000, 1000, 1000), cpu: 50000},
+		},
+		{
+			name: "a share breaks four free devices before eight", classes: sets, demand: pod(500, 1000),
+			better: node{free: stateOf(1000, 1000, 1000, 1000, 0, 0, 0, 0), cpu: 50000}, worse: node{free: stateOf(1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000), cpu: 50000},
+		},
+		{
+			name: "and five, of which one is over, before four", classes: sets, demand: pod(500, 1000),
+			better: node{free: stateOf(1000, 1000, 1000, 1000, 1000, 0, 0, 0), cpu: 50000}, worse: node{free: stateOf(1000, 1000, 1000, 1000, 0, 0, 0, 0), cpu: 50000},
 		},
 		{
 			name: "who could run elsewhere leaves a rare model", classes: models, demand: pod(1000, 1000),

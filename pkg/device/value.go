@@ -85,11 +85,13 @@ func (c *valueClass) servedBy(cpuMilli int64) int64 {
 	}
 }
 
-// value returns what a node is worth to the class, in thousandths: what is free
-// on the devices with room for it, and no more than its CPU can serve.
+// value returns what a node is worth to the class, in thousandths: what is free on
+// the devices with room for it, and no more than its CPU can serve. To a class that
+// needs several devices, those beside the last complete set are worth nothing: seven
+// free devices serve one pod of four, and so do four.
 func (c *valueClass) value(devices int, milli, served int64) int64 {
-	if devices < c.devices {
-		return 0
+	if c.devices > 1 {
+		milli = int64(devices-devices%c.devices) * MilliPerDevice
 	}
 	return min(milli, served)
 }

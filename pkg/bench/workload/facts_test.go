@@ -44,7 +44,7 @@ type (
 
 // TestGPUMix holds gpu-mix.yaml to the trace that it is a tenth of.
 func TestGPUMix(t *testing.T) {
-	tr := readTrace(t, "openb_node_list_gpu_node.csv", "openb_pod_list_default.csv")
+	tr := readOpenb(t, "openb_node_list_gpu_node.csv", "openb_pod_list_default.csv")
 	const (
 		scale = 10 // one node for so many of the trace
 		least = 8  // so often there is every shape of pods that is part of the workload
@@ -70,7 +70,41 @@ func TestGPUMix(t *testing.T) {
 		}
 	}
 
-	w, err := Read(filepath.Join(folder, "gpu-mix.yaml"))
+	nodes, pods := shapesOf(t, "gpu-mix.yaml", func(group *PodGroup) int { return group.Weight })
+	if diff := cmp.Diff(wantNodes, nodes, cmp.AllowUnexported(nodeShape{})); diff != "" {
+		t.Errorf("Unexpected nodes (-trace,+workload):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantPods, pods, cmp.AllowUnexported(podShape{})); diff != "" {
+		t.Errorf("Unexpected pods (-trace,+workload):\n%s", diff)
+	}
+}
+
+// TestGPUSizes holds gpu-sizes.yaml to the files of the same nodes and pods for the
+// simulator.
+func TestGPUSizes(t *testing.T) {
+	tr := readTrace(t, "../../../config/simulator", "gpu-sizes-nodes.csv", "gpu-sizes-pods.csv")
+	wantNodes, wantPods := map[nodeShape]int{}, map[podShape]int{}
+	for i := range tr.Nodes {
+		n := &tr.Nodes[i]
+		wantNodes[nodeShape{n.Model, n.Devices, n.CPUMilli, n.MemoryMiB}]++
+	}
+	for i := range tr.Pods {
+		p := &tr.Pods[i]
+		wantPods[podShape{p.Devices, p.Milli, p.CPUMilli, p.MemoryMiB}]++
+	}
+	nodes, pods := shapesOf(t, "gpu-sizes.yaml", func(group *PodGroup) int { return group.Count })
+	if diff := cmp.Diff(wantNodes, nodes, cmp.AllowUnexported(nodeShape{})); diff != "" {
+		t.Errorf("Unexpected nodes (-simulator,+workload):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantPods, pods, cmp.AllowUnexported(podShape{})); diff != "" {
+		t.Errorf("Unexpected pods (-simulator,+workload):\n%s", diff)
+	}
+}
+
+// shapesOf counts the nodes and pods of a workload by their shapes.
+func shapesOf(t *testing.T, file string, count func(*PodGroup) int) (map[nodeShape]int, map[podShape]int) {
+	t.Helper()
+	w, err := Read(filepath.Join(folder, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,24 +116,25 @@ func TestGPUMix(t *testing.T) {
 	for i := range w.Spec.Pods {
 		group := &w.Spec.Pods[i]
 		g := asked(group)
-		pods[podShape{g.Devices, g.Milli, group.CPU.MilliValue(), group.Memory.Value() >> 20}] += group.Weight
+		pods[podShape{g.Devices, g.Milli, group.CPU.MilliValue(), group.Memory.Value() >> 20}] += count(group)
 	}
-	if diff := cmp.Diff(wantNodes, nodes, cmp.AllowUnexported(nodeShape{})); diff != "" {
-		t.Errorf("Unexpected nodes (-trace,+workload):\n%s", diff)
-	}
-	if diff := cmp.Diff(wantPods, pods, cmp.AllowUnexported(podShape{})); diff != "" {
-		t.Errorf("Unexpected pods (-trace,+workload):\n%s", diff)
-	}
+	return nodes, pods
 }
 
-func readTrace(t *testing.T, files ...string) *trace.Trace {
+// readOpenb reads files of the trace, and skips the test where it is not at hand.
+func readOpenb(t *testing.T, files ...string) *trace.Trace {
 	t.Helper()
 	if _, err := os.Stat(openbFolder); err != nil {
 		t.Skipf("the openb trace is not at hand: %v", err)
 	}
+	return readTrace(t, openbFolder, files...)
+}
+
+func readTrace(t *testing.T, folder string, files ...string) *trace.Trace {
+	t.Helper()
 	tr := &trace.Trace{}
 	for _, name := range files {
-		content, err := os.ReadFile(filepath.Join(openbFolder, name))
+		content, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}

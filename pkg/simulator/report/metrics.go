@@ -30,6 +30,7 @@ func Metrics() []Metric {
 	metrics := []Metric{
 		{Key: "allocatedPercentAt100", Title: "GPUs allocated at 100 % load, %", value: atFullLoad(func(p Point) float64 { return p.Allocated })},
 		{Key: "allocatedPercent", Title: "GPUs allocated at the end, %", value: ofDevices(func(r *Recorder) float64 { return r.state().Allocated })},
+		{Key: "podsPlaced", Title: "pods placed at the end", value: count(func(r *Recorder) int { return r.placed })},
 		{Key: "fragmentedPercentAt100", Title: "GPUs fragmented at 100 % load, %", value: fragmentedAtFullLoad(func(p Point) float64 { return p.Fragmented })},
 		{Key: "fragmentedPercent", Title: "GPUs fragmented at the end, %", value: fragmentation(func(r *Recorder) float64 { return r.state().Fragmented })},
 		{Key: "fragmentationRatioPercentAt100", Title: "idle GPUs fragmented at 100 % load, %", value: fragmentedAtFullLoad(func(p Point) float64 { return p.Ratio })},
@@ -53,12 +54,12 @@ func Metrics() []Metric {
 	}
 	return append(metrics, []Metric{
 		{Key: "pods", Title: "pods arrived", value: count(func(r *Recorder) int { return r.arrived })},
-		{Key: "podsPlaced", Title: "pods placed", value: count(func(r *Recorder) int { return r.placed })},
 		{Key: "podsFailed", Title: "pods failed", value: count(func(r *Recorder) int { return r.arrived - r.placed })},
 		{Key: "podsFailedCPUOnly", Title: "  without GPU", value: count(func(r *Recorder) int { return r.failed[cpuOnly] })},
 		{Key: "podsFailedShare", Title: "  with a share of a GPU", value: count(func(r *Recorder) int { return r.failed[share] })},
 		{Key: "podsFailedWhole", Title: "  with whole GPUs", value: count(func(r *Recorder) int { return r.failed[whole] })},
-		{Key: "podsFailedConstrained", Title: "  of these bound to a model or memory", value: count(func(r *Recorder) int { return r.failedConstrained })},
+		{Key: "podsFailedSeveral", Title: "  with several GPUs", value: count(func(r *Recorder) int { return r.failedSeveral })},
+		{Key: "podsFailedConstrained", Title: "  bound to a model or memory", value: count(func(r *Recorder) int { return r.failedConstrained })},
 		{Key: "devicesFailed", Title: "GPUs that failed pods asked for", value: func(r *Recorder) (float64, bool) { return float64(r.failedMilli) / device.MilliPerDevice, true }},
 		{Key: "podsEvicted", rare: true, Title: "pods evicted", value: count(func(r *Recorder) int { return r.evicted })},
 		{Key: "podsWithoutDevices", rare: true, Title: "pods bound without their devices", value: count(func(r *Recorder) int { return r.usage.unrecorded })},

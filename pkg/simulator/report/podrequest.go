@@ -73,6 +73,11 @@ func (d *podRequest) shape() shape {
 	return whole
 }
 
+// several reports whether the pod asks for more than one whole device.
+func (d *podRequest) several() bool {
+	return d.shape() == whole && d.milli(1) > device.MilliPerDevice
+}
+
 // constrained reports whether the pod accepts only some devices.
 func (d *podRequest) constrained() bool {
 	return d.request.Constrained()

@@ -23,6 +23,7 @@ type Recorder struct {
 	arrived, evicted  int
 	placed            int
 	failed            [shapes]int
+	failedSeveral     int
 	failedConstrained int
 	failedMilli       int64
 	placements        []Placement
@@ -113,6 +114,9 @@ func (r *Recorder) place(pod *corev1.Pod, d *podRequest) (int64, error) {
 
 func (r *Recorder) fail(d *podRequest, asked int64) {
 	r.failed[d.shape()]++
+	if d.several() {
+		r.failedSeveral++
+	}
 	if d.constrained() {
 		r.failedConstrained++
 	}

@@ -36,7 +36,7 @@ func TestMetrics(t *testing.T) {
 		"idlePercentQ1LackBoth": 0, "idlePercentQ2LackGPU": 20, "idlePercentQ3Satisfied": 0, "idlePercentQ4LackCPU": 33.3333,
 		"idlePercentXLSatisfied": 0, "idlePercentXRLackCPU": 0, "idlePercentNoAccess": 0,
 		"pods": 4, "podsPlaced": 3, "podsFailed": 1,
-		"podsFailedCPUOnly": 0, "podsFailedShare": 0, "podsFailedWhole": 1, "podsFailedConstrained": 1, "devicesFailed": 2,
+		"podsFailedCPUOnly": 0, "podsFailedShare": 0, "podsFailedWhole": 1, "podsFailedSeveral": 1, "podsFailedConstrained": 1, "devicesFailed": 2,
 		"podsEvicted": 0, "podsWithoutDevices": 0,
 		"nodesUsed": 2, "devicesUsed": 2, "cpuPercent": 66.6667, "memoryPercent": 25,
 	}
