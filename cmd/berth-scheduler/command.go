@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server"
@@ -26,13 +28,16 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-scheduler/berth/pkg/check"
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/version"
@@ -140,6 +145,8 @@ type scheduler struct {
 	config    *schedulerserverconfig.CompletedConfig
 	sched     *kubescheduler.Scheduler
 	effective map[string]*schedconfig.Plugins
+	// measuring are the plugins of each profile that say how far nodes are.
+	measuring map[string][]nearmiss.Plugin
 }
 
 // build makes the scheduler that opts describe and checks what can only be checked
@@ -147,18 +154,33 @@ type scheduler struct {
 // error is reported. With --write-config-to it writes the file and ends the process.
 func build(ctx context.Context, opts *options.Options) (*scheduler, error) {
 	var registered []app.Option
+	measuring := map[string][]nearmiss.Plugin{}
 	for name, factory := range registry.New() {
-		registered = append(registered, app.WithPlugin(name, factory))
+		registered = append(registered, app.WithPlugin(name, remembered(factory, measuring)))
 	}
 	config, sched, err := app.Setup(ctx, opts, registered...)
 	if err != nil {
 		return nil, err
 	}
-	s := &scheduler{config: config, sched: sched, effective: make(map[string]*schedconfig.Plugins, len(sched.Profiles))}
+	s := &scheduler{config: config, sched: sched, effective: make(map[string]*schedconfig.Plugins, len(sched.Profiles)), measuring: measuring}
 	for name, fw := range sched.Profiles {
 		s.effective[name] = fw.ListPlugins()
 	}
 	return s, registry.CheckConfiguration(&config.ComponentConfig, s.effective)
+}
+
+// remembered returns the factory, and puts what it makes, if that measures nodes, beside
+// the other plugins of its profile.
+func remembered(factory frameworkruntime.PluginFactory, measuring map[string][]nearmiss.Plugin) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		plugin, err := factory(ctx, args, handle)
+		if measures, ok := plugin.(nearmiss.Plugin); ok && err == nil {
+			profile := handle.ProfileName()
+			measuring[profile] = append(measuring[profile], measures)
+			slices.SortFunc(measuring[profile], func(a, b nearmiss.Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
+		}
+		return plugin, err
+	}
 }
 
 // names returns the scheduler names that are served, sorted.
@@ -207,7 +229,7 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 		}
 	}
 	showStandby(config, lock)
-	if err := tellOwners(ctx, config, sched, built.effective); err != nil {
+	if err := tellOwners(ctx, built); err != nil {
 		return err
 	}
 	go func() {

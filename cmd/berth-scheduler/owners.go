@@ -9,10 +9,7 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/events"
-	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/features"
-	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/pkg/pending"
@@ -27,12 +24,13 @@ const takenWithin = 10 * time.Second
 
 // tellOwners has the scheduler tell the owners of pods what they can act on: why a
 // pod waits, which of its keys have no effect, and that its schedulerName may be a
-// typo. Call it before the informers are started. effective is what each profile
-// runs.
-func tellOwners(ctx context.Context, config *schedulerserverconfig.CompletedConfig, sched *kubescheduler.Scheduler, effective map[string]*schedconfig.Plugins) error {
+// typo. Call it before the informers are started.
+func tellOwners(ctx context.Context, built *scheduler) error {
+	config, sched, effective := built.config, built.sched, built.effective
 	options := pending.Options{
 		Profiles:       effective,
 		DeviceProfiles: registry.ProfilesRunning(effective, gpudevice.Name),
+		Measuring:      built.measuring,
 		CompareTaints:  utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators),
 	}
 	if gangs := registry.Gangs(effective); gangs != nil && config.DynInformerFactory != nil {

@@ -15,11 +15,14 @@ const ellipsis = "..."
 
 // Cut returns text if it is within Limit, and otherwise as much of its start as
 // fits with an ellipsis behind it. It cuts between characters, never in one.
-func Cut(text string) string {
-	if len(text) <= Limit {
+func Cut(text string) string { return CutTo(text, Limit) }
+
+// CutTo is Cut for another limit, which must be longer than an ellipsis.
+func CutTo(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	end := Limit - len(ellipsis)
+	end := limit - len(ellipsis)
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/pending"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
@@ -158,7 +159,7 @@ func uncounted(x *Explanation, s *situation) string {
 		return ""
 	}
 	for _, v := range x.Groups[0].Verdicts {
-		if resource, ok := strings.CutPrefix(v.Reason, insufficient+names.Prefix); ok {
+		if resource, ok := strings.CutPrefix(v.Reason, nearmiss.Insufficient+names.Prefix); ok {
 			resource, _, _ = strings.Cut(resource, ",")
 			return pending.Uncounted(names.Prefix+resource, s.pod.Spec.SchedulerName, registry.ProfilesRunning(s.engine.Profiles(), gpudevice.Name))
 		}

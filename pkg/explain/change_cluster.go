@@ -53,7 +53,7 @@ func proposeNode(s *situation) []*Change {
 func shapeOf(node *corev1.Node, keys *device.NodeKeys) string {
 	parts := []string{
 		node.Status.Allocatable.Cpu().String() + " CPU",
-		mebibytes(node.Status.Allocatable.Memory().Value()>>20) + " of memory",
+		device.FormatMiB(node.Status.Allocatable.Memory().Value()>>20) + " of memory",
 	}
 	if d := device.ParseNode(node, keys); d.Kind != device.NodeWithoutDevices {
 		how := "from a device plugin"
@@ -127,7 +127,7 @@ func largerDevices(s *situation, node *corev1.Node) []string {
 	}
 	if memoryMiB > d.MemoryMiB {
 		node.Labels[s.keys.Memory] = strconv.FormatInt(memoryMiB, 10)
-		more = append(more, "devices of "+mebibytes(memoryMiB))
+		more = append(more, "devices of "+device.FormatMiB(memoryMiB))
 	}
 	if count > d.Devices {
 		node.Labels[s.keys.Count] = strconv.Itoa(count)

@@ -201,7 +201,7 @@ func proposeDeviceModel(s *situation) []*Change {
 		changes = further
 	}
 	if least > 0 {
-		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, mebibytes(least), ", which is the most that there is"))
+		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", which is the most that there is"))
 	}
 	return changes
 }
@@ -270,7 +270,7 @@ func smallerShare(d *nodeDevices, container *device.ContainerRequest, share devi
 		freeMemory = min(freeMemory, free.Milli*d.node.MemoryMiB/device.MilliPerDevice)
 	}
 	limit(milli, container.Milli, freeMilli, *resource.NewQuantity(freeMilli, resource.DecimalSI), strconv.FormatInt(container.Milli, 10))
-	limit(memory, container.MemoryMiB, freeMemory, *resource.NewQuantity(freeMemory<<20, resource.BinarySI), mebibytes(container.MemoryMiB))
+	limit(memory, container.MemoryMiB, freeMemory, *resource.NewQuantity(freeMemory<<20, resource.BinarySI), device.FormatMiB(container.MemoryMiB))
 	if len(edits) == 0 {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -41,7 +42,7 @@ func (s *situation) evictions(n *nodeFacts) []*Change {
 		sets = append(sets, s.holders(n, movable)...)
 	}
 	if v, ok := n.has(names.NodeResourcesFit); ok {
-		sets = append(sets, enough(movable, lacks(s.pod, v, n.info))...)
+		sets = append(sets, enough(movable, nearmiss.Shortages(s.pod, v.Reasons, n.info))...)
 	}
 	if _, ok := n.has(names.InterPodAffinity); ok {
 		sets = append(sets, intersection(movable, inTheWay(s.pod, n.info)))
@@ -130,15 +131,15 @@ func (s *situation) holders(n *nodeFacts, movable []*corev1.Pod) [][]*corev1.Pod
 
 // enough are the single pods that hold enough of everything that is missing, and as many
 // as it takes together.
-func enough(movable []*corev1.Pod, missing []lack) [][]*corev1.Pod {
+func enough(movable []*corev1.Pod, missing []nearmiss.Shortage) [][]*corev1.Pod {
 	var sets [][]*corev1.Pod
 	covers := func(pods ...*corev1.Pod) bool {
-		return !slices.ContainsFunc(missing, func(l lack) bool {
+		return !slices.ContainsFunc(missing, func(l nearmiss.Shortage) bool {
 			held := int64(0)
 			for _, pod := range pods {
-				held += heldBy(pod, l.name)
+				held += heldBy(pod, l.Name)
 			}
-			return held < l.asked-l.free
+			return held < l.Asked-l.Free
 		})
 	}
 	for _, pod := range movable {
@@ -151,7 +152,7 @@ func enough(movable []*corev1.Pod, missing []lack) [][]*corev1.Pod {
 	}
 	byPriority := slices.Clone(movable)
 	slices.SortStableFunc(byPriority, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(v1helper.PodPriority(a), v1helper.PodPriority(b)), cmp.Compare(heldBy(b, missing[0].name), heldBy(a, missing[0].name)))
+		return cmp.Or(cmp.Compare(v1helper.PodPriority(a), v1helper.PodPriority(b)), cmp.Compare(heldBy(b, missing[0].Name), heldBy(a, missing[0].Name)))
 	})
 	for i := range byPriority {
 		if covers(byPriority[:i+1]...) {

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 )
 
 // proposeSmallerRequests proposes to ask for what is free on the nodes that come nearest,
@@ -24,7 +26,7 @@ func proposeSmallerRequests(s *situation) []*Change {
 		var texts []string
 		var edits []func(*corev1.Pod)
 		fraction := 1.0
-		for _, l := range lacks(s.pod, v, n.info) {
+		for _, l := range nearmiss.Shortages(s.pod, v.Reasons, n.info) {
 			text, edit, left := smaller(s.pod, &l)
 			if edit == nil {
 				texts = nil
@@ -49,24 +51,24 @@ func proposeSmallerRequests(s *situation) []*Change {
 
 // smaller proposes to ask for as much less of a resource as is missing. The edit is nil
 // if too little would be left.
-func smaller(pod *corev1.Pod, l *lack) (text string, edit func(*corev1.Pod), fraction float64) {
-	if l.name == corev1.ResourcePods {
+func smaller(pod *corev1.Pod, l *nearmiss.Shortage) (text string, edit func(*corev1.Pod), fraction float64) {
+	if l.Name == corev1.ResourcePods {
 		return "", nil, 0
 	}
 	var container string
 	var most int64
 	for i := range pod.Spec.Containers {
-		if asked := requested(&pod.Spec.Containers[i], l.name); asked > most {
+		if asked := requested(&pod.Spec.Containers[i], l.Name); asked > most {
 			container, most = pod.Spec.Containers[i].Name, asked
 		}
 	}
-	left := rounded(l.name, most-(l.asked-l.free))
+	left := rounded(l.Name, most-(l.Asked-l.Free))
 	const least = 10 // less than a tenth is another workload
 	if left <= 0 || left*least < most {
 		return "", nil, 0
 	}
-	amount := quantityOf(l.name, left)
-	text = fmt.Sprintf("in container %s, request %s of %s instead of %s", container, amount.String(), l.name, amountOf(l.name, most))
+	amount := nearmiss.Quantity(l.Name, left)
+	text = fmt.Sprintf("in container %s, request %s of %s instead of %s", container, amount.String(), l.Name, nearmiss.Amount(l.Name, most))
 	return text, func(pod *corev1.Pod) {
 		pod.Spec.Containers = slices.Clone(pod.Spec.Containers)
 		for i := range pod.Spec.Containers {
@@ -77,16 +79,16 @@ func smaller(pod *corev1.Pod, l *lack) (text string, edit func(*corev1.Pod), fra
 			if resources.Requests == nil {
 				resources.Requests = corev1.ResourceList{}
 			}
-			resources.Requests[l.name] = amount
-			if _, ok := resources.Limits[l.name]; ok && strings.Contains(string(l.name), "/") { // extended: equal to the limit
-				resources.Limits[l.name] = amount
+			resources.Requests[l.Name] = amount
+			if _, ok := resources.Limits[l.Name]; ok && strings.Contains(string(l.Name), "/") { // extended: equal to the limit
+				resources.Limits[l.Name] = amount
 			}
 			pod.Spec.Containers[i].Resources = *resources
 		}
 	}, float64(left) / float64(max(1, most))
 }
 
-// requested returns what a container requests, in the unit of [lack].
+// requested returns what a container requests, in the unit of [nearmiss.Shortage].
 func requested(c *corev1.Container, name corev1.ResourceName) int64 {
 	q, ok := c.Resources.Requests[name]
 	if !ok {

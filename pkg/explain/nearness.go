@@ -12,28 +12,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
-)
-
-// Ranks of verdicts: how far a node is from taking the pod.
-const (
-	// rankBusy is what other pods hold.
-	rankBusy = 1
-	// rankClosed is a node that keeps pods away, by a taint or a cordon, and that the pod
-	// asks for.
-	rankClosed = 2
-	// rankApart is a node where pods stand in each other's way by their rules.
-	rankApart = 3
-	// rankOther is a node that is not what the pod asks for, or not for it.
-	rankOther = 4
-	// rankSmall is a node that has less than what the pod asks for if it is empty.
-	rankSmall = 5
-	// rankLacks is a node that has not at all what the pod asks for.
-	rankLacks = 8
 )
 
 // reader understands what one plugin says.
@@ -55,16 +39,16 @@ func nothing(*situation, engine.Verdict, fwk.NodeInfo) string { return "" }
 // readers are by plugin. What a plugin that is not here says stands for itself.
 var readers = map[string]reader{
 	gpudevice.Name:          {rankDevices, detailDevices},
-	labelpresence.Name:      {ranked(rankOther), nothing},
-	colocation.Name:         {ranked(rankOther), nothing},
+	labelpresence.Name:      {ranked(nearmiss.Other), nothing},
+	colocation.Name:         {ranked(nearmiss.Other), nothing},
 	names.NodeResourcesFit:  {rankResources, detailResources},
 	names.TaintToleration:   {rankTaints, detailTaints},
 	names.NodeUnschedulable: {rankCordon, detailCordon},
 	names.NodeAffinity:      {rankAffinity, detailAffinity},
-	names.NodeName:          {ranked(rankLacks), nothing},
-	names.NodePorts:         {ranked(rankBusy), detailPorts},
-	names.InterPodAffinity:  {ranked(rankApart), detailPodAffinity},
-	names.PodTopologySpread: {ranked(rankApart), nothing},
+	names.NodeName:          {ranked(nearmiss.Lacks), nothing},
+	names.NodePorts:         {ranked(nearmiss.Busy), detailPorts},
+	names.InterPodAffinity:  {ranked(nearmiss.Apart), detailPodAffinity},
+	names.PodTopologySpread: {ranked(nearmiss.Apart), nothing},
 }
 
 // measure sorts the nodes that cannot take the pod, the nearest first.
@@ -80,9 +64,9 @@ func (s *situation) measure(d *engine.Diagnosis) {
 			facts.rank, facts.gap = rankDevices(s, engine.Verdict{}, n.Node)
 		}
 		for _, v := range n.Verdicts {
-			rank, gap := rankOther, 0.0
+			rank, gap := nearmiss.Other, 0.0
 			if v.Resolvable {
-				rank = rankApart
+				rank = nearmiss.Apart
 			}
 			if r, ok := readers[v.Plugin]; ok {
 				rank, gap = r.rank(s, v, n.Node)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -51,7 +52,7 @@ func rankAffinity(s *situation, _ engine.Verdict, n fwk.NodeInfo) (rank int, gap
 	if !meetsAffinity(s.pod, n.Node()) {
 		missing++
 	}
-	return rankOther, float64(missing)
+	return nearmiss.Other, float64(missing)
 }
 
 func detailAffinity(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
@@ -98,26 +99,26 @@ func largest(request *device.Request, memoryMiB int64) (container *device.Contai
 
 func rankDevices(s *situation, _ engine.Verdict, n fwk.NodeInfo) (rank int, gap float64) {
 	if s.request == nil {
-		return rankOther, 0
+		return nearmiss.Other, 0
 	}
 	node := device.ParseNode(n.Node(), s.keys)
 	switch node.Admits(s.request) {
 	case device.NodeNotShared, device.NodeIsShared:
 		if node.Kind == device.NodeWithoutDevices {
-			return rankLacks, 0
+			return nearmiss.Lacks, 0
 		}
-		return rankOther, 0
+		return nearmiss.Other, 0
 	case device.LargerThanDevice, device.TooFewDevices:
-		return rankSmall, 0
+		return nearmiss.Small, 0
 	case device.Fits:
 		if len(s.request.Containers) == 0 || node.Kind != device.NodeShared {
-			return rankOther, 0
+			return nearmiss.Other, 0
 		}
 		_, share := largest(s.request, node.MemoryMiB)
 		_, gap := devicesOf(n, s.keys).best(share)
-		return rankBusy, gap
+		return nearmiss.Busy, gap
 	default:
-		return rankOther, 0
+		return nearmiss.Other, 0
 	}
 }
 
@@ -130,7 +131,7 @@ func detailDevices(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 	case device.WrongModel:
 		return fmt.Sprintf("its devices are of model %q", d.node.Model)
 	case device.TooLittleMemory, device.LargerThanDevice:
-		return "its devices have " + mebibytes(d.node.MemoryMiB)
+		return "its devices have " + device.FormatMiB(d.node.MemoryMiB)
 	case device.TooFewDevices:
 		usable := d.node.Devices - d.node.Cordoned.Len()
 		return fmt.Sprintf("it has %s, %d of them cordoned", output.Count(usable+d.node.Cordoned.Len(), "device"), d.node.Cordoned.Len())
@@ -162,10 +163,10 @@ func (d *nodeDevices) detail(request *device.Request) string {
 	}
 	free := d.usage.Free(i)
 	text := fmt.Sprintf("device %d has %dm and %s free, and container %s asks for %dm and %s",
-		i, max(0, free.Milli), mebibytes(max(0, free.MemoryMiB)), container.Container, share.Milli, mebibytes(share.MemoryMiB))
+		i, max(0, free.Milli), device.FormatMiB(max(0, free.MemoryMiB)), container.Container, share.Milli, device.FormatMiB(share.MemoryMiB))
 	var held []string
 	for _, h := range d.holders[i] {
-		held = append(held, fmt.Sprintf("%s (%dm, %s)", klog.KObj(h.pod), h.share.Milli, mebibytes(h.share.MemoryMiB)))
+		held = append(held, fmt.Sprintf("%s (%dm, %s)", klog.KObj(h.pod), h.share.Milli, device.FormatMiB(h.share.MemoryMiB)))
 	}
 	if len(held) > 0 {
 		text += "; held by " + strings.Join(some(held), ", ")
@@ -181,6 +182,3 @@ func some(list []string) []string {
 	}
 	return append(list[:most:most], fmt.Sprintf("and %d more", len(list)-most))
 }
-
-// mebibytes writes an amount of MiB as a quantity.
-func mebibytes(n int64) string { return amountOf(corev1.ResourceMemory, n<<20) }

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -44,9 +45,9 @@ func rankTaints(s *situation, v engine.Verdict, n fwk.NodeInfo) (rank int, gap f
 
 func rankCordon(s *situation, _ engine.Verdict, _ fwk.NodeInfo) (rank int, gap float64) {
 	if asksForFew(s.pod) {
-		return rankClosed, 0
+		return nearmiss.Closed, 0
 	}
-	return rankOther, 0
+	return nearmiss.Other, 0
 }
 
 func detailTaints(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {

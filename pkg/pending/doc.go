@@ -13,6 +13,12 @@
 // node that preemption chose and the number of writes stay as they were: nothing
 // that it does can change where or when a pod is placed.
 //
+// Behind the reasons it names the node that came nearest, with what it lacks, where the
+// profile has plugins that measure that (nearmiss.Plugin). A node's name within a
+// plugin's reason would make as many reasons as nodes. The text is kept in the pod's
+// condition, and read there at the next attempt: it stays while it is true and the rest of
+// the message is the same, so that it costs no writes.
+//
 // [WatchSchedulerNames] warns of pods that no attempt is ever made for, because
 // their schedulerName is one of this scheduler's profiles with a typo.
 package pending

@@ -5,6 +5,7 @@ package pending
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +13,13 @@ import (
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 )
 
 // Options are what an Explainer knows of the scheduler that it runs in.
@@ -28,6 +32,9 @@ type Options struct {
 	DeviceProfiles []string
 	// Gangs is nil unless a profile places gangs.
 	Gangs *Gangs
+	// Measuring are the plugins of each profile that measure how far nodes are, by
+	// schedulerName. Without any no node is named.
+	Measuring map[string][]nearmiss.Plugin
 	// CompareTaints says whether tolerations may compare values
 	// (TaintTolerationComparisonOperators).
 	CompareTaints bool
@@ -52,16 +59,22 @@ type Explainer struct {
 	// order is the position of each Filter plugin, by schedulerName: a node that a
 	// later one refused was closer to taking the pod.
 	order map[string]map[string]int
+	// afterFilter are the plugins that may reject a pod that has a node already, by
+	// schedulerName.
+	afterFilter map[string]map[string]bool
+	renewals    flowcontrol.PassiveRateLimiter
 }
 
 // New returns an Explainer. The factory is the scheduler's own: its informers of
 // nodes and pods run in any case.
 func New(factory informers.SharedInformerFactory, options Options) *Explainer {
 	e := &Explainer{
-		Options: options,
-		nodes:   factory.Core().V1().Nodes().Lister(),
-		pods:    factory.Core().V1().Pods().Lister(),
-		order:   map[string]map[string]int{},
+		Options:     options,
+		nodes:       factory.Core().V1().Nodes().Lister(),
+		pods:        factory.Core().V1().Pods().Lister(),
+		order:       map[string]map[string]int{},
+		afterFilter: map[string]map[string]bool{},
+		renewals:    newRenewals(),
 	}
 	for name, plugins := range options.Profiles {
 		order := map[string]int{}
@@ -69,6 +82,7 @@ func New(factory informers.SharedInformerFactory, options Options) *Explainer {
 			order[plugin.Name] = i
 		}
 		e.order[name] = order
+		e.afterFilter[name] = afterFilter(plugins)
 	}
 	return e
 }
@@ -84,14 +98,14 @@ func (e *Explainer) Wrap(next scheduler.FailureHandlerFn) scheduler.FailureHandl
 			next(ctx, fw, podInfo, explainGroup(podInfo.Pod, status), nominating, start)
 			return
 		}
-		explained, action := e.explain(ctx, fw.ProfileName(), podInfo.Pod, fit)
+		explained, action := e.explain(ctx, fw, podInfo.Pod, fit)
 		next(ctx, recording{fw, action}, podInfo, status.Clone().WithError(explained), nominating, start)
 	}
 }
 
 // explain returns fit with another text, and the action of its event.
-func (e *Explainer) explain(ctx context.Context, profile string, pod *corev1.Pod, fit *framework.FitError) (*framework.FitError, string) {
-	m := e.read(ctx, profile, pod, fit)
+func (e *Explainer) explain(ctx context.Context, fw framework.Framework, pod *corev1.Pod, fit *framework.FitError) (*framework.FitError, string) {
+	m := e.read(ctx, fw.ProfileName(), pod, fit)
 	headline, action := e.headline(m)
 	explained := *fit
 	if m.waitedOnPermit {
@@ -102,6 +116,19 @@ func (e *Explainer) explain(ctx context.Context, profile string, pod *corev1.Pod
 	}
 	// What PreFilter says takes the place of the reasons of the nodes.
 	explained.Diagnosis.PreFilterMsg = join(headline, m.preFilterMessage())
-	explained.Diagnosis.PostFilterMsg = m.postFilterMessage()
+	explained.Diagnosis.PostFilterMsg = ""
+	rest := m.postFilterMessage()
+	if n := e.newNearest(fw, m); n != nil {
+		rest = strings.TrimSpace(n.text(ctx, told(e.latest(pod), explained.Error(), rest)) + " " + rest)
+	}
+	explained.Diagnosis.PostFilterMsg = rest
 	return &explained, action
+}
+
+// latest returns the pod as the informer has it: its condition is the last that was seen.
+func (e *Explainer) latest(pod *corev1.Pod) *corev1.Pod {
+	if latest, err := e.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && latest.UID == pod.UID {
+		return latest
+	}
+	return pod
 }

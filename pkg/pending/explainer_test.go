@@ -216,7 +216,7 @@ func TestMessages(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, ctx := ktesting.NewTestContext(t)
 			e := fixture(t, nodes, tt.others...)
-			got, action := e.explain(ctx, tt.profile, tt.pod, tt.nodes.fitError(tt.pod, tt.preFilter, tt.postFilter))
+			got, action := e.explain(ctx, profile{name: tt.profile}, tt.pod, tt.nodes.fitError(tt.pod, tt.preFilter, tt.postFilter))
 			if diff := cmp.Diff(tt.want, got.Error()); diff != "" {
 				t.Errorf("message (-want,+got):\n%s", diff)
 			}

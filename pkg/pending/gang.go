@@ -86,7 +86,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 		if byGang {
 			m.reasons = nil // "PodGroup not found"
 		}
-		m.preemptible = false // no room makes up for it
+		m.elsewhere = true // no room makes up for it
 		return GangNotFound(gang, e.Gangs.Label), actionFindGang
 	case err != nil:
 		return "", ""
@@ -97,7 +97,7 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 	switch {
 	case byGang && int64(members) < needed:
 		m.refused = "" // it says the same, of the pod
-		m.preemptible = false
+		m.elsewhere = true
 		return GangIncomplete(gang, members, needed), actionGatherGang
 	case gaveUp && this:
 		return fmt.Sprintf("gang %s: %d of its %d members %s", gang, found+bound, needed, gangReasonThis), actionPlaceMember

@@ -48,8 +48,13 @@ type message struct {
 	taints map[string]int
 	// preemptible says that evicting pods could help on some node.
 	preemptible bool
+	// elsewhere says that nothing that a node has or lacks keeps the pod waiting, so that
+	// no eviction helps.
+	elsewhere bool
 	// waitedOnPermit says that the pod had a node, and its gang did not.
 	waitedOnPermit bool
+	// afterFilter says that the pod had a node and was rejected there.
+	afterFilter bool
 }
 
 // reason is a text and how many nodes have it.
@@ -77,16 +82,8 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 	nodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
 		m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
 		m.waitedOnPermit = m.waitedOnPermit || fit.NumAllNodes == 1 && e.Gangs != nil && status.Plugin() == e.Gangs.Plugin
-		texts := status.Reasons()
-		if status.Plugin() == names.TaintToleration {
-			if taint, wanted := e.untoleratedTaint(ctx, name, pod, required); taint != "" {
-				texts = []string{fmt.Sprintf("node(s) had the taint %s, which the pod doesn't tolerate", taint)}
-				if wanted {
-					m.taints[taint]++
-				}
-			}
-		}
-		for _, text := range texts {
+		m.afterFilter = m.afterFilter || fit.NumAllNodes == 1 && e.afterFilter[profile][status.Plugin()]
+		for _, text := range e.reasonsOf(ctx, name, pod, status, required, m.taints) {
 			add(text, e.order[profile][status.Plugin()], 1)
 		}
 	})
@@ -104,6 +101,20 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 		return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.text, b.text))
 	})
 	return m
+}
+
+// reasonsOf returns why a node was rejected, with the taint by its name. taints, if not
+// nil, counts those of nodes that the pod asks for otherwise.
+func (e *Explainer) reasonsOf(ctx context.Context, name string, pod *corev1.Pod, status *fwk.Status, required nodeRequirements, taints map[string]int) []string {
+	if status.Plugin() == names.TaintToleration {
+		if taint, wanted := e.untoleratedTaint(ctx, name, pod, required); taint != "" {
+			if wanted && taints != nil {
+				taints[taint]++
+			}
+			return []string{fmt.Sprintf("node(s) had the taint %s, which the pod doesn't tolerate", taint)}
+		}
+	}
+	return status.Reasons()
 }
 
 // untoleratedTaint returns the taint of the node that the pod does not tolerate, as
@@ -210,7 +221,7 @@ func (e *Explainer) uncountedHeadline(m *message) string {
 	}
 	resource := strings.TrimPrefix(m.reasons[i].text, "Insufficient ")
 	m.removeReasons(func(text string) bool { return strings.HasPrefix(text, insufficient) })
-	m.preemptible = false // under this profile the pod runs nowhere
+	m.elsewhere = true // under this profile the pod runs nowhere
 	return Uncounted(resource, m.profile, e.DeviceProfiles)
 }
 
@@ -248,7 +259,7 @@ func (m *message) postFilterMessage() string {
 	messages = slices.DeleteFunc(messages, func(text string) bool {
 		return text == "" || slices.Contains(ignoredMessages, text) || isGangReason(text)
 	})
-	if m.preemptible && preemption != "" && preemption != groupPreempts {
+	if m.preemptible && !m.elsewhere && preemption != "" && preemption != groupPreempts {
 		messages = append(messages, preemption)
 	}
 	return strings.Join(messages, ", ")

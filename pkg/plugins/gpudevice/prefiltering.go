@@ -115,12 +115,12 @@ func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo)
 	switch {
 	case rejections[device.LargerThanDevice] > 0:
 		return fmt.Sprintf("no node's devices are large enough: the largest %s that a container can be given here is %s",
-			names.GPUMemoryResource, mebibytes(largestMemory(pl, request, nodes)))
+			names.GPUMemoryResource, device.FormatMiB(largestMemory(pl, request, nodes)))
 	case rejections[device.TooFewDevices] > 0:
 		return fmt.Sprintf("no node has as many devices as a container asks for (limit %s, %d for each)", names.GPUMilliResource, device.MilliPerDevice)
 	case rejections[device.TooLittleMemory] > 0:
 		return fmt.Sprintf("no node's devices have the memory of annotation %s: they have up to %s",
-			names.GPUMinMemoryAnnotation, mebibytes(largestMemory(pl, request, nodes)))
+			names.GPUMinMemoryAnnotation, device.FormatMiB(largestMemory(pl, request, nodes)))
 	case rejections[device.WrongModel] > 0:
 		return fmt.Sprintf("no node's devices are of a model in annotation %s: there are %s%s", names.GPUModelAnnotation, modelList(pl, request, nodes), widerPattern(pl, request, nodes))
 	case rejections[device.InvalidNode] > 0 && request.Kind == device.RequestShares:
@@ -195,12 +195,4 @@ func widerPattern(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) 
 		return ""
 	}
 	return fmt.Sprintf("; the pattern %q would match %q", pattern, matched)
-}
-
-// mebibytes writes an amount of MiB as a quantity.
-func mebibytes(n int64) string {
-	if n%1024 == 0 {
-		return fmt.Sprintf("%dGi", n/1024)
-	}
-	return fmt.Sprintf("%dMi", n)
 }

@@ -1,0 +1,51 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nearmiss says how far a node is from taking a pod, in one way for the running
+// scheduler's message and for an explanation made beside it.
+package nearmiss
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Ranks are how far a node is by one cause; those of several causes are added. Of two
+// nodes with equal sums that one is nearer of which less is missing.
+const (
+	// Busy is what other pods hold.
+	Busy = 1
+	// Closed is a node that keeps pods away, by a taint or a cordon, and that the pod
+	// asks for.
+	Closed = 2
+	// Apart is a node where pods stand in each other's way by their rules.
+	Apart = 3
+	// Other is a node that is not what the pod asks for, or not for it.
+	Other = 4
+	// Small is a node that has less than what the pod asks for if it is empty.
+	Small = 5
+	// Lacks is a node that has not at all what the pod asks for.
+	Lacks = 8
+	// Hidden is a node of which the pod's owner is told nothing.
+	Hidden = 1000
+)
+
+// Plugin is a Filter plugin that measures the nodes that it rejects.
+type Plugin interface {
+	fwk.Plugin
+	// NearMiss returns how far nodes are for the pod; nil if the plugin is content with
+	// every node, or with none. It is called where Filter may be, after an attempt that
+	// failed.
+	NearMiss(pod *corev1.Pod) Measure
+}
+
+// Measure is what one plugin finds missing on nodes for one pod. It is not safe for
+// concurrent use.
+type Measure interface {
+	// Distance returns the rank of the node and how much is missing there, in relation to
+	// what is asked for; 0, 0 if nothing is.
+	Distance(node fwk.NodeInfo) (rank int, gap float64)
+	// Describe says what is missing there, as in "device 2 has 800m free of the 1000m
+	// asked". It is called for few nodes.
+	Describe(node fwk.NodeInfo) string
+}

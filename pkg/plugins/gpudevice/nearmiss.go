@@ -1,0 +1,86 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpudevice
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
+)
+
+var _ nearmiss.Plugin = &GPUDevice{}
+
+// NearMiss returns how far nodes are for a pod that asks for devices, or that nonGPUPods
+// keeps from them; nil for others, and for one that asks for what nobody can give.
+func (pl *GPUDevice) NearMiss(pod *corev1.Pod) nearmiss.Measure {
+	request, err := device.ParsePod(pod, pl.nodeKeys)
+	if err != nil {
+		return nil
+	}
+	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
+	s.forbidden = request.Kind == device.RequestNone && !s.claims && pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
+	if request.Kind == device.RequestNone && !s.claims && !s.forbidden {
+		return nil
+	}
+	return &nearMiss{pl: pl, state: s}
+}
+
+// nearMiss measures nodes for one pod, by the views that Filter has looked at.
+type nearMiss struct {
+	pl    *GPUDevice
+	state *preFilterState
+}
+
+// Distance implements nearmiss.Measure.
+func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
+	v := m.pl.view(nodeInfo, false)
+	switch reason := v.check(m.state); reason {
+	case device.Fits:
+		return 0, 0
+	case device.NoShare, device.NoMemory:
+		miss := v.usage.Misses(m.state.podRequest.Request)
+		return nearmiss.Busy, miss.Gap
+	case device.LargerThanDevice, device.TooFewDevices:
+		return nearmiss.Small, 0
+	case device.NodeNotShared:
+		if v.node.Kind == device.NodeWithoutDevices {
+			return nearmiss.Lacks, 0
+		}
+		return nearmiss.Other, 0
+	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld:
+		return nearmiss.Apart, 0
+	default:
+		return nearmiss.Other, 0
+	}
+}
+
+// Describe implements nearmiss.Measure.
+func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
+	v := m.pl.view(nodeInfo, false)
+	reason := v.check(m.state)
+	switch reason {
+	case device.Fits:
+		return ""
+	case device.NoShare, device.NoMemory:
+		if v.nominatedPodWaits {
+			return "its free devices are kept for a pod for which others were evicted there"
+		}
+		miss := v.usage.Misses(m.state.podRequest.Request)
+		return miss.String()
+	case device.WrongModel:
+		return fmt.Sprintf("its devices are of model %s", escape(fmt.Sprintf("%q", v.node.Model)))
+	case device.LargerThanDevice, device.TooLittleMemory:
+		return "its devices have " + device.FormatMiB(v.node.MemoryMiB)
+	case device.TooFewDevices:
+		return fmt.Sprintf("it has %d devices, %d of them cordoned", v.node.Devices, v.node.Cordoned.Len())
+	default:
+		return "which " + strings.TrimPrefix(reasonText(reason, v.node), "node(s) ")
+	}
+}

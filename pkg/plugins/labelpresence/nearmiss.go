@@ -1,0 +1,78 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package labelpresence
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
+)
+
+var _ nearmiss.Plugin = &LabelPresence{}
+
+// NearMiss returns how far nodes are for a pod to which rules or tenancy apply; nil for
+// others. A node that tenancy keeps from the pod is hidden: who is no tenant of it is not
+// told its name.
+func (pl *LabelPresence) NearMiss(pod *corev1.Pod) nearmiss.Measure {
+	selected := pl.policy.selectFor(pod)
+	var facts namespaceFacts
+	if selected.needsNamespace {
+		var known bool
+		if facts, known = pl.namespaces.index.get(pod.Namespace); !known {
+			return nil
+		}
+	}
+	c := pl.policy.constrain(selected, facts)
+	if c.none() {
+		return nil
+	}
+	return &nearMiss{c}
+}
+
+// nearMiss measures nodes for one pod.
+type nearMiss struct {
+	constraints
+}
+
+// Distance implements nearmiss.Measure.
+func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
+	node := nodeInfo.Node()
+	if m.tenancy != nil && m.tenancy.reject(node, m.owner) != nil {
+		return nearmiss.Hidden, 0
+	}
+	m.broken(node, func(string, bool) { rank, gap = nearmiss.Other, gap+1 })
+	return rank, gap
+}
+
+// Describe implements nearmiss.Measure.
+func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
+	var broken []string
+	m.broken(nodeInfo.Node(), func(key string, wanted bool) {
+		verb := "has"
+		if wanted {
+			verb = "lacks"
+		}
+		broken = append(broken, fmt.Sprintf("%s label %q", verb, key))
+	})
+	if len(broken) == 0 {
+		return ""
+	}
+	return "which " + strings.Join(broken, " and ")
+}
+
+// broken calls do with each label of a rule that the node breaks, and whether the rule
+// wants it.
+func (m *nearMiss) broken(node *corev1.Node, do func(key string, wanted bool)) {
+	for _, r := range m.rules {
+		for i := range r.labels {
+			if _, present := node.Labels[r.labels[i].key]; present != r.presence {
+				do(r.labels[i].key, r.presence)
+			}
+		}
+	}
+}
