@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,8 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	_ "k8s.io/kubernetes/pkg/features" // the feature gates that say which rights are needed
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/check"
 )
@@ -36,7 +36,7 @@ const (
 func newCheckCommand() *cobra.Command {
 	o := &checkOptions{}
 	cmd := &cobra.Command{
-		Use:   "check [--config PROFILE.yaml]",
+		Use:   "check [--config PROFILE.yaml] [-f FILE…]",
 		Short: "Find what is wrong with a profile, or with a cluster that Berth serves",
 		Long: `Find what is wrong, and say what to do about it: what berth-scheduler refuses or warns
 of, without starting it.
@@ -55,6 +55,11 @@ With --config and --kubeconfig or --context, the cluster is checked for a schedu
 with that profile and with the credential of the kubeconfig: one that does not run as
 a Deployment.
 
+With -f the objects are those of files, as kubectl printed them or as they will be
+applied: the Deployment of berth-scheduler with its ConfigMap, policies, nodes,
+workloads. What is not among them is not seen, rights above all. With --config too, the
+objects are checked for a scheduler with that profile.
+
 Nothing is written. What the credential may not see is said on the standard error
 (notSeen in JSON), and is no finding. The rights of a scheduler are asked for with
 SubjectAccessReviews, which take a right of their own.
@@ -67,6 +72,9 @@ command line is wrong; 5 something was found.`,
   # In a pipeline, before a profile is applied
   kubectl berth check --config profile.yaml -o json
 
+  # Manifests, before they are applied
+  kubectl kustomize manifests/overlays/gpu | kubectl berth check -f - -f deployment.yaml
+
   # A scheduler that runs as a static pod
   kubectl berth check --config /etc/kubernetes/berth/profile.yaml --kubeconfig /etc/kubernetes/scheduler.conf`,
 		Args: noArguments,
@@ -74,10 +82,10 @@ command line is wrong; 5 something was found.`,
 			if err := o.complete(); err != nil {
 				return err
 			}
-			return o.run(withErrorsOnly(cmd.Context()), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.run(withErrorsOnly(cmd.Context()), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.addConfigFlags(cmd)
+	o.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "a KubeSchedulerConfiguration to check")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or yaml")
@@ -101,14 +109,14 @@ func (o *checkOptions) complete() error {
 	return o.connect()
 }
 
-// offline reports whether the file alone is checked.
+// offline reports whether the profile alone is checked.
 func (o *checkOptions) offline() bool {
-	return o.config != "" && *o.KubeConfig == "" && *o.Context == ""
+	return o.config != "" && !o.chosen() && len(o.files) == 0
 }
 
 // run checks, and tells what was found.
-func (o *checkOptions) run(ctx context.Context, out, status io.Writer) error {
-	report, err := o.check(ctx)
+func (o *checkOptions) run(ctx context.Context, stdin io.Reader, out, status io.Writer) error {
+	report, err := o.check(ctx, stdin)
 	if err != nil {
 		return err
 	}
@@ -147,9 +155,9 @@ func orNone(list []string) string {
 	return strings.Join(list, "; ")
 }
 
-// check checks the file and, unless that is all, the cluster.
-func (o *checkOptions) check(ctx context.Context) (*check.Report, error) {
-	options := check.Options{Client: o.client, Enabled: utilfeature.DefaultFeatureGate.Enabled, Now: time.Now()}
+// check checks the profile and, unless that is all, the cluster.
+func (o *checkOptions) check(ctx context.Context, stdin io.Reader) (*check.Report, error) {
+	options := check.Options{Client: o.client, Now: time.Now()}
 	if o.config != "" {
 		content, err := os.ReadFile(o.config)
 		if err != nil {
@@ -160,6 +168,14 @@ func (o *checkOptions) check(ctx context.Context) (*check.Report, error) {
 			return check.ProfileReport(o.config, profile, err), nil
 		}
 		options.Profile = profile
+	}
+	if len(o.files) > 0 {
+		options.Files = check.NewFiles(cmp.Or(*o.Namespace, corev1.NamespaceDefault))
+		for _, file := range o.files {
+			if err := options.Files.Read(file, stdin); err != nil {
+				return nil, fmt.Errorf("-f: %w", err)
+			}
+		}
 	}
 	return check.Cluster(ctx, options)
 }

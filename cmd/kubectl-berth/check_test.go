@@ -6,6 +6,7 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/check"
@@ -18,6 +19,13 @@ func TestCheck(t *testing.T) {
 		{name: "a good profile", args: []string{"--config", gpuProfile}, wantStdout: []string{"Nothing was found. Schedulers: " + gpuProfile + ": berth-scheduler"}},
 		{name: "a profile of gangs", args: []string{"--config", gangProfile, "--severity", "error"}, wantStdout: []string{"Nothing was found."}},
 		{name: "a wrong profile", args: []string{"--config", wrong}, wantCode: exitFound, wantStdout: []string{"SEVERITY", "profiles[1].pluginConfig[LabelPresence].args.tenancy.tenants"}},
+		{name: "fields that are not there, or twice", args: []string{"--config", file(t, "f.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 1\nparallelism: 2\nprofiles:\n- schedulerNam: a\n")}, wantCode: exitFound, wantStdout: []string{
+			"parallelism                stands twice in one object, the second time at line 4: remove one of the two", "profiles[0].schedulerNam   there is no such field: correct the spelling, or remove it",
+		}},
+		{name: "an argument that is not there", args: []string{"--config", file(t, "a.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: a\n  pluginConfig:\n  - {name: GPUDevice, args: {strategy: x}}\n")}, wantCode: exitFound, wantStdout: []string{
+			"profiles[0].pluginConfig[GPUDevice].args.strategy   there is no such field",
+		}},
+		{name: "a value of another type", args: []string{"--config", file(t, "t.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: many\n")}, wantCode: exitFound, wantStdout: []string{"parallelism   is a string, and must be a number: write"}},
 		{name: "as YAML", args: []string{"--config", wrong, "-o", "yaml"}, wantCode: exitFound, wantStdout: []string{"formatVersion: 1", "wayOut: "}},
 		{name: "a file that is not there", args: []string{"--config", "testdata/none.yaml"}, wantCode: exitFailed, wantStderr: []string{"--config: open testdata/none.yaml: no such file"}},
 		{name: "no cluster", args: []string{"--kubeconfig", "testdata/none"}, wantCode: exitFailed, wantStderr: []string{"--kubeconfig testdata/none: "}},
@@ -26,6 +34,38 @@ func TestCheck(t *testing.T) {
 		{name: "an argument", args: []string{"profile.yaml"}, wantCode: exitUsage, wantStderr: []string{`unexpected argument "profile.yaml"`}},
 	}
 	runCases(t, tests, "check")
+}
+
+// TestCheckFiles checks manifests as they would be applied.
+func TestCheckFiles(t *testing.T) {
+	manifest := read(t, "testdata/check/installed.yaml")
+	changed := func(old, by string) string {
+		if !strings.Contains(manifest, old) {
+			t.Fatalf("no %q in the manifest", old)
+		}
+		return strings.Replace(manifest, old, by, 1)
+	}
+	unseen := []string{"not seen: the rights of system:serviceaccount:berth-system:berth-scheduler: ", "not seen: Lease berth-system/berth-scheduler: not among the files", "not seen: leases, and so who else serves schedulerNames: not among the files"}
+	runCases(t, []commandCase{
+		{name: "as they should be", stdin: manifest, wantStdout: []string{"Nothing was found. Schedulers: Deployment berth-system/berth-scheduler: berth-scheduler"}, wantStderr: unseen},
+		{name: "a key that the profile does not read", stdin: changed("berth.dev/gpu-model: ", "berth.dev/colocate-with: "), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
+			"Deployment default/web (its pods)", `berth.dev/colocate-with has no effect: the scheduler's profile "berth-scheduler" does not run Colocation`,
+		}},
+		{name: "shares under another scheduler", stdin: changed("schedulerName: berth-scheduler # the workload's", "schedulerName: default-scheduler"), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{`spec.schedulerName   "default-scheduler" does not run GPUDevice`}},
+		{name: "a file that is not in the ConfigMap", stdin: changed("key: gpu.yaml", "key: cpu.yaml"), wantCode: exitFound, wantStdout: []string{"data[cpu.yaml]", "is missing, and Deployment berth-system/berth-scheduler is started with it"}, wantStderr: []string{"not seen"}},
+		{name: "a file of nowhere", stdin: changed("path: profile.yaml", "path: other.yaml"), wantCode: exitFound, wantStdout: []string{"the profile --config=/etc/berth/profile.yaml is not in a ConfigMap"}, wantStderr: []string{"not seen"}},
+		{name: "a gate that is not there", stdin: changed("DRAExtendedResource=true", "DRAExtended=true"), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
+			"spec.template.spec.containers[].args   --feature-gates=DRAExtended=true: ", "unrecognized feature gate: DRAExtended, so its pods do not start",
+		}},
+		{name: "switched off", stdin: changed("replicas: 1", "replicas: 0"), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
+			"Warning", "spec.replicas   is 0: the scheduler is switched off, and none of its pods is scheduled: start it with kubectl -n berth-system scale deployment berth-scheduler --replicas=1, or delete it",
+		}},
+		{name: "a profile for the workloads of a file", args: []string{"--config", gpuProfile}, stdin: changed("berth.dev/gpu-model: ", "berth.dev/gpu-modell: "), wantCode: exitFound, wantStdout: []string{"no plugin reads berth.dev/gpu-modell: is berth.dev/gpu-model meant?"}, wantStderr: []string{"not seen"}},
+		{name: "a misspelt field", stdin: changed("containers:", "container:"), wantCode: exitFailed, wantStderr: []string{`-f: -:`, `unknown field "spec.template.spec.container"`}},
+		{name: "a workload alone", stdin: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulerName: somebody, containers: [{name: c, image: i, resources: {limits: {berth.dev/gpu-milli: \"500\"}}}]}\n", wantStdout: []string{"Nothing was found. Schedulers: none"}, wantStderr: []string{
+			"not seen: Deployments, and so which schedulers there are (name a profile with --config): not among the files",
+		}},
+	}, "check", "-f", "-")
 }
 
 // TestCheckProfiles: of the shipped profiles there is nothing to find, and of each that a

@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/component-base/featuregate"
 
 	"github.com/berth-scheduler/berth/pkg/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
@@ -19,31 +18,24 @@ import (
 
 // Options say what is checked.
 type Options struct {
-	// Client reads the cluster.
+	// Client reads the cluster. Files are read in its place, if they are not nil.
 	Client kubernetes.Interface
+	Files  *Files
 	// Profile is that of the scheduler that is checked, whose credential Client has. Nil:
 	// those of the Deployments of berth-scheduler.
 	Profile *Profile
-	// Enabled says which of kube-scheduler's feature gates are on.
-	Enabled func(featuregate.Feature) bool
 	// Now is the time.
 	Now time.Time
 }
 
-// Cluster checks a cluster. The error is that it could not be read.
+// Cluster checks a cluster, or files of its objects. The error is that it could not be read.
 func Cluster(ctx context.Context, o Options) (*Report, error) {
 	c := &checker{
 		ctx: ctx, client: o.Client, options: o,
 		report: &Report{FormatVersion: FormatVersion, Schedulers: []string{}, Findings: []Finding{}},
 	}
-	listing := cluster.Listing{Resources: append([]string{"namespaces"}, deviceusage.Resources()...)}
-	objects, notes, err := listing.List(ctx, o.Client)
-	if err != nil {
+	if err := c.readObjects(); err != nil {
 		return nil, err
-	}
-	c.objects = objects
-	for _, note := range notes {
-		c.report.NotSeen = append(c.report.NotSeen, note.String())
 	}
 	for _, step := range []func(){
 		c.findSchedulers, c.checkServed, c.checkRights, c.checkLeases, c.checkPolicies, c.checkTenancy, c.checkDevices, c.checkPods,
@@ -54,6 +46,20 @@ func Cluster(ctx context.Context, o Options) (*Report, error) {
 	}
 	c.report.sort()
 	return c.report, nil
+}
+
+// readObjects reads the objects that plugins read.
+func (c *checker) readObjects() error {
+	if c.options.Files != nil {
+		return c.options.Files.into(c)
+	}
+	listing := cluster.Listing{Resources: append([]string{"namespaces"}, deviceusage.Resources()...)}
+	objects, notes, err := listing.List(c.ctx, c.client)
+	for _, note := range notes {
+		c.report.NotSeen = append(c.report.NotSeen, note.String())
+	}
+	c.objects = objects
+	return err
 }
 
 // checker is a check under way.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/lease"
+	"github.com/berth-scheduler/berth/pkg/startedwith"
 )
 
 // checkLeases finds leases that keep a scheduler from scheduling, or do not keep two from
@@ -71,6 +72,7 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 		return
 	}
 	neverHeld := lease.CheckHeld(c.ctx, c.client, election)
+	renewed, counts := lease.Term(held)
 	holder := ptr.Deref(held.Spec.HolderIdentity, "")
 	switch {
 	case errors.Is(neverHeld, lease.ErrNeverHeld) && !s.sole && slices.Contains(s.profile.Names(), corev1.DefaultSchedulerName):
@@ -80,8 +82,8 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 	case !s.available:
 	case holder == "":
 		c.found(Finding{Error, object, "spec.holderIdentity", fmt.Sprintf("nobody holds it, and %s has a replica: no pod of it is scheduled", s.object), "see the log of its pods"})
-	case expired(held, c.options.Now):
-		c.found(Finding{Error, object, "spec.renewTime", fmt.Sprintf("%s holds it and has not renewed it since %s: no pod of %s is scheduled", holder, held.Spec.RenewTime.Format(time.RFC3339), s.object), "see the log of its pods"})
+	case lease.Expired(renewed, counts, c.options.Now):
+		c.found(Finding{Error, object, "spec.renewTime", fmt.Sprintf("%s holds it and has not renewed it since %s: no pod of %s is scheduled", holder, renewed.Format(time.RFC3339), s.object), "see the log of its pods"})
 	default:
 		if err := lease.NotReplica(name, holder, s.profile.Names(), s.deployment); err != nil {
 			f := Finding{Severity: Error, Object: s.profile.Source, Field: "leaderElection.resourceName"}
@@ -91,18 +93,14 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 	}
 }
 
-func expired(l *coordinationv1.Lease, now time.Time) bool {
-	life := time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
-	return l.Spec.RenewTime != nil && now.Sub(l.Spec.RenewTime.Time) > life
-}
-
 // checkStock finds a scheduler of the cluster's own that goes on beside one that serves
 // default-scheduler, because it never looks at the lease.
 func (c *checker) checkStock(s *runningScheduler, name string) {
 	for _, pod := range c.objects.Pods() {
 		for i := range pod.Spec.Containers {
-			arguments := slices.Concat(pod.Spec.Containers[i].Command, pod.Spec.Containers[i].Args)
-			if len(arguments) == 0 || !strings.HasSuffix(arguments[0], "kube-scheduler") || !slices.Contains(arguments, "--leader-elect=false") {
+			container := &pod.Spec.Containers[i]
+			arguments := slices.Concat(container.Command, container.Args)
+			if len(arguments) == 0 || !strings.HasSuffix(arguments[0], "kube-scheduler") || startedwith.Flag(container, "leader-elect") != "false" {
 				continue
 			}
 			c.found(Finding{

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -40,7 +39,7 @@ func (c *checker) checkPods() {
 	slices.Sort(ours)
 	served, keys := c.servedNames(ours), registry.PodKeys()
 	for _, pod := range c.objects.Pods() {
-		if !served[pod.Spec.SchedulerName] {
+		if served != nil && !served[pod.Spec.SchedulerName] {
 			c.foundPod(pod, c.unknownName(pod, ours))
 		}
 		if c.schedulersSeen || c.options.Profile != nil {
@@ -68,7 +67,8 @@ func (c *checker) foundPod(pod *corev1.Pod, f *Finding) {
 }
 
 // servedNames are the schedulerNames that somebody serves: a scheduler that was found, one
-// that holds a lease and says so in it, or one that has taken a pod of that name.
+// that holds a lease and says so in it, or one that has taken a pod of that name. It is
+// nil if leases could not be seen.
 func (c *checker) servedNames(ours []string) map[string]bool {
 	served := map[string]bool{corev1.DefaultSchedulerName: true}
 	for _, name := range ours {
@@ -81,13 +81,13 @@ func (c *checker) servedNames(ours []string) map[string]bool {
 	}
 	list, err := c.client.CoordinationV1().Leases(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{FieldSelector: "metadata.namespace!=" + corev1.NamespaceNodeLease})
 	if !c.seen("leases, and so who else serves schedulerNames", err) {
-		return served
+		return nil
 	}
 	for i := range list.Items {
-		for _, name := range lease.Serves(ptr.Deref(list.Items[i].Spec.HolderIdentity, "")) {
+		for _, name := range lease.ServedBy(&list.Items[i]) {
 			served[name] = true
 		}
-		served[list.Items[i].Name] = true // most schedulers name the lease as themselves
+		served[list.Items[i].Name] = true // a scheduler need not be called one
 	}
 	return served
 }

@@ -115,6 +115,10 @@ func profileFindings(source string, err error) []Finding {
 	for _, problem := range problems {
 		f := Finding{Severity: Error, Object: source}
 		text := strings.TrimPrefix(problem.Error(), source+": ")
+		if decoding := decodingFindings(source, text); len(decoding) > 0 {
+			findings = append(findings, decoding...)
+			continue
+		}
 		if invalid, ok := errors.AsType[*field.Error](problem); ok {
 			f.Field, text = invalid.Field, invalid.ErrorBody()
 		}

@@ -6,16 +6,19 @@ package check
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	_ "k8s.io/kubernetes/pkg/features" // the feature gates that a scheduler has
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/startedwith"
 )
 
 // runningScheduler is a berth-scheduler of the cluster, or one whose profile is given.
@@ -29,6 +32,11 @@ type runningScheduler struct {
 	// a replica that is ready, or that is not known.
 	deployment string
 	available  bool
+	// written is whether it stands in a file and not in a cluster, so that nothing of it can
+	// run yet.
+	written bool
+	// enabled says which feature gates are on.
+	enabled func(featuregate.Feature) bool
 	// sole is whether it was told that nobody else serves default-scheduler.
 	sole bool
 }
@@ -37,7 +45,7 @@ type runningScheduler struct {
 // mount.
 func (c *checker) findSchedulers() {
 	if c.options.Profile != nil {
-		c.add(&runningScheduler{object: c.options.Profile.Source, profile: c.options.Profile, available: true})
+		c.add(&runningScheduler{object: c.options.Profile.Source, profile: c.options.Profile, available: true, enabled: utilfeature.DefaultFeatureGate.Enabled})
 		return
 	}
 	list, err := c.client.AppsV1().Deployments(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{})
@@ -52,9 +60,12 @@ func (c *checker) findSchedulers() {
 	c.schedulersSeen = everywhere
 	for i := range list.Items {
 		deployment := &list.Items[i]
-		if container := schedulerContainer(deployment); container != nil && ptr.Deref(deployment.Spec.Replicas, 1) > 0 {
+		if container := schedulerContainer(deployment); container != nil {
 			c.readScheduler(deployment, container)
 		}
+	}
+	if c.options.Files != nil && len(c.schedulers) == 0 {
+		c.schedulersSeen = false // they are those of the cluster that the files are for
 	}
 }
 
@@ -76,7 +87,7 @@ func schedulerContainer(deployment *appsv1.Deployment) *corev1.Container {
 		}
 	}
 	for i := range containers {
-		if deployment.Labels["app.kubernetes.io/name"] == names.Scheduler && configArgument(&containers[i]) != "" {
+		if deployment.Labels["app.kubernetes.io/name"] == names.Scheduler && startedwith.Flag(&containers[i], startedwith.ConfigFlag) != "" {
 			return &containers[i]
 		}
 	}
@@ -90,19 +101,18 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 		object: fmt.Sprintf("Deployment %s/%s", deployment.Namespace, deployment.Name), deployment: deployment.Name,
 		account:   preflight.ServiceAccount(deployment.Namespace, spec.ServiceAccountName),
 		available: deployment.Status.AvailableReplicas > 0,
-		sole:      slices.ContainsFunc(slices.Concat(container.Command, container.Args), func(arg string) bool { return arg == "--"+SoleFlag || arg == "--"+SoleFlag+"=true" }),
+		sole:      startedwith.IsSet(container, SoleFlag),
+		written:   deployment.UID == "",
 	}
+	s.enabled = c.gates(s.object, container)
 	defer func() {
 		if s.profile == nil {
 			c.schedulersSeen = false // whom it serves is not known
 		}
 	}()
-	const argsField = "spec.template.spec.containers[].args"
-	if !s.available {
-		c.found(Finding{Error, s.object, "status.availableReplicas", "no replica is available, so none of its pods is scheduled", fmt.Sprintf("see kubectl -n %s describe deployment %s, and the log of its pods", deployment.Namespace, deployment.Name)})
-	}
-	file := configArgument(container)
-	configMap, key, mounted := mountedFrom(spec, container, file)
+	c.checkRunning(s, deployment)
+	file := startedwith.Flag(container, startedwith.ConfigFlag)
+	configMap, key, mounted := startedwith.ConfigMap(spec, container, file)
 	if !mounted {
 		c.found(Finding{Warning, s.object, argsField, fmt.Sprintf("the profile --config=%s is not in a ConfigMap that is mounted there, and was not checked", file), "check a copy of it with --config FILE"})
 		return
@@ -116,13 +126,13 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 	if !c.seen(source+", and so the profile of "+s.object, err) {
 		return
 	}
-	content, ok := object.Data[key]
+	content, ok := startedwith.Content(object, key)
 	if !ok {
 		c.found(Finding{Error, source, fmt.Sprintf("data[%s]", key), fmt.Sprintf("is missing, and %s is started with it", s.object), "apply the manifests again, or name another file in --config"})
 		return
 	}
 	source += ", " + key
-	profile, err := Load(c.ctx, source, []byte(content))
+	profile, err := Load(c.ctx, source, content)
 	if err != nil {
 		c.report.Findings = append(c.report.Findings, profileFindings(source, err)...)
 		return
@@ -131,32 +141,32 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 	c.add(s)
 }
 
-// configArgument returns the value of --config.
-func configArgument(container *corev1.Container) string {
-	args := slices.Concat(container.Command, container.Args)
-	for i, arg := range args {
-		if value, ok := strings.CutPrefix(arg, "--config="); ok {
-			return value
-		}
-		if arg == "--config" && i+1 < len(args) {
-			return args[i+1]
-		}
+// argsField is where the flags of a Deployment's container stand.
+const argsField = "spec.template.spec.containers[].args"
+
+// checkRunning tells that nothing of the Deployment runs.
+func (c *checker) checkRunning(s *runningScheduler, deployment *appsv1.Deployment) {
+	switch {
+	case ptr.Deref(deployment.Spec.Replicas, 1) == 0:
+		c.found(Finding{
+			Warning, s.object, "spec.replicas", "is 0: the scheduler is switched off, and none of its pods is scheduled",
+			fmt.Sprintf("start it with kubectl -n %s scale deployment %s --replicas=1, or delete it", deployment.Namespace, deployment.Name),
+		})
+	case !s.available && !s.written:
+		c.found(Finding{
+			Error, s.object, "status.availableReplicas", "no replica is available, so none of its pods is scheduled",
+			fmt.Sprintf("see kubectl -n %s describe deployment %s, and the log of its pods", deployment.Namespace, deployment.Name),
+		})
 	}
-	return ""
 }
 
-// mountedFrom returns the ConfigMap, and the key in it, from which a file of the container
-// is.
-func mountedFrom(spec *corev1.PodSpec, container *corev1.Container, file string) (configMap, key string, ok bool) {
-	for _, mount := range container.VolumeMounts {
-		if path.Dir(file) != path.Clean(mount.MountPath) {
-			continue
-		}
-		for i := range spec.Volumes {
-			if source := spec.Volumes[i].ConfigMap; spec.Volumes[i].Name == mount.Name && source != nil {
-				return source.Name, path.Base(file), true
-			}
+// gates returns which feature gates are on in a container of kube-scheduler's command.
+func (c *checker) gates(object string, container *corev1.Container) func(featuregate.Feature) bool {
+	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+	for _, value := range startedwith.Flags(container, "feature-gates") {
+		if err := gates.Set(value); err != nil {
+			c.found(Finding{Error, object, argsField, fmt.Sprintf("--feature-gates=%s: %v, so its pods do not start", value, err), "correct the name or the value of the gate"})
 		}
 	}
-	return "", "", false
+	return gates.Enabled
 }

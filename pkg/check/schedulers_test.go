@@ -37,14 +37,3 @@ func TestSchedulerContainer(t *testing.T) {
 		})
 	}
 }
-
-func TestMountedFrom(t *testing.T) {
-	spec := &corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}}}}
-	container := &corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/etc/berth/"}}}
-	for file, want := range map[string]string{"/etc/berth/a.yaml": "m/a.yaml", "/etc/other/a.yaml": "", "/etc/berth/deeper/a.yaml": "", "": ""} {
-		configMap, key, ok := mountedFrom(spec, container, file)
-		if got := configMap + "/" + key; ok != (want != "") || ok && got != want {
-			t.Errorf("%s is from %q, want %q", file, got, want)
-		}
-	}
-}

@@ -44,6 +44,7 @@ func New(o Objects, keys *device.NodeKeys) *Report {
 	for _, node := range nodes {
 		c.addNode(node, byNode[node.Name])
 	}
+	c.addWaiting(o.Pods)
 	return c.finish()
 }
 

@@ -6,7 +6,8 @@
 // GPUDevice counts it.
 //
 // What a running scheduler knows beyond the API is not in it: devices that are reserved
-// for a pod whose Binding is not written yet, and those that a nominated pod will get.
+// for a pod whose Binding is not written yet. Pods without a node hold nothing, nominated
+// ones too: they are told beside the others ([Waiting]).
 //
 //	nodes ─────────── device.ParseNode ───▶ device.Usage ──▶ [Node], [Device], [Model]
 //	ResourceSlices ── Node.PublishedByDRA        ▲

@@ -23,6 +23,8 @@ type Report struct {
 	Nodes []Node `json:"nodes"`
 	// Pods are the pods that use devices.
 	Pods []Pod `json:"pods"`
+	// Waiting are the pods that ask for devices and have no node.
+	Waiting []Waiting `json:"waiting,omitempty"`
 	// Namespaces are those of Pods.
 	Namespaces []Namespace `json:"namespaces"`
 	// Models are those of Nodes.
@@ -234,6 +236,9 @@ func (r *Report) Select(nodes []string, namespace string) (selected *Report, mis
 	ofNode := func(name string) bool { return len(nodes) == 0 || slices.Contains(nodes, name) }
 	selected.Pods = slices.DeleteFunc(slices.Clone(r.Pods), func(p Pod) bool {
 		return !ofNode(p.Node) || namespace != "" && p.Namespace != namespace
+	})
+	selected.Waiting = slices.DeleteFunc(slices.Clone(r.Waiting), func(w Waiting) bool {
+		return !ofNode(w.NominatedNode) || namespace != "" && w.Namespace != namespace
 	})
 	if len(nodes) > 0 || namespace != "" {
 		selected.Namespaces = namespacesOf(selected.Pods)

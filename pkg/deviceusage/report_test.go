@@ -263,6 +263,47 @@ func TestGroupings(t *testing.T) {
 	}
 }
 
+// TestWaiting shows pods without a node beside those that hold devices.
+func TestWaiting(t *testing.T) {
+	keys := device.DefaultNodeKeys()
+	waits := func(p *corev1.Pod, nominated string) *corev1.Pod {
+		p.Status.NominatedNodeName = nominated
+		return p
+	}
+	both := pod("b/both", "", names.GPUMilliResource, "500")
+	both.Spec.Containers[0].Resources.Requests = corev1.ResourceList{names.GPUMilliResource: resource.MustParse("500"), names.GPUMemoryResource: resource.MustParse("2Gi")}
+	gated := pod("b/gated", "", names.GPUMemoryResource, "2Gi")
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/later"}}
+	deleted := pod("b/deleted", "", names.GPUMilliResource, "100")
+	deleted.DeletionTimestamp = ptr.To(metav1.Now())
+	report := New(Objects{
+		Nodes: []*corev1.Node{node("n1", "1"), node("n2", "1", plugin("1"))},
+		Pods: []*corev1.Pod{
+			sharePod("a/one", "n1", "500", "0", ""), waits(both, "n1"), gated, deleted, waits(pod("a/whole", "", "nvidia.com/gpu", "1"), "n2"),
+			pod("a/plain", "", "cpu", "1"), terminated(pod("a/ended", "", names.GPUMilliResource, "100")),
+		},
+	}, &keys)
+	for by, want := range map[By][]string{
+		ByDevice: {
+			"n1 t4 0 500m 5000Mi a/one (500m 5000Mi) room is made for b/both (500m 2048Mi)",
+			"n2 t4 - 1 of 1 - handed out by a device plugin, room is made for a/whole (1 device)",
+		},
+		ByPod: {
+			"a one n1 0 500m 5000Mi -", "a whole - - - waits for 1 device, nominated for n2",
+			"b both - - - waits for 500m 2048Mi, nominated for n1", "b gated - - - gated, asks for 2048Mi",
+		},
+		ByNamespace: {"a 1 500m 5000Mi 0 0"},
+	} {
+		if diff := cmp.Diff(want, rows(t, report.Table(by, false))); diff != "" {
+			t.Errorf("by %s (-want,+got):\n%s", by, diff)
+		}
+	}
+	selected, _ := report.Select([]string{"n1"}, "b")
+	if len(selected.Waiting) != 1 || selected.Waiting[0].Name != "both" {
+		t.Errorf("of a node and a namespace: %+v", selected.Waiting)
+	}
+}
+
 func TestChanged(t *testing.T) {
 	before := &Table{Key: 1, Rows: [][]string{{"a", "1"}, {"b", "1"}, {"c", "1"}}}
 	after := &Table{Key: 1, Rows: [][]string{{"a", "1"}, {"b", "2"}, {"d", "1"}}}

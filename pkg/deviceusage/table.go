@@ -118,16 +118,17 @@ func (r *Report) deviceTable(wide bool) *Table {
 			whole[pod.Node] = append(whole[pod.Node], pod.key()+" ("+output.Count(int(pod.WholeDevices), "device")+")")
 		}
 	}
+	nominated := r.nominated()
 	for i := range r.Nodes {
 		node := &r.Nodes[i]
 		for j := range node.Devices {
 			d := &node.Devices[j]
 			t.Rows = append(t.Rows, pick(wide, []string{
-				node.Name, node.Model, strconv.Itoa(d.Index), r.free(node, d), heldBy(d.HeldBy), node.status(d),
+				node.Name, node.Model, strconv.Itoa(d.Index), r.free(node, d), heldBy(d.HeldBy), node.status(d, nominated[node.Name]),
 			}, memory(node.DeviceMemoryMiB), d.UUID))
 		}
 		if node.Kind != Shared {
-			t.Rows = append(t.Rows, pick(wide, []string{node.Name, node.Model, "", node.HandedOut.free(r.atMost()), shortened(whole[node.Name]), node.status(nil)}, memory(node.DeviceMemoryMiB), ""))
+			t.Rows = append(t.Rows, pick(wide, []string{node.Name, node.Model, "", node.HandedOut.free(r.atMost()), shortened(whole[node.Name]), node.status(nil, nominated[node.Name])}, memory(node.DeviceMemoryMiB), ""))
 		}
 	}
 	return t
@@ -135,7 +136,7 @@ func (r *Report) deviceTable(wide bool) *Table {
 
 func (r *Report) nodeTable(wide bool) *Table {
 	t := &Table{Key: 1, Header: pick(wide, []string{"NODE", "KIND", "MODEL", "DEVICES", "FREE", "WHOLE", "CORDONED", "CONFLICTS", "PODS", "STATUS"}, "MEMORY")}
-	pods := map[string]int{}
+	pods, nominated := map[string]int{}, r.nominated()
 	for i := range r.Pods {
 		pods[r.Pods[i].Node]++
 	}
@@ -165,7 +166,7 @@ func (r *Report) nodeTable(wide bool) *Table {
 		if node.Kind == Unknown || node.Kind == Invalid {
 			cells[4], cells[5] = "", ""
 		}
-		cells = append(cells, strconv.Itoa(cordoned), strconv.Itoa(conflicts), strconv.Itoa(pods[node.Name]), node.status(nil))
+		cells = append(cells, strconv.Itoa(cordoned), strconv.Itoa(conflicts), strconv.Itoa(pods[node.Name]), node.status(nil, nominated[node.Name]))
 		t.Rows = append(t.Rows, pick(wide, cells, memory(node.DeviceMemoryMiB)))
 	}
 	return t
@@ -188,6 +189,10 @@ func (r *Report) podTable(wide bool) *Table {
 		}
 		t.Rows = append(t.Rows, pick(wide, []string{pod.Namespace, pod.Name, pod.Node, strings.Join(indexes, ","), held, pod.Problem},
 			pod.Model, string(pod.How), pod.SchedulerName))
+	}
+	for i := range r.Waiting {
+		w := &r.Waiting[i]
+		t.Rows = append(t.Rows, pick(wide, []string{w.Namespace, w.Name, "", "", "", w.status()}, "", string(w.How), w.SchedulerName))
 	}
 	return t
 }
@@ -243,8 +248,9 @@ func (h *HandedOut) free(atMost string) string {
 	return fmt.Sprintf("%s%d of %d", atMost, h.Devices-h.Held, h.Devices)
 }
 
-// status writes what is to be said of a device or, without one, of a node.
-func (n *Node) status(d *Device) string {
+// status writes what is to be said of a device or, without one, of a node. nominated are
+// the pods for which room is made there.
+func (n *Node) status(d *Device, nominated []string) string {
 	var parts []string
 	if d != nil {
 		if d.Cordoned {
@@ -268,6 +274,9 @@ func (n *Node) status(d *Device) string {
 		parts = append(parts, "not shared, and shares are held")
 	case n.Kind == Unknown:
 		parts = append(parts, "node not seen")
+	}
+	if len(nominated) > 0 {
+		parts = append(parts, "room is made for "+shortened(nominated))
 	}
 	return strings.Join(parts, ", ")
 }

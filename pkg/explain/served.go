@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/berth-scheduler/berth/pkg/lease"
 	"github.com/berth-scheduler/berth/pkg/spelling"
 )
 
@@ -59,9 +60,8 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 func (s *Scheduler) heldBy(server *Server, now time.Time) {
 	renewed := server.Renewed
 	s.Known, s.Lease, s.Holder, s.Renewed = true, server.Lease, server.Holder, &renewed
-	age := now.Sub(renewed)
-	s.Alive = server.Holder != "" && age <= server.Duration
-	told := fmt.Sprintf("renewed %s ago", duration.HumanDuration(max(0, age)))
+	s.Alive = server.Holder != "" && !lease.Expired(renewed, server.Duration, now)
+	told := fmt.Sprintf("renewed %s ago", duration.HumanDuration(max(0, now.Sub(renewed))))
 	switch {
 	case server.Holder == "":
 		s.Text = fmt.Sprintf("nobody holds the lease %s: no scheduler serves %q now", server.Lease, s.Name)

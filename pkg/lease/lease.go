@@ -22,13 +22,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // ErrNeverHeld is that no process has ever held a lease: it is not there, or
@@ -169,6 +172,36 @@ func NotReplica(lease, holder string, serves []string, ofDeployment string) erro
 func Serves(identity string) []string {
 	_, served := parse(identity)
 	return served
+}
+
+// ServedBy returns the scheduler names that the holder of a lease serves. A holder that does
+// not say so serves the name by which the lease of a scheduler goes: most are called as
+// their component, kube-scheduler's serves default-scheduler. It is nil for a lease that
+// is not known to be a scheduler's.
+func ServedBy(l *coordinationv1.Lease) []string {
+	switch served := Serves(ptr.Deref(l.Spec.HolderIdentity, "")); {
+	case len(served) > 0:
+		return served
+	case l.Name == "kube-scheduler":
+		return []string{corev1.DefaultSchedulerName}
+	case strings.HasSuffix(l.Name, "scheduler"):
+		return []string{l.Name}
+	}
+	return nil
+}
+
+// Term returns when a lease was renewed last, and for how long that counts; both are zero
+// where the lease does not say.
+func Term(l *coordinationv1.Lease) (renewed time.Time, counts time.Duration) {
+	if l.Spec.RenewTime != nil {
+		renewed = l.Spec.RenewTime.Time
+	}
+	return renewed, time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
+}
+
+// Expired reports whether a lease with that [Term] has run out: its holder does not answer.
+func Expired(renewed time.Time, counts time.Duration, now time.Time) bool {
+	return now.Sub(renewed) > counts
 }
 
 // Host returns the host's name in an identity: of a pod, mostly the pod's.

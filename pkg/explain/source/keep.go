@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +35,7 @@ func (f *found) keep(kind schema.GroupVersionKind, object []byte) (bool, error) 
 	case schema.GroupKind{Kind: "ConfigMap"}:
 		m := &corev1.ConfigMap{}
 		err := json.Unmarshal(object, m)
-		f.addConfigMap(m, "", nil)
+		f.addConfigMap(m)
 		return true, err
 	}
 	return false, nil
@@ -58,44 +56,33 @@ func podGroupOf(object []byte, namespace string) (explain.PodGroup, error) {
 	return explain.PodGroup{Namespace: cmp.Or(group.Metadata.Namespace, namespace, corev1.NamespaceDefault), Name: group.Metadata.Name, MinMember: group.Spec.MinMember}, err
 }
 
-// addLease takes note of who holds a lease, if that says whom it serves, or is
-// kube-scheduler's own.
+// addLease takes note of who holds a lease, if that says whom it serves, or is a
+// scheduler's by its name.
 func (f *found) addLease(l *coordinationv1.Lease) {
-	s := explain.Server{
-		Lease: l.Namespace + "/" + l.Name, Holder: ptr.Deref(l.Spec.HolderIdentity, ""),
-		Duration: time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second,
-	}
-	if l.Spec.RenewTime != nil {
-		s.Renewed = l.Spec.RenewTime.Time
-		if s.Renewed.After(f.newest) {
-			f.newest = s.Renewed
-		}
-	}
-	s.Names = lease.Serves(s.Holder)
-	if len(s.Names) == 0 && strings.HasSuffix(l.Name, "scheduler") {
-		// kube-scheduler, and most others, call the lease by the component.
-		s.Names = []string{l.Name}
-		if l.Name == "kube-scheduler" {
-			s.Names = []string{corev1.DefaultSchedulerName}
-		}
+	s := explain.Server{Names: lease.ServedBy(l), Lease: l.Namespace + "/" + l.Name, Holder: ptr.Deref(l.Spec.HolderIdentity, "")}
+	s.Renewed, s.Duration = lease.Term(l)
+	if s.Renewed.After(f.newest) {
+		f.newest = s.Renewed
 	}
 	if len(s.Names) > 0 {
 		f.in.Servers = append(f.in.Servers, s)
 	}
 }
 
-// addConfigMap takes the KubeSchedulerConfigurations of a ConfigMap; of one key, if it is
-// named.
-func (f *found) addConfigMap(m *corev1.ConfigMap, key string, names []string) {
+// addConfigMap takes the KubeSchedulerConfigurations of a ConfigMap.
+func (f *found) addConfigMap(m *corev1.ConfigMap) {
 	for _, name := range slices.Sorted(maps.Keys(m.Data)) {
 		var meta struct {
 			Kind string `json:"kind"`
 		}
-		if key != "" && name != key || key == "" && (yaml.Unmarshal([]byte(m.Data[name]), &meta) != nil || meta.Kind != "KubeSchedulerConfiguration") {
-			continue
+		if yaml.Unmarshal([]byte(m.Data[name]), &meta) == nil && meta.Kind == "KubeSchedulerConfiguration" {
+			f.addConfiguration(m, name, []byte(m.Data[name]), nil)
 		}
-		f.configs = append(f.configs, configuration{
-			source: "ConfigMap " + m.Namespace + "/" + m.Name + ", " + name, content: []byte(m.Data[name]), names: names,
-		})
 	}
+}
+
+// addConfiguration takes what a ConfigMap has under a key; names are the schedulerNames
+// that its scheduler is known to serve.
+func (f *found) addConfiguration(m *corev1.ConfigMap, key string, content []byte, names []string) {
+	f.configs = append(f.configs, configuration{source: "ConfigMap " + m.Namespace + "/" + m.Name + ", " + key, content: content, names: names})
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +21,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/lease"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/startedwith"
 )
 
 // podGroups is where Coscheduling's PodGroups are served.
@@ -188,36 +188,17 @@ func (f *found) unlessRefused(what string, err error) error {
 func (f *found) readMounted(ctx context.Context, client kubernetes.Interface, namespace string, pod *corev1.PodSpec, serves []string) error {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		file := configFlag(c)
-		for _, mount := range c.VolumeMounts {
-			key, within := strings.CutPrefix(path.Clean(file), path.Clean(mount.MountPath)+"/")
-			if !within || path.Base(key) != key {
-				continue
-			}
-			for j := range pod.Volumes {
-				if source := pod.Volumes[j].ConfigMap; pod.Volumes[j].Name == mount.Name && source != nil {
-					m, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, source.Name, metav1.GetOptions{})
-					if err != nil {
-						return err
-					}
-					f.addConfigMap(m, key, serves)
-				}
-			}
+		name, key, ok := startedwith.ConfigMap(pod, c, startedwith.Flag(c, startedwith.ConfigFlag))
+		if !ok {
+			continue
+		}
+		m, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if content, ok := startedwith.Content(m, key); ok {
+			f.addConfiguration(m, key, content, serves)
 		}
 	}
 	return nil
-}
-
-// configFlag returns the value of --config of a container.
-func configFlag(c *corev1.Container) string {
-	args := append(append([]string{}, c.Command...), c.Args...)
-	for i, arg := range args {
-		if value, ok := strings.CutPrefix(arg, "--config="); ok {
-			return value
-		}
-		if arg == "--config" && i+1 < len(args) {
-			return args[i+1]
-		}
-	}
-	return ""
 }

@@ -357,10 +357,38 @@ spec:
       containers:
       - name: berth-scheduler
         image: registry.example.com:5000/berth-scheduler@sha256:0000000000000000000000000000000000000000000000000000000000000000
-        args: [--config, /etc/second/profile.yaml]
+        args: [--config, /etc/second/profile.yaml, --feature-gates=GenericWorkload=true]
         securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
         volumeMounts: [{name: config, mountPath: /etc/second}]
       volumes: [{name: config, configMap: {name: second}}]
+`
+
+// offScheduler is one that is scaled to nothing, and whose profile has a mistake.
+const offScheduler = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "off", namespace: berth-system}
+data:
+  kept.yaml: |
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+    profiles: [{schedulerNam: off}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "off", namespace: berth-system}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: "off"}}
+  template:
+    metadata: {labels: {app: "off"}}
+    spec:
+      containers:
+      - name: scheduler
+        image: registry.example.com:5000/berth-scheduler:v1
+        args: [--config, /etc/off.yaml]
+        volumeMounts: [{name: config, mountPath: /etc/off.yaml, subPath: deep/off.yaml}]
+      volumes: [{name: config, configMap: {name: "off", items: [{key: kept.yaml, path: deep/off.yaml}]}}]
 `
 
 // stockWithoutElection is the cluster's own scheduler as a static pod would show.
@@ -378,6 +406,7 @@ func schedulerMistakes(t *testing.T) []planted {
 	serving, back := withProfile(func(string) string { return defaultProfile })
 	stock, noStock := applied(stockWithoutElection)
 	second, noSecond := applied(secondScheduler)
+	off, noOff := applied(offScheduler)
 	return []planted{
 		{
 			name: "T4: default-scheduler beside one that never held the lease",
@@ -390,7 +419,17 @@ func schedulerMistakes(t *testing.T) []planted {
 		},
 		{
 			name: "U7: a second scheduler on one lease", do: second, undo: noSecond,
-			want: []check.Finding{one(check.Error, "ConfigMap berth-system/second", "leaderElection.resourceName", "is also that of Deployment berth-system/berth-scheduler, which serves berth-tenancy")},
+			want: []check.Finding{
+				one(check.Error, "ConfigMap berth-system/second", "leaderElection.resourceName", "is also that of Deployment berth-system/berth-scheduler, which serves berth-tenancy"),
+				one(check.Error, "Deployment berth-system/second", "spec.template.spec.containers[].args", "GenericWorkload=true needs PodGroups of scheduling.k8s.io/v1alpha2, which the API server does not serve"),
+			},
+		},
+		{
+			name: "a scheduler that is switched off, with its profile by subPath and items", do: off, undo: noOff,
+			want: []check.Finding{
+				one(check.Warning, "Deployment berth-system/off", "spec.replicas", "is 0: the scheduler is switched off"),
+				one(check.Error, "ConfigMap berth-system/off, kept.yaml", "profiles[0].schedulerNam", "there is no such field"),
+			},
 		},
 		{
 			name: "a right that is missing",

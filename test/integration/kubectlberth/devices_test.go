@@ -39,6 +39,13 @@ spec:
   nodeName: gpu-1
   containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "250"}}}]
 ---
+apiVersion: v1
+kind: Pod
+metadata: {name: urgent, namespace: other}
+spec:
+  schedulerName: somebody
+  containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "1000"}}}]
+---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: view, namespace: team}
@@ -60,6 +67,7 @@ subjects: [{kind: User, name: node-reader}]
 func TestDevices(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{framework.GPUNode("gpu-1", "Tesla-T4", 1, 16384), framework.GPUNode("gpu-2", "Tesla-T4", 1, 16384)}, Audit: true})
 	c.Apply(t, deviceObjects)
+	c.Kubectl(t, "-n", "other", "patch", "pod", "urgent", "--subresource=status", "--type=merge", `-p={"status": {"nominatedNodeName": "gpu-2"}}`)
 	tests := []struct {
 		name       string
 		user       string // the administrator if empty
@@ -72,11 +80,12 @@ func TestDevices(t *testing.T) {
 			name: "by device",
 			want: []string{
 				"gpu-1 tesla-t4 0 250m 4096Mi other/theirs (250m 4096Mi), team/ours (500m 8192Mi) -",
-				"gpu-2 tesla-t4 0 1000m 16384Mi - -",
+				"gpu-2 tesla-t4 0 1000m 16384Mi - room is made for other/urgent (1000m)",
 			},
 		},
+		{name: "by pod", args: []string{"-n", "other", "--by", "pod"}, want: []string{"other theirs gpu-1 0 250m 4096Mi -", "other urgent - - - waits for 1000m, nominated for gpu-2"}},
 		{name: "by namespace", args: []string{"--by", "namespace"}, want: []string{"other 1 250m 4096Mi 0 0", "team 1 500m 8192Mi 0 0"}},
-		{name: "one node", args: []string{"gpu-2", "--by", "node"}, want: []string{"gpu-2 Shared tesla-t4 1 1000m 1 0 0 0 -"}},
+		{name: "one node", args: []string{"gpu-2", "--by", "node"}, want: []string{"gpu-2 Shared tesla-t4 1 1000m 1 0 0 0 room is made for other/urgent (1000m)"}},
 		{
 			name: "who may see the pods of a namespace", user: "node-reader", args: []string{"-n", "team"},
 			want:       []string{"gpu-1 tesla-t4 0 <=500m 8192Mi team/ours (500m 8192Mi) -"},

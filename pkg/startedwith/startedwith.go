@@ -1,0 +1,126 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package startedwith finds out what a container of a cluster is started with, from its
+// pod's spec alone: the values of its flags, and the ConfigMap from which it has a file.
+package startedwith
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ConfigFlag is the flag by which a kube-scheduler is given its configuration.
+const ConfigFlag = "config"
+
+// Flag returns the value of a flag, as in --NAME=VALUE or --NAME VALUE: the last one, as
+// the programs of Kubernetes have it. It is empty if the container's command line does
+// not have the flag.
+func Flag(c *corev1.Container, name string) string {
+	values := Flags(c, name)
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// Flags returns the values of a flag that may stand several times, in their order.
+func Flags(c *corev1.Container, name string) []string {
+	var values []string
+	arguments := slices.Concat(c.Command, c.Args)
+	for i, argument := range arguments {
+		if value, ok := strings.CutPrefix(argument, "--"+name+"="); ok {
+			values = append(values, value)
+		} else if argument == "--"+name && i+1 < len(arguments) {
+			values = append(values, arguments[i+1])
+		}
+	}
+	return values
+}
+
+// IsSet reports whether the container is given a flag that needs no value.
+func IsSet(c *corev1.Container, name string) bool {
+	arguments := slices.Concat(c.Command, c.Args)
+	return slices.Contains(arguments, "--"+name) || slices.Contains(arguments, "--"+name+"=true")
+}
+
+// ConfigMap returns the ConfigMap, and the key in it, from which the container has a file:
+// of a volume of its own or of a projected one, as a whole or by subPath, with the keys
+// that items name or with all. ok is false if the file comes from elsewhere, or it cannot
+// be known before the container starts.
+func ConfigMap(pod *corev1.PodSpec, c *corev1.Container, file string) (configMap, key string, ok bool) {
+	if file == "" {
+		return "", "", false
+	}
+	if !path.IsAbs(file) && path.IsAbs(c.WorkingDir) {
+		file = path.Join(c.WorkingDir, file)
+	}
+	mount, within := mountOf(c, path.Clean(file))
+	if mount == nil || mount.SubPathExpr != "" {
+		return "", "", false
+	}
+	within = path.Join(mount.SubPath, within)
+	for i := range pod.Volumes {
+		volume := &pod.Volumes[i]
+		if volume.Name != mount.Name {
+			continue
+		}
+		if source := volume.ConfigMap; source != nil {
+			key, ok = keyAt(source.Items, within)
+			return source.Name, key, ok
+		}
+		if volume.Projected == nil {
+			return "", "", false
+		}
+		for j := range volume.Projected.Sources {
+			if source := volume.Projected.Sources[j].ConfigMap; source != nil {
+				if key, ok = keyAt(source.Items, within); ok && (len(source.Items) > 0 || len(volume.Projected.Sources) == 1) {
+					return source.Name, key, true
+				}
+			}
+		}
+	}
+	return "", "", false
+}
+
+// mountOf returns the mount that has a file, the innermost if mounts lie within each
+// other, and the file's path within it.
+func mountOf(c *corev1.Container, file string) (found *corev1.VolumeMount, within string) {
+	longest := -1
+	for i := range c.VolumeMounts {
+		at := path.Clean(c.VolumeMounts[i].MountPath)
+		rest, inside := strings.CutPrefix(file, strings.TrimSuffix(at, "/")+"/")
+		if file == at {
+			rest, inside = "", true
+		}
+		if inside && len(at) > longest {
+			longest, found, within = len(at), &c.VolumeMounts[i], rest
+		}
+	}
+	return found, within
+}
+
+// keyAt returns the key of a ConfigMap whose content lies at a path of its volume.
+func keyAt(items []corev1.KeyToPath, within string) (key string, ok bool) {
+	if len(items) == 0 {
+		return within, within != "" && !strings.Contains(within, "/")
+	}
+	for _, item := range items {
+		if path.Clean(item.Path) == within {
+			return item.Key, true
+		}
+	}
+	return "", false
+}
+
+// Content returns what a ConfigMap has under a key, as text or as bytes.
+func Content(m *corev1.ConfigMap, key string) (content []byte, ok bool) {
+	if text, ok := m.Data[key]; ok {
+		return []byte(text), true
+	}
+	content, ok = m.BinaryData[key]
+	return content, ok
+}
