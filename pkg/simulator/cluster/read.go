@@ -23,6 +23,7 @@ import (
 	serializerjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
+	kjson "sigs.k8s.io/json"
 )
 
 // Error is what is wrong with a file.
@@ -365,6 +366,11 @@ func (s *source) leaveOut(format string, args ...any) {
 // decode decodes an item into an object that has a namespace, the reader's if it
 // names none. The object is nil if its kind is not known here.
 func (s *source) decode(it item, written bool) (runtime.Object, *schema.GroupVersionKind, error) {
+	if !written {
+		if obj, gvk := decodeUsual(it.json); obj != nil {
+			return obj, gvk, nil
+		}
+	}
 	if !bytes.HasPrefix(bytes.TrimSpace(it.json), []byte("{")) {
 		return nil, nil, s.errorAt(it, "", errors.New("want a Kubernetes object, with kind and apiVersion"))
 	}
@@ -401,6 +407,35 @@ func (s *source) decode(it item, written bool) (runtime.Object, *schema.GroupVer
 		return nil, nil, s.errorAt(it, nameOf(gvk, accessor), err)
 	}
 	return obj, gvk, nil
+}
+
+// usual matches the beginning of a Pod and of a Node as kubectl prints them, and as Go
+// programs do.
+var usual = regexp.MustCompile(`^\{\s*(?:"apiVersion":\s*"v1",\s*)?"kind":\s*"(Pod|Node)",`)
+
+// decodeUsual decodes what a large cluster has thousands of in one step, where a decoder
+// first finds out what it is. It returns nil for what begins otherwise, does not name all
+// that it has to, or is wrong: the decoder says why.
+func decodeUsual(text []byte) (runtime.Object, *schema.GroupVersionKind) {
+	begin := usual.FindSubmatch(text[:min(len(text), 128)])
+	if begin == nil {
+		return nil, nil
+	}
+	var obj interface {
+		runtime.Object
+		metav1.Object
+	} = &corev1.Pod{}
+	if string(begin[1]) == "Node" {
+		obj = &corev1.Node{}
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, obj); err != nil {
+		return nil, nil
+	}
+	gvk := obj.GetObjectKind().GroupVersionKind() // a second kind behind the first one counts
+	if gvk != corev1.SchemeGroupVersion.WithKind(string(begin[1])) || obj.GetNamespace() == "" && gvk.Kind == "Pod" {
+		return nil, nil
+	}
+	return obj, &gvk
 }
 
 // metadataOf returns the metadata of an object, nil if it has none. Of an item that

@@ -14,24 +14,40 @@ import (
 // readJSON reads objects one after the other. The items of a list stay where they are in
 // the content: nothing of a large list is copied.
 func (s *source) readJSON(content []byte) error {
+	if ok, err := s.readList(content); ok {
+		return err
+	}
+	return s.readDocuments(content)
+}
+
+// readDocuments is readJSON for any content.
+func (s *source) readDocuments(content []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for {
 		begin := decoder.InputOffset()
 		d, err := nextDocument(decoder, content)
-		switch syntax, ok := errors.AsType[*json.SyntaxError](err); {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return &Error{File: s.file, Err: errors.New("the file ends within an object: it is cut off")}
-		case ok:
-			return &Error{File: s.file, Err: fmt.Errorf("byte %d: %w", syntax.Offset, err)}
-		case err != nil:
-			return &Error{File: s.file, Err: err}
+		}
+		if err != nil {
+			return s.jsonError(err)
 		}
 		if err := s.addDocument(d, item{json: content[begin:decoder.InputOffset()]}, nil); err != nil {
 			return err
 		}
 	}
+}
+
+// jsonError says where the file is no JSON.
+func (s *source) jsonError(err error) error {
+	syntax, ok := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &Error{File: s.file, Err: errors.New("the file ends within an object: it is cut off")}
+	case ok:
+		return &Error{File: s.file, Err: fmt.Errorf("byte %d: %w", syntax.Offset, err)}
+	}
+	return &Error{File: s.file, Err: err}
 }
 
 // nextDocument reads the next object of the content, or returns io.EOF.
