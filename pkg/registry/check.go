@@ -24,6 +24,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+	"github.com/berth-scheduler/berth/pkg/plugins/nodecandidates"
 )
 
 // ValidateArgs validates the arguments of every plugin of Berth in every
@@ -71,6 +72,7 @@ func (p *Plugin) validateArgs(path *field.Path, args runtime.Object) error {
 func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effective map[string]*schedconfig.Plugins) error {
 	var errs field.ErrorList
 	errs = append(errs, checkLease(config)...)
+	errs = append(errs, checkPercentage(config, effective)...)
 	for i := range config.Profiles {
 		profile := &config.Profiles[i]
 		path := field.NewPath("profiles").Index(i)
@@ -114,6 +116,30 @@ func checkLease(config *schedconfig.KubeSchedulerConfiguration) field.ErrorList 
 	return field.ErrorList{field.Invalid(field.NewPath("leaderElection", "resourceName"), le.ResourceName,
 		fmt.Sprintf("in namespace %q this is the lease of the cluster's own scheduler (and the default), behind which this one would wait for ever: set resourceNamespace and resourceName to a lease of this scheduler's own",
 			stockLeaseNamespace))}
+}
+
+// checkPercentage refuses a percentageOfNodesToScore of 100 that NodeCandidates, which is to
+// leave such a profile alone, is not told of: the framework tells a plugin what its
+// profile sets, and not what the configuration sets for all.
+func checkPercentage(config *schedconfig.KubeSchedulerConfiguration, effective map[string]*schedconfig.Plugins) field.ErrorList {
+	if config.PercentageOfNodesToScore == nil || *config.PercentageOfNodesToScore < 100 {
+		return nil
+	}
+	for i := range config.Profiles {
+		profile := &config.Profiles[i]
+		if running := effective[profile.SchedulerName]; running == nil || !RunsIn(running, nodecandidates.Name) || profile.PercentageOfNodesToScore != nil {
+			continue
+		}
+		return field.ErrorList{field.Invalid(field.NewPath("percentageOfNodesToScore"), *config.PercentageOfNodesToScore, fmt.Sprintf(
+			"would have no effect on the pods that %s finds nodes for: set %s instead, or disable %s there",
+			nodecandidates.Name, field.NewPath("profiles").Index(i).Child("percentageOfNodesToScore"), nodecandidates.Name))}
+	}
+	return nil
+}
+
+// checkNodeCandidates checks that NodeCandidates runs where it has to.
+func checkNodeCandidates(path *field.Path, _ *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins) field.ErrorList {
+	return nodecandidates.CheckOrder(path.Child("plugins"), running)
 }
 
 // checkEnabled holds what the profile says of one plugin against what it runs.

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+	"github.com/berth-scheduler/berth/pkg/plugins/nodecandidates"
 	"github.com/berth-scheduler/berth/pkg/unknownkeys"
 )
 
@@ -72,6 +73,12 @@ func Plugins() []Plugin {
 				names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation,
 			},
 			prototype: (*colocation.Colocation)(nil),
+		},
+		{
+			Name:         nodecandidates.Name,
+			New:          nodecandidates.New,
+			checkProfile: checkNodeCandidates,
+			prototype:    (*nodecandidates.NodeCandidates)(nil),
 		},
 	}
 }

@@ -17,12 +17,16 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
 
 // PreFilter finds out what the pod asks for, and refuses what can never be given.
 // It does not narrow the set of nodes: nominated and hinted nodes pass by a
 // PreFilterResult, so Filter has to look at every node anyway.
 func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if candidates.IsDryRun(state) {
+		return nil, pl.preFilterDryRun(state, nodes)
+	}
 	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		// Nothing but another pod can help. Evicting pods would not.
@@ -30,7 +34,7 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+escape(err.Error()))
 	}
 	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
-	none := request.Kind == device.RequestNone && !s.claims
+	none := s.isWithoutDevices()
 	if none {
 		s.forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
 		if !s.forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
@@ -54,10 +58,30 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		}
 	}
 	state.Write(preFilterStateKey, s)
-	if none && !s.forbidden {
+	if s.skipsFilter() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	if !none && s.scored() {
+		candidates.Write(state, Name, func() *candidates.Ranking { return pl.rank(s, nodes) })
+	}
 	return nil, nil
+}
+
+// preFilterDryRun is PreFilter in a dry run of NodeCandidates: what there is to be found out
+// is in the state. The nodes are ranked for a pod without devices only beside those that
+// another plugin ranks for it.
+func (pl *GPUDevice) preFilterDryRun(state fwk.CycleState, nodes []fwk.NodeInfo) *fwk.Status {
+	s, err := getPreFilterState(state)
+	switch {
+	case err != nil || !s.scored() || s.isWithoutDevices() && pl.nonGPUPods != config.NonGPUPodsAvoid:
+		candidates.Write(state, Name, nil)
+	default:
+		candidates.Write(state, Name, func() *candidates.Ranking { return pl.rank(s, nodes) })
+	}
+	if err != nil || s.skipsFilter() {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
 }
 
 // noDevices reports whether no node has devices; see deviceNodes.none.

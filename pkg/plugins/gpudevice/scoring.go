@@ -4,10 +4,8 @@
 package gpudevice
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
 
 const (
@@ -26,34 +25,35 @@ const (
 // PreScore prepares what the scores of all nodes need. It skips the pods that do
 // not concern the plugin.
 func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	var s preScoreState
 	filtered, err := getPreFilterState(state)
-	if err == nil {
-		s.podRequest, s.maxNode, s.claims = filtered.podRequest, filtered.maxNode, filtered.claims
-	} else {
+	if err != nil {
 		// PreFilter skipped the pod, or did not run.
 		request, err := device.ParsePod(pod, pl.nodeKeys)
 		if err != nil {
 			return fwk.NewStatus(fwk.Skip)
 		}
-		s.podRequest, s.claims = device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)}, pl.mayClaimDevices(pod)
+		filtered = &preFilterState{podRequest: device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)}, claims: pl.mayClaimDevices(pod)}
 	}
-	if s.claims || s.podRequest.Request.Kind == device.RequestPartitions {
-		// How much of which device it is given is not known here.
+	if !filtered.scored() || filtered.isWithoutDevices() && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	none := s.podRequest.Request.Kind == device.RequestNone
-	if none && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
-		return fwk.NewStatus(fwk.Skip)
+	if err != nil {
+		filtered.maxNode = pl.updateCluster(nodes)
 	}
-	if filtered == nil {
-		s.maxNode = pl.updateCluster(nodes)
-	}
-	s.workload = pl.workload.published.Load()
-	s.ranked = none || pl.workload.read
-	s.key = pl.scoreKeys.of(&s)
-	state.Write(preScoreStateKey, &s)
+	state.Write(preScoreStateKey, pl.newPreScoreState(filtered))
 	return nil
+}
+
+// newPreScoreState returns what the scores of all nodes need.
+func (pl *GPUDevice) newPreScoreState(filtered *preFilterState) *preScoreState {
+	s := &preScoreState{
+		podRequest: filtered.podRequest,
+		maxNode:    filtered.maxNode,
+		workload:   pl.workload.published.Load(),
+		ranked:     filtered.isWithoutDevices() || pl.workload.read,
+	}
+	s.key = pl.scoreKeys.of(s)
+	return s
 }
 
 // Score rates a node by the strategy. For a pod that asks for no device, every
@@ -63,17 +63,21 @@ func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Po
 	if err != nil {
 		return 0, fwk.AsStatus(err)
 	}
-	v := pl.view(nodeInfo, false)
+	return pl.score(s, pl.view(nodeInfo, false)), nil
+}
+
+// score is Score of the node of a view.
+func (pl *GPUDevice) score(s *preScoreState, v *nodeView) int64 {
 	if s.podRequest.Request.Kind == device.RequestNone && !v.hasDevices() {
-		return noDevicesScore, nil
+		return noDevicesScore
 	}
 	if !v.hasUsage {
-		return 0, nil
+		return 0
 	}
 	return v.memoScore(s.key, func() int64 {
 		input := device.CandidateNode{Usage: &v.usage, CPUMilli: v.cpuFree, MaxNode: s.maxNode, Workload: s.workload.forNode(v.node)}
 		return pl.strategy.Score(input, s.podRequest)
-	}), nil
+	})
 }
 
 // memoScore returns the score that is remembered under the key, and computes it
@@ -113,54 +117,13 @@ func (pl *GPUDevice) NormalizeScore(_ context.Context, state fwk.CycleState, _ *
 }
 
 func rank(scores fwk.NodeScoreList) {
-	var best bestScores
+	var order candidates.Order
 	for i := range scores {
-		best.add(scores[i].Score)
+		order.Add(scores[i].Score)
 	}
 	for i := range scores {
-		scores[i].Score = best.points(scores[i].Score)
+		scores[i].Score = order.Points(scores[i].Score)
 	}
-}
-
-// bestScores are the best scores that occur, each once, the best first. It is an
-// array so that ranking thousands of nodes allocates nothing, and as few as can be
-// told apart.
-type bestScores struct {
-	scores [fwk.MaxScore]int64
-	count  int
-}
-
-// find returns where the score is, or would be.
-func (b *bestScores) find(score int64) (int, bool) {
-	return slices.BinarySearchFunc(b.scores[:b.count], score, func(known, score int64) int { return cmp.Compare(score, known) })
-}
-
-func (b *bestScores) add(score int64) {
-	if b.count == len(b.scores) && score <= b.scores[b.count-1] {
-		return
-	}
-	at, found := b.find(score)
-	if found {
-		return
-	}
-	if b.count < len(b.scores) {
-		b.count++
-	}
-	copy(b.scores[at+1:b.count], b.scores[at:])
-	b.scores[at] = score
-}
-
-// points returns 100 for the best score, one less for each that is better, and 0
-// for all that is not among them.
-func (b *bestScores) points(score int64) int64 {
-	if score < b.scores[b.count-1] {
-		return 0
-	}
-	at, found := b.find(score)
-	if !found {
-		return 0
-	}
-	return fwk.MaxScore - int64(at)
 }
 
 // scoreKeys numbers what a score depends on beside the node. A number is never

@@ -45,6 +45,20 @@ func (s *preFilterState) Clone() fwk.StateData {
 	return &clone
 }
 
+// isWithoutDevices reports whether the pod asks for no device in any way.
+func (s *preFilterState) isWithoutDevices() bool {
+	return s.podRequest.Request.Kind == device.RequestNone && !s.claims
+}
+
+// skipsFilter reports whether Filter lets every node pass.
+func (s *preFilterState) skipsFilter() bool { return s.isWithoutDevices() && !s.forbidden }
+
+// scored reports whether Score can tell nodes apart: how much of which device a claim or a
+// partition is given is not known here.
+func (s *preFilterState) scored() bool {
+	return !s.claims && s.podRequest.Request.Kind != device.RequestPartitions
+}
+
 func getPreFilterState(state fwk.CycleState) (*preFilterState, error) {
 	return plugin.ReadState[*preFilterState](state, preFilterStateKey)
 }
@@ -54,8 +68,6 @@ type preScoreState struct {
 	podRequest device.PodRequest
 	maxNode    device.MaxNode
 	workload   *publishedWorkload
-	// claims is as in preFilterState.
-	claims bool
 	// key is the number of (request, CPU, largest node, expected workload) by which scores
 	// are remembered.
 	key uint64

@@ -37,20 +37,20 @@ type Written struct {
 
 // Write leaves in the state of a cycle how a plugin ranks the nodes for the pod. PreFilter
 // calls it, also where it returns Skip. rank is called only if NodeCandidates is in the
-// profile and can narrow the cycle, and then before any other cycle begins. A plugin
-// that does not call it for a pod is taken to score nodes in a way that nobody knows.
+// profile and can narrow the cycle, and then before any other cycle begins.
 //
-// In a dry run (IsDryRun) a ranking is ignored, and nil is not: there a plugin tells at
-// no cost to other cycles that it scores no node for the pod.
+// A cycle is narrowed only for plugins that write a ranking in it. One that scores nodes
+// for the pod, and would not have the cycle narrowed for that, writes in the dry run
+// alone (IsDryRun): its ranking then counts beside those of others. So does, with nil, one
+// that scores none, which costs other cycles nothing. A plugin that writes neither is
+// taken to score nodes in a way that nobody knows.
 func Write(state fwk.CycleState, plugin string, rank func() *Ranking) {
-	if run, ok := state.(*DryRunState); ok {
-		if rank == nil {
-			run.indifferent = append(run.indifferent, plugin)
-		}
-		return
+	written := Read(state)
+	if slices.ContainsFunc(written, func(w Written) bool { return w.Plugin == plugin }) {
+		return // in the cycle, of which this is the dry run
 	}
-	// Read returns a list that does not change.
-	state.Write(rankingsKey, rankings(append(slices.Clip(Read(state)), Written{Plugin: plugin, Rank: rank})))
+	// Who has read the list keeps it as it is.
+	state.Write(rankingsKey, rankings(append(slices.Clip(written), Written{Plugin: plugin, Rank: rank})))
 }
 
 // Read returns what plugins have written in the cycle so far. It must not be changed.
@@ -73,27 +73,19 @@ func (r rankings) Clone() fwk.StateData { return r }
 
 // DryRunState is the state of a dry run: a copy of a cycle's, in which NodeCandidates runs
 // all of PreFilter once more and tries nodes.
-type DryRunState struct {
-	fwk.CycleState
-	indifferent []string
-}
+type DryRunState struct{ fwk.CycleState }
 
 // NewDryRun returns a copy of the state for a dry run.
 func NewDryRun(state fwk.CycleState) *DryRunState {
-	return &DryRunState{CycleState: state.Clone()}
+	return &DryRunState{state.Clone()}
 }
-
-// Indifferent reports whether the plugin has told in this dry run that it scores no node.
-func (s *DryRunState) Indifferent(plugin string) bool { return slices.Contains(s.indifferent, plugin) }
 
 // ShouldRecordPluginMetrics returns false: the metrics of plugins are about the
 // framework's own calls.
 func (s *DryRunState) ShouldRecordPluginMetrics() bool { return false }
 
 // Clone returns a copy for the dry run with nominated pods.
-func (s *DryRunState) Clone() fwk.CycleState {
-	return &DryRunState{CycleState: s.CycleState.Clone(), indifferent: s.indifferent}
-}
+func (s *DryRunState) Clone() fwk.CycleState { return &DryRunState{s.CycleState.Clone()} }
 
 // IsDryRun reports whether PreFilter is called in a dry run. The plugin's own state of the
 // cycle is in it already, and PreFilter must have no effect outside of it.
