@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -19,11 +20,19 @@ const (
 )
 
 // run executes a command line and returns its exit code. Errors go where the
-// command's errors go.
-func run(ctx context.Context, cmd *cobra.Command, args []string) int {
+// command's errors go. A panic is a failure: the code that Go exits with is that of a
+// wrong command line here.
+func run(ctx context.Context, cmd *cobra.Command, args []string) (code int) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: a fault of this program, please report it: %v\n\n%s", program, fault, debug.Stack())
+			code = exitFailed
+		}
+	}()
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
-	code, show := exitCode(err)
+	var show bool
+	code, show = exitCode(err)
 	if show {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", program, err)
 	}

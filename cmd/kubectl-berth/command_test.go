@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 )
@@ -490,5 +491,20 @@ func TestKubeconfigOfTheEnvironment(t *testing.T) {
 	// The cluster of files is theirs, whatever the environment says.
 	if code, _, stderr := execute(t, "", "simulate", "-f", objects, "--config", gpuProfile); code != exitNotPlaced {
 		t.Errorf("simulate -f: exit code %d, want %d:\n%s", code, exitNotPlaced, stderr)
+	}
+}
+
+// TestPanic: the exit code of a panic is that of a failure, and not that of a wrong
+// command line, with which Go programs end.
+func TestPanic(t *testing.T) {
+	var errs bytes.Buffer
+	cmd := &cobra.Command{Use: program, RunE: func(*cobra.Command, []string) error {
+		var none map[string]int
+		none["a"] = 1
+		return nil
+	}}
+	cmd.SetErr(&errs)
+	if code := run(t.Context(), cmd, nil); code != exitFailed || !strings.Contains(errs.String(), "nil map") || !strings.Contains(errs.String(), "TestPanic") {
+		t.Errorf("exit code %d, want %d, and what happened where:\n%s", code, exitFailed, errs.String())
 	}
 }

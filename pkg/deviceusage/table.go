@@ -128,7 +128,7 @@ func (r *Report) deviceTable(wide bool) *Table {
 			}, memory(node.DeviceMemoryMiB), d.UUID))
 		}
 		if node.Kind != Shared {
-			t.Rows = append(t.Rows, pick(wide, []string{node.Name, node.Model, "", node.HandedOut.free(r.atMost()), shortened(whole[node.Name]), node.status(nil, nominated[node.Name])}, memory(node.DeviceMemoryMiB), ""))
+			t.Rows = append(t.Rows, pick(wide, []string{node.Name, node.Model, "", node.HandedOut.free(r.atMost()), output.List(whole[node.Name], maxHolders), node.status(nil, nominated[node.Name])}, memory(node.DeviceMemoryMiB), ""))
 		}
 	}
 	return t
@@ -276,7 +276,7 @@ func (n *Node) status(d *Device, nominated []string) string {
 		parts = append(parts, "node not seen")
 	}
 	if len(nominated) > 0 {
-		parts = append(parts, "room is made for "+shortened(nominated))
+		parts = append(parts, "room is made for "+output.List(nominated, maxHolders))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -295,16 +295,7 @@ func heldBy(holdings []Holding) string {
 	for _, h := range holdings {
 		parts = append(parts, h.Pod+" ("+share(h.Share)+")")
 	}
-	return shortened(parts)
-}
-
-func shortened(parts []string) string {
-	more := ""
-	if len(parts) > maxHolders {
-		more = fmt.Sprintf(", and %d more", len(parts)-maxHolders)
-		parts = parts[:maxHolders]
-	}
-	return strings.Join(parts, ", ") + more
+	return output.List(parts, maxHolders)
 }
 
 func share(s Share) string { return milli(s.Milli) + " " + memory(s.MemoryMiB) }

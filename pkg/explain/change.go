@@ -50,6 +50,8 @@ type Change struct {
 	// last is the place of the change, or of the last of those that it combines, among
 	// all that are proposed.
 	last int
+	// fields are those of the pod that it sets, where several of its kind may be needed.
+	fields []string
 	// pod is applied to each pod that is explained, before it is created.
 	pod func(*corev1.Pod)
 	// like is the pod that it is proposed for: members of a gang that ask for something
@@ -169,6 +171,7 @@ func both(a, b *Change) *Change {
 		}
 	}
 	c.count, c.gang, c.extra = cmp.Or(a.count, b.count), cmp.Or(a.gang, b.gang), cmp.Or(a.extra, b.extra)
+	c.fields = slices.Concat(a.fields, b.fields)
 	c.edits = slices.Concat(a.edits, b.edits)
 	c.removed = slices.Concat(a.removed, b.removed)
 	return &c

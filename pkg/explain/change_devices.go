@@ -46,6 +46,11 @@ func setLimit(name string, resourceName corev1.ResourceName, amount resource.Qua
 	}
 }
 
+// limitField names a limit of a container.
+func limitField(container string, name corev1.ResourceName) []string {
+	return []string{container + "/" + string(name)}
+}
+
 // proposeDeviceValues proposes what may be meant by amounts and names of devices that
 // mean nothing.
 func proposeDeviceValues(s *situation) []*Change {
@@ -56,7 +61,7 @@ func proposeDeviceValues(s *situation) []*Change {
 	for _, c := range slices.Concat(s.pod.Spec.InitContainers, s.pod.Spec.Containers) {
 		add := func(cost float64, name corev1.ResourceName, value resource.Quantity) {
 			changes = append(changes, &Change{
-				Who: OnPod, Kind: "amount", cost: cost, pod: setLimit(c.Name, name, value),
+				Who: OnPod, Kind: "amount", cost: cost, pod: setLimit(c.Name, name, value), fields: limitField(c.Name, name),
 				Text: fmt.Sprintf("in container %s, set the limit %s to %s", c.Name, name, plain(name, value)),
 			})
 		}
@@ -72,7 +77,7 @@ func proposeDeviceValues(s *situation) []*Change {
 		for name, q := range c.Resources.Limits {
 			if meant := spelling.Nearest(string(name), []string{string(milli), string(memory)}); meant != "" && meant != string(name) {
 				changes = append(changes, &Change{
-					Who: OnPod, Kind: "resourceName", cost: 0.8, pod: renameLimit(c.Name, name, corev1.ResourceName(meant), q),
+					Who: OnPod, Kind: "resourceName", cost: 0.8, pod: renameLimit(c.Name, name, corev1.ResourceName(meant), q), fields: limitField(c.Name, name),
 					Text: fmt.Sprintf("in container %s, write the limit %s instead of %s", c.Name, meant, name),
 				})
 			}
@@ -80,7 +85,7 @@ func proposeDeviceValues(s *situation) []*Change {
 		for _, plugin := range s.keys.PluginResources {
 			if _, both := c.Resources.Limits[plugin]; both {
 				changes = append(changes, &Change{
-					Who: OnPod, Kind: "amount", cost: 2, pod: setLimit(c.Name, plugin, resource.Quantity{}),
+					Who: OnPod, Kind: "amount", cost: 2, pod: setLimit(c.Name, plugin, resource.Quantity{}), fields: limitField(c.Name, plugin),
 					Text: fmt.Sprintf("in container %s, remove the limit %s: the share is of the same devices", c.Name, plugin),
 				})
 			}
@@ -142,7 +147,7 @@ func renameLimit(container string, from, to corev1.ResourceName, amount resource
 // removeAnnotations proposes to remove annotations.
 func removeAnnotations(cost float64, keys ...string) *Change {
 	return &Change{
-		Who: OnPod, Kind: "annotation", cost: cost, Text: "remove the annotation " + strings.Join(keys, " and "),
+		Who: OnPod, Kind: "annotation", cost: cost, fields: keys, Text: "remove the annotation " + strings.Join(keys, " and "),
 		pod: func(pod *corev1.Pod) {
 			pod.Annotations = maps.Clone(pod.Annotations)
 			for _, key := range keys {
@@ -155,7 +160,7 @@ func removeAnnotations(cost float64, keys ...string) *Change {
 // setAnnotation proposes a value of an annotation.
 func setAnnotation(s *situation, cost float64, key, value, why string) *Change {
 	c := &Change{
-		Who: OnPod, Kind: "annotation", cost: cost, Text: fmt.Sprintf("set the annotation %s to %q%s", key, value, why),
+		Who: OnPod, Kind: "annotation", cost: cost, fields: []string{key}, Text: fmt.Sprintf("set the annotation %s to %q%s", key, value, why),
 		pod: func(pod *corev1.Pod) {
 			pod.Annotations = maps.Clone(pod.Annotations)
 			pod.Annotations[key] = value

@@ -94,9 +94,15 @@ func labelling(cost float64, node *corev1.Node, why string, keys []string, value
 	}
 }
 
-// fixed are labels that say what a node is; to set them would be a lie.
-func fixed(key string) bool {
-	return key == corev1.LabelHostname || strings.HasPrefix(key, "kubernetes.io/") || strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "node.kubernetes.io/")
+// fixedPrefixes begin labels that say what a node is: those of Kubernetes itself, and those
+// that node feature discovery and the vendors' feature discoveries write.
+var fixedPrefixes = []string{"kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "feature.node.kubernetes.io/", "nvidia.com/", "amd.com/", "gpu.intel.com/"}
+
+// fixed reports whether a label says what a node is; to set it would be a lie.
+func (s *situation) fixed(key string) bool {
+	return slices.ContainsFunc(fixedPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) ||
+		slices.Contains([]string{s.keys.Count, s.keys.Memory, s.keys.Product, s.keys.Replicas}, key) ||
+		s.keys.MIGPrefix != "" && strings.HasPrefix(key, s.keys.MIGPrefix)
 }
 
 // proposeLabels proposes to give a node the labels that the pod asks for.
@@ -120,7 +126,7 @@ func proposeLabels(s *situation) []*Change {
 				}
 			}
 		}
-		if len(keys) == 0 || slices.ContainsFunc(keys, fixed) {
+		if len(keys) == 0 || slices.ContainsFunc(keys, s.fixed) {
 			continue
 		}
 		changes = append(changes, labelling(4.5, n.node(), ", if it is one of those that the pod means", keys, values))
@@ -144,7 +150,7 @@ func proposeRuleLabels(s *situation) []*Change {
 		values := map[string]*string{}
 		for i := range args.Rules {
 			for _, key := range args.Rules[i].Labels {
-				if _, has := n.node().Labels[key]; has == *args.Rules[i].Presence || slices.Contains(keys, key) {
+				if _, has := n.node().Labels[key]; has == *args.Rules[i].Presence || slices.Contains(keys, key) || s.fixed(key) {
 					continue
 				}
 				keys = append(keys, key)

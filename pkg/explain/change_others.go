@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -209,7 +208,7 @@ func evict(node string, pods []*corev1.Pod) *Change {
 	}
 	text := fmt.Sprintf("wait until %s on node %s has ended, or ask its owner", told[0], node)
 	if len(pods) > 1 {
-		text = fmt.Sprintf("wait until %s on node %s have ended (%s), or ask their owners", output.Count(len(pods), "pod"), node, strings.Join(some(told), ", "))
+		text = fmt.Sprintf("wait until %s on node %s have ended (%s), or ask their owners", output.Count(len(pods), "pod"), node, output.List(told, maxListed))
 	}
 	if highest > 0 {
 		text += fmt.Sprintf("; priority up to %d", highest)

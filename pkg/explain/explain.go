@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -189,7 +190,7 @@ func (x *Explanation) preempt(ctx context.Context, s *situation, pod *corev1.Pod
 	if result.Node != "" && len(victims) > 0 {
 		x.Preemption = &Preemption{
 			Node: result.Node, Victims: victims,
-			Text: fmt.Sprintf("the scheduler makes room on node %s and evicts %s, of lower priority", result.Node, strings.Join(some(victims), ", ")),
+			Text: fmt.Sprintf("the scheduler makes room on node %s and evicts %s, of lower priority", result.Node, output.List(victims, maxListed)),
 		}
 	} else if slices.ContainsFunc(s.nodes, func(n nodeFacts) bool {
 		return !slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return !v.Resolvable })

@@ -34,6 +34,9 @@ const (
 	Unknown State = "Unknown"
 )
 
+// maxListed is how many things of a kind are named in a sentence.
+const maxListed = 3
+
 // Placed reports whether the pod has a node or would get one.
 func (s State) Placed() bool { return s == Bound || s == Fits }
 

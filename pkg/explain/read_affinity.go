@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/nearmiss"
+	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -93,7 +94,7 @@ func detailPorts(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 			}
 		}
 	}
-	return strings.Join(some(texts), ", ")
+	return output.List(texts, maxListed)
 }
 
 // hostPorts are the ports of the host that the pod takes.
@@ -134,7 +135,7 @@ func detailPodAffinity(s *situation, v engine.Verdict, n fwk.NodeInfo) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return "it runs " + strings.Join(some(found), ", ")
+	return "it runs " + output.List(found, maxListed)
 }
 
 // inTheWay are the pods on a node that the pod's required anti-affinity selects.

@@ -5,7 +5,6 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -147,7 +146,7 @@ func detailDevices(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 // detail says what is free on the device that comes nearest, and who holds the rest.
 func (d *nodeDevices) detail(request *device.Request) string {
 	if len(d.unknown) > 0 {
-		return "nobody knows which devices these use: " + strings.Join(some(d.unknown), ", ")
+		return "nobody knows which devices these use: " + output.List(d.unknown, maxListed)
 	}
 	if d.node.Kind != device.NodeShared || len(request.Containers) == 0 {
 		return ""
@@ -169,16 +168,7 @@ func (d *nodeDevices) detail(request *device.Request) string {
 		held = append(held, fmt.Sprintf("%s (%dm, %s)", klog.KObj(h.pod), h.share.Milli, device.FormatMiB(h.share.MemoryMiB)))
 	}
 	if len(held) > 0 {
-		text += "; held by " + strings.Join(some(held), ", ")
+		text += "; held by " + output.List(held, maxListed)
 	}
 	return text
-}
-
-// some returns the first few of a list, and how many more there are.
-func some(list []string) []string {
-	const most = 3
-	if len(list) <= most {
-		return list
-	}
-	return append(list[:most:most], fmt.Sprintf("and %d more", len(list)-most))
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/berth-scheduler/berth/pkg/lease"
+	"github.com/berth-scheduler/berth/pkg/pending"
 	"github.com/berth-scheduler/berth/pkg/spelling"
 )
 
@@ -94,22 +95,12 @@ func (s *Scheduler) unknown(names []string, seen bool) {
 }
 
 // wasTaken reports whether a scheduler has written to the pod, or placed another of its
-// schedulerName.
+// schedulerName. A pod that was created with its node says nothing of a scheduler.
 func wasTaken(in *Input, pod *corev1.Pod) bool {
-	pods := []*corev1.Pod{pod}
-	if in.Objects != nil {
-		pods = append(pods, in.Objects.Pods()...)
+	if in.Objects != nil && slices.ContainsFunc(in.Objects.Pods(), func(other *corev1.Pod) bool {
+		return other.Spec.SchedulerName == pod.Spec.SchedulerName && pending.WasTried(other)
+	}) {
+		return true
 	}
-	for _, other := range pods {
-		if other.Spec.SchedulerName != pod.Spec.SchedulerName {
-			continue
-		}
-		// A pod that was created with its node says nothing of a scheduler.
-		for i := range other.Status.Conditions {
-			if c := &other.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated {
-				return true
-			}
-		}
-	}
-	return false
+	return pending.WasTried(pod)
 }

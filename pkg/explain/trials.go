@@ -76,9 +76,11 @@ func pairsOf(a, b []*Change) []*Change {
 }
 
 // goTogether reports whether two changes may help together that do not alone. Two of
-// one kind are two ways to the same end, and so are changes of two nodes.
+// one kind are two ways to the same end, unless they set different fields of the pod, and
+// so are changes of two nodes.
 func goTogether(a, b *Change) bool {
-	if slices.Contains(strings.Split(a.Kind, "+"), b.Kind) && b.Kind != "annotation" {
+	sameField := func(field string) bool { return slices.Contains(a.fields, field) }
+	if slices.ContainsFunc(b.fields, sameField) || len(b.fields) == 0 && slices.Contains(strings.Split(a.Kind, "+"), b.Kind) {
 		return false
 	}
 	for _, one := range a.edits {

@@ -157,12 +157,12 @@ func MeantSchedulerName(name string, profiles iter.Seq[string]) string {
 	return best
 }
 
-// WasTaken reports whether some scheduler has looked at the pod. The condition of a
-// pod with scheduling gates is written by the API server.
-func WasTaken(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" {
-		return true
-	}
+// WasTaken reports whether some scheduler has looked at the pod, or it has a node.
+func WasTaken(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" || WasTried(pod) }
+
+// WasTried reports whether some scheduler has written to the pod what became of it. The
+// condition of a pod with scheduling gates is written by the API server.
+func WasTried(pod *corev1.Pod) bool {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated {
 			return true

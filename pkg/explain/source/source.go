@@ -90,6 +90,8 @@ type found struct {
 	// namespace is that of manifests that name none; newest is the last renewal of a lease.
 	namespace string
 	newest    time.Time
+	// ended is the pod that is asked about, if it has terminated.
+	ended *corev1.Pod
 }
 
 // unit is a pod, or the pods of a workload.
@@ -112,6 +114,9 @@ func (f *found) units(ctx context.Context, o *Options) ([]unit, error) {
 				return []unit{{pods: []*corev1.Pod{pod}}}, nil
 			}
 		}
+	}
+	if f.ended != nil {
+		return []unit{{pods: []*corev1.Pod{f.ended}}}, nil
 	}
 	if o.Client == nil {
 		return nil, fmt.Errorf("pod %s/%s: %w in %s", o.Namespace, o.Pod, ErrNoPod, strings.Join(o.Snapshots, ", "))
@@ -142,6 +147,7 @@ func (f *found) readSnapshots(o *Options) error {
 		return err
 	}
 	f.in.Objects, _ = reader.Cluster()
+	f.ended = reader.Ended(o.Namespace, o.Pod)
 	f.in.ServersSeen = len(f.in.Servers) > 0
 	if !f.newest.IsZero() && f.newest.Before(f.in.Now) {
 		f.in.Now = f.newest // the cluster is that of then
@@ -164,7 +170,7 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 	written, _ := reader.Cluster()
 	if f.in.Objects != nil {
 		for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
-			if err := f.in.Objects.Add(object); err != nil {
+			if err := f.in.Objects.Apply(object); err != nil {
 				f.notSeen("-f: what it changes of an object that is there already: %v", err)
 			}
 		}

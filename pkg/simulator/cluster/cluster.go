@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -166,6 +167,54 @@ func (c *Cluster) Add(obj runtime.Object) error {
 		c.pods = append(c.pods, obj)
 	default:
 		c.others = append(c.others, obj)
+	}
+	return nil
+}
+
+// Apply adds an object as it is after somebody has applied it: it takes the place of the
+// one of its kind and name, if there is one, and is known by the same UID. What a
+// controller says of a node stays, if the object says nothing of it.
+func (c *Cluster) Apply(obj runtime.Object) error {
+	kind, ok := KindOf(obj)
+	if !ok {
+		return c.Add(obj) // says so
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	key := keyOf(kind, accessor)
+	if _, ok := c.names[key]; !ok {
+		return c.Add(obj)
+	}
+	if err := validate(kind, obj, accessor); err != nil {
+		return err
+	}
+	same := func(other metav1.Object) bool {
+		return other.GetNamespace() == key.namespace && other.GetName() == key.name
+	}
+	switch obj := obj.(type) {
+	case *corev1.Node:
+		i := slices.IndexFunc(c.nodes, func(other *corev1.Node) bool { return same(other) })
+		obj.UID = c.nodes[i].UID
+		if len(obj.Status.Allocatable)+len(obj.Status.Capacity) == 0 {
+			obj.Status = c.nodes[i].Status
+		}
+		c.nodes[i] = obj
+	case *corev1.Pod:
+		i := slices.IndexFunc(c.pods, func(other *corev1.Pod) bool { return same(other) })
+		obj.UID = c.pods[i].UID
+		c.pods[i] = obj
+	default:
+		i := slices.IndexFunc(c.others, func(other runtime.Object) bool {
+			otherKind, _ := KindOf(other)
+			otherMeta, err := meta.Accessor(other)
+			return err == nil && otherKind.Resource == kind.Resource && same(otherMeta)
+		})
+		if replaced, err := meta.Accessor(c.others[i]); err == nil {
+			accessor.SetUID(replaced.GetUID())
+		}
+		c.others[i] = obj
 	}
 	return nil
 }

@@ -74,6 +74,9 @@ type Reader struct {
 	workloads []workload
 	// places are where objects stand.
 	places map[placeKey]place
+	// ended are the pods that were left out because they have terminated, by
+	// NAMESPACE/NAME.
+	ended map[string]*corev1.Pod
 	// left are the objects that were left out, by file and kind.
 	left map[leftOut]int
 }
@@ -86,8 +89,12 @@ type leftOut struct {
 
 // NewReader returns a reader that has read nothing.
 func NewReader() *Reader {
-	return &Reader{places: map[placeKey]place{}, left: map[leftOut]int{}}
+	return &Reader{places: map[placeKey]place{}, left: map[leftOut]int{}, ended: map[string]*corev1.Pod{}}
 }
+
+// Ended returns the pod of this name that is in no cluster because it has terminated, nil
+// if there was none.
+func (r *Reader) Ended(namespace, name string) *corev1.Pod { return r.ended[namespace+"/"+name] }
 
 // Read adds what a file holds: YAML documents or JSON objects, each a list as
 // kubectl prints it or a single object. file is its name, which stands in errors
@@ -309,6 +316,7 @@ func (s *source) addObject(it item, kind Kind, obj runtime.Object, written bool)
 		if HasTerminated(pod) {
 			s.reader.served.has(kind.Resource)
 			s.leaveOut("pod(s) were left out: they have terminated")
+			s.reader.ended[pod.Namespace+"/"+pod.Name] = pod
 			return nil
 		}
 		if written {
