@@ -9,9 +9,9 @@ package manifests
 import "embed"
 
 // Rights are the files with the namespace, the ServiceAccounts and the roles of
-// berth-scheduler, that of Colocation included, and of random-scheduler.
+// berth-scheduler and random-scheduler.
 //
-//go:embed namespace/namespace.yaml base/serviceaccount.yaml base/rbac.yaml components/colocation/rbac.yaml random-scheduler/rbac.yaml
+//go:embed namespace/namespace.yaml base/serviceaccount.yaml base/rbac.yaml random-scheduler/rbac.yaml
 var Rights embed.FS
 
 // Policies are the files with the admission policies of the components.

@@ -31,7 +31,7 @@ const (
 	nearNamespace      = "near"
 	nearStockNamespace = "near-stock"
 	// ruleLabel is what the rule in berth-scheduler.yaml requires of the nodes of the
-	// namespaces with team=research. The oracle is told here and does not read that file.
+	// namespaces with the label selectable. The oracle is told here and does not read that file.
 	ruleLabel = "selectable"
 )
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/output"
@@ -79,6 +80,14 @@ func (c *checker) nodeKeys() *device.NodeKeys {
 	}
 	keys := device.DefaultNodeKeys()
 	return &keys
+}
+
+// hasSharedNode reports whether a node offers shares of its devices, or is about to.
+func (c *checker) hasSharedNode() bool {
+	return slices.ContainsFunc(c.objects.Nodes(), func(node *corev1.Node) bool {
+		_, labelled := node.Labels[names.GPUSharingLabel]
+		return labelled
+	})
 }
 
 // checkDevices finds nodes whose labels contradict each other or have no effect, and

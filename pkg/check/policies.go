@@ -35,6 +35,8 @@ type guarded struct {
 	severity Severity
 	// usedBy returns the schedulerNames of the profiles with the feature.
 	usedBy func(*Profile) []string
+	// needed is whether the cluster has what the policies guard; nil if it always has.
+	needed func(*checker) bool
 	// mentions are what a policy has to name, by the policy's name: it does not fit the
 	// profile otherwise.
 	mentions func(*runningScheduler) map[string][]string
@@ -73,6 +75,7 @@ func guardedFeatures() []guarded {
 		{
 			feature: gpudevice.Name, component: "components/gpu", severity: Warning,
 			usedBy: func(p *Profile) []string { return registry.ProfilesRunning(p.Effective, gpudevice.Name) },
+			needed: (*checker).hasSharedNode,
 			mentions: func(s *runningScheduler) map[string][]string {
 				return map[string][]string{gpuDevices: registry.ProfilesRunning(s.profile.Effective, gpudevice.Name)}
 			},
@@ -148,7 +151,9 @@ func (c *checker) checkPolicies() {
 			continue
 		}
 		for _, key := range shipped {
-			c.checkPolicy(&feature, users[0], key, cluster)
+			if feature.needed == nil || feature.needed(c) {
+				c.checkPolicy(&feature, users[0], key, cluster)
+			}
 		}
 		if feature.mentions != nil {
 			for _, s := range users {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
@@ -93,7 +94,25 @@ func readInput(ctx context.Context, o *Options) (*input, error) {
 		}
 	}
 	in.manifests = slices.ContainsFunc(in.cluster.Pending(), cluster.IsWritten)
+	if err := in.addTraceNamespace(); err != nil {
+		return nil, err
+	}
 	return in, in.check(o)
+}
+
+// addTraceNamespace adds the namespace of the trace's pods, which no file has: rules of a
+// profile may ask for its labels.
+func (in *input) addTraceNamespace() error {
+	if !in.fromTrace() {
+		return nil
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: trace.Namespace, Labels: map[string]string{corev1.LabelMetadataName: trace.Namespace},
+	}}
+	if err := in.cluster.Add(namespace); err != nil {
+		return fmt.Errorf("the namespace of the trace's pods: %w", err)
+	}
+	return nil
 }
 
 // readCluster makes the cluster of the objects that were read or, if a cluster is read, of

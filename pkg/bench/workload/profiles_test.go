@@ -6,11 +6,11 @@ package workload
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -18,9 +18,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
-	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
-	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -64,16 +61,6 @@ func TestShippedProfiles(t *testing.T) {
 	for _, file := range shipped(t, "KubeSchedulerConfiguration") {
 		if !named[filepath.Clean(file)] {
 			t.Errorf("No workload names %s", file)
-		}
-	}
-}
-
-// TestAllPlugins holds the profile to its name.
-func TestAllPlugins(t *testing.T) {
-	config := loadProfile(t, filepath.Join(folder, "all-plugins.yaml"))
-	for _, want := range []string{labelpresence.Name, gpudevice.Name, colocation.Name} {
-		if !slices.ContainsFunc(config.Profiles[0].Plugins.MultiPoint.Enabled, func(p schedconfig.Plugin) bool { return p.Name == want }) {
-			t.Errorf("%s is not enabled", want)
 		}
 	}
 }
@@ -144,7 +131,7 @@ func place(t *testing.T, file string) (*Plan, []corev1.Pod) {
 	}
 	profile, _ := w.Profile(names.Scheduler)
 	objects := &cluster.Cluster{}
-	for _, object := range objectsOf(plan) {
+	for _, object := range append(objectsOf(plan), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}) {
 		if err := objects.Add(object); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ import (
 // nothing fits both must say the same. Both then carry on with the engine's choice.
 func TestUpstreamDecidesTheSame(t *testing.T) {
 	const nodes, pods = 260, 300
-	for _, profile := range []string{gpuProfile, stockProfile, "config/berth-scheduler/berth-scheduler.yaml"} {
+	for _, profile := range []string{gpuProfile, stockProfile, "config/berth-scheduler/all-plugins.yaml"} {
 		t.Run(profile, func(t *testing.T) {
 			c, objects := loadProfile(t, profile), makeVariedCluster(t, nodes)
 			e := newEngine(t, Options{Config: c}, objects)
@@ -93,6 +93,12 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	u.snapshot, _ = u.fw.SnapshotSharedLister().(*schedcache.Snapshot)
 	for _, node := range objects.Nodes() {
 		if err := factory.byResource["nodes"].set(node, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, object := range objects.Others() {
+		kind, _ := cluster.KindOf(object)
+		if err := factory.byResource[kind.Resource].set(object, false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,6 +28,7 @@ func makeVariedCluster(tb testing.TB, nodes int) *cluster.Cluster {
 			tb.Fatal(err)
 		}
 	}
+	add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}})
 	models := []string{"T4", "A100", "H100"}
 	for i := range nodes {
 		name := fmt.Sprintf("node-%03d", i)

@@ -110,7 +110,7 @@ func (p pool) total() (byZone map[string]int64, all int64) {
 func start(t *testing.T) *framework.Cluster {
 	t.Helper()
 	c := framework.Start(t, framework.Options{Nodes: slices.Concat(large.nodes(), small.nodes(), tight.nodes())})
-	c.ApplyManifests(t, "manifests/overlays/colocation", "manifests/random-scheduler")
+	c.ApplyManifests(t, "manifests/base", "manifests/random-scheduler")
 	c.CreateNamespace(t, othersNamespace, nil)
 	for _, p := range []pool{large, small, tight} {
 		p.fill(t, c)

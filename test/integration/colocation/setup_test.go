@@ -45,7 +45,7 @@ var priorities = map[string]int32{"low": -100, "high": 1000}
 // TestColocation starts the control plane and the scheduler, and runs the tests.
 func TestColocation(t *testing.T) {
 	c := framework.Start(t, framework.Options{})
-	install.Apply(t, c, "overlays/colocation")
+	install.Apply(t, c, "base")
 	for name, value := range priorities {
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 		if _, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {

@@ -82,9 +82,22 @@ func TestCheck(t *testing.T) {
 		if got.Code != exitNothing || got.Stderr != "" || len(report.Schedulers) != 1 {
 			t.Errorf("%s: exit code %d, schedulers %q, findings:\n%s\nerrors:\n%s", overlay.Name(), got.Code, report.Schedulers, got.Stdout, got.Stderr)
 		}
+		if overlay.Name() == "ha" {
+			findUnguardedNode(t, c)
+		}
 	}
 	findPlanted(t, c)
 	findWithoutDeployment(t, c)
+}
+
+// findUnguardedNode labels a node as shared where the policies for shares are not
+// installed, and takes the label back.
+func findUnguardedNode(t *testing.T, c *framework.Cluster) {
+	t.Helper()
+	c.Kubectl(t, "label", "nodes", "--all", names.GPUSharingLabel+"=true")
+	report, got := checkCluster(t, c.Kubeconfig)
+	wantFound(t, &report, got, one(check.Warning, "berth-gpu-devices", "", "is not installed"))
+	c.Kubectl(t, "label", "nodes", "--all", names.GPUSharingLabel+"-")
 }
 
 // planted is a mistake, and a part of each finding that it has to lead to.
@@ -264,7 +277,7 @@ func tenancyMistakes(t *testing.T, node string) []planted {
 			do: func(t *testing.T, c *framework.Cluster) {
 				t.Helper()
 				c.Kubectl(t, "delete", "validatingadmissionpolicybinding", "berth-tenancy-deployment")
-				configArgument("berth-scheduler.yaml")(t, c)
+				configArgument("all-plugins.yaml")(t, c)
 			},
 			undo: func(t *testing.T, c *framework.Cluster) {
 				t.Helper()

@@ -119,7 +119,7 @@ func TestNamespaceRefusesOtherPods(t *testing.T) {
 
 // TestDeployment holds the pod to what the README promises beyond pod security.
 func TestDeployment(t *testing.T) {
-	for _, dir := range []string{"base", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu", "overlays/colocation"} {
+	for _, dir := range []string{"base", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu"} {
 		t.Run(dir, func(t *testing.T) {
 			spec := install.Find[appsv1.Deployment](t, install.Build(t, install.Path("manifests", dir)), "Deployment", names.Scheduler).Spec.Template.Spec
 			container := spec.Containers[0]

@@ -50,7 +50,7 @@ func kustomizations(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, promised := range []string{"base", "namespace", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu", "overlays/colocation", "random-scheduler"} {
+	for _, promised := range []string{"base", "namespace", "overlays/ha", "overlays/tenancy", "overlays/ha-tenancy", "overlays/gpu", "random-scheduler"} {
 		if !slices.Contains(found, promised) {
 			t.Errorf("manifests/%s: promised in the README, but it is no kustomization", promised)
 		}

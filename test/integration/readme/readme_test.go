@@ -52,7 +52,7 @@ func TestCommands(t *testing.T) {
 	// kwok only pretends to run the Deployment's container, so the real process stands
 	// in for it, with the credential and the profile that were just installed.
 	profiles := map[string]string{
-		"kubectl apply -k manifests/base":         "config/berth-scheduler/berth-scheduler.yaml",
+		"kubectl apply -k manifests/base":         "config/berth-scheduler/all-plugins.yaml",
 		"kubectl apply -k manifests/overlays/gpu": "config/berth-scheduler/gpu.yaml",
 	}
 	var running *framework.Scheduler

@@ -19,7 +19,7 @@ import (
 
 const (
 	inStead = "config/berth-scheduler/default-scheduler.yaml"
-	beside  = "config/berth-scheduler/berth-scheduler.yaml"
+	beside  = "config/berth-scheduler/all-plugins.yaml"
 )
 
 // TestBesideStockWithoutElection: a stock scheduler that runs without leader

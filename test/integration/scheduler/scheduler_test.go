@@ -46,7 +46,7 @@ func TestPodWaitsForItsScheduler(t *testing.T) {
 			waiting.Spec.NodeName, waiting.Status.Phase, framework.PodScheduledCondition(waiting))
 	}
 
-	c.StartBerthScheduler(t, "config/berth-scheduler/berth-scheduler.yaml", framework.SchedulerOptions{LeaderElect: true})
+	c.StartBerthScheduler(t, "config/berth-scheduler/all-plugins.yaml", framework.SchedulerOptions{LeaderElect: true})
 	c.WaitForPodRunning(t, "default", "waiting")
 	if by := scheduledBy(t, c, "waiting"); by != names.Scheduler {
 		t.Errorf("the pod was placed by %q", by)
@@ -58,7 +58,7 @@ func TestPodWaitsForItsScheduler(t *testing.T) {
 func TestKeysWithoutEffectAreReported(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 1})
 	c.ApplyManifests(t, "manifests/base")
-	c.StartBerthScheduler(t, "config/berth-scheduler/berth-scheduler.yaml", framework.SchedulerOptions{})
+	c.StartBerthScheduler(t, "config/berth-scheduler/all-plugins.yaml", framework.SchedulerOptions{})
 
 	// The profile runs LabelPresence alone.
 	const runsNone = `the scheduler's profile "berth-scheduler" does not run `

@@ -16,7 +16,7 @@ import (
 // ever.
 func TestFirstStartByHand(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 1})
-	args := []string{"--config=config/berth-scheduler/berth-scheduler.yaml", "--kubeconfig=" + c.Kubeconfig, "--secure-port=0"}
+	args := []string{"--config=config/berth-scheduler/all-plugins.yaml", "--kubeconfig=" + c.Kubeconfig, "--secure-port=0"}
 
 	process := framework.StartProcess(t, framework.BerthScheduler, args...)
 	if code := process.Wait(t, framework.WaitTimeout); code != 1 {

@@ -45,7 +45,7 @@ const (
 // API server, and the simulator follow it decision by decision.
 func TestSameDecisions(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: makeNodes()})
-	c.ApplyManifests(t, "manifests/overlays/colocation") // the base, and the right to read EndpointSlices
+	c.ApplyManifests(t, "manifests/base")
 	for _, name := range []string{"front", "back"} {
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: name},

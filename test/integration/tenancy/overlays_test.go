@@ -91,7 +91,7 @@ func TestAnotherOverlayOverTenancy(t *testing.T) {
 		return apierrors.IsForbidden(err), err
 	})
 
-	for _, overlay := range []string{"base", "overlays/ha", "overlays/gpu", "overlays/colocation"} {
+	for _, overlay := range []string{"base", "overlays/ha", "overlays/gpu"} {
 		t.Run(overlay, func(t *testing.T) {
 			output := c.KubectlErr(t, "apply", "-k", install.Path("manifests", overlay))
 			for _, text := range []string{"berth-tenancy-deployment", "overlays/ha-tenancy", "kubectl delete validatingadmissionpolicybindings"} {
@@ -113,7 +113,7 @@ func TestAnotherOverlayOverTenancy(t *testing.T) {
 			if err != nil {
 				return false, err
 			}
-			deployment.Spec.Template.Spec.Containers[0].Args = []string{"--config=/etc/berth-scheduler/berth-scheduler.yaml"}
+			deployment.Spec.Template.Spec.Containers[0].Args = []string{"--config=/etc/berth-scheduler/all-plugins.yaml"}
 			_, err = deployments.Update(t.Context(), deployment, metav1.UpdateOptions{DryRun: dryRun})
 			return err == nil, err
 		})

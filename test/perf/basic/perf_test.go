@@ -41,7 +41,7 @@ func TestSmall(t *testing.T) {
 func TestBatchingProfiles(t *testing.T) {
 	shipped := arguments(t, "../../../config/berth-scheduler/batching.yaml")
 	for file, want := range map[string]map[string]any{
-		"batching.yaml":       arguments(t, "../../../config/bench/all-plugins.yaml"),
+		"batching.yaml":       arguments(t, "../../../config/berth-scheduler/all-plugins.yaml"),
 		"batching-stock.yaml": arguments(t, ""),
 	} {
 		for _, plugin := range []string{"InterPodAffinity", "PodTopologySpread"} {
@@ -52,7 +52,7 @@ func TestBatchingProfiles(t *testing.T) {
 		}
 	}
 	ours := profile(t, "batching.yaml")
-	if diff := cmp.Diff(profile(t, "../../../config/bench/all-plugins.yaml").Plugins, ours.Plugins); diff != "" {
+	if diff := cmp.Diff(profile(t, "../../../config/berth-scheduler/all-plugins.yaml").Plugins, ours.Plugins); diff != "" {
 		t.Errorf("batching.yaml: unexpected plugins (-want,+got):\n%s", diff)
 	}
 }
