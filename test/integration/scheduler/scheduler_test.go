@@ -58,9 +58,9 @@ func TestPodWaitsForItsScheduler(t *testing.T) {
 func TestKeysWithoutEffectAreReported(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 1})
 	c.ApplyManifests(t, "manifests/base")
-	c.StartBerthScheduler(t, "config/berth-scheduler/all-plugins.yaml", framework.SchedulerOptions{})
+	c.StartBerthScheduler(t, "config/berth-scheduler/gpu.yaml", framework.SchedulerOptions{})
 
-	// The profile runs LabelPresence alone.
+	// The profile runs GPUDevice alone.
 	const runsNone = `the scheduler's profile "berth-scheduler" does not run `
 	tests := []struct {
 		name        string
