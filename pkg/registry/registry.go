@@ -68,7 +68,6 @@ func Plugins() []Plugin {
 			Name:         colocation.Name,
 			New:          colocation.New,
 			ValidateArgs: typed(validation.ValidateColocationArgs),
-			checkProfile: checkColocation,
 			podAnnotations: []string{
 				names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation,
 			},

@@ -23,14 +23,13 @@ type ColocationArgs struct {
 	// that name none: 1 to 8 label keys of nodes.
 	// Default: kubernetes.io/hostname, topology.kubernetes.io/zone.
 	TopologyKeys []string
-	// NodeSearch says among which nodes the nearest is looked for.
-	// Default: PeersFirst.
-	NodeSearch NodeSearch
 
 	// Prefer is refused: it is TopologyKeys now.
 	Prefer []string
 	// FirstPodPolicy is refused: a requirement waits, and a preference never does.
 	FirstPodPolicy string
+	// NodeSearch is refused: a profile with NodeCandidates searches all nodes.
+	NodeSearch string
 }
 
 // ColocationRule asks that the pods that it selects are near the pods of
@@ -75,18 +74,3 @@ type ColocationService struct {
 	// 100. Default: 1.
 	Weight int32
 }
-
-// NodeSearch says among which nodes the nearest to a pod's peers is looked for.
-type NodeSearch string
-
-const (
-	// SearchPeersFirst looks at the nodes that are nearest to the peers before all
-	// others, and at others only if the pod fits on none of them. However large
-	// the cluster, a node beside a peer is found, and few nodes are looked at.
-	// What other plugins prefer decides between equally near nodes alone.
-	SearchPeersFirst NodeSearch = "PeersFirst"
-	// SearchSampled looks at those nodes that the scheduler looks at for every
-	// pod. Above 100 nodes that is a part of them (percentageOfNodesToScore),
-	// which can lack every node near a peer.
-	SearchSampled NodeSearch = "Sampled"
-)

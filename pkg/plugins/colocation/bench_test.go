@@ -13,6 +13,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
+	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
 // busyNodes are nodes with as many labels as those of a cloud provider have.
@@ -27,6 +29,16 @@ func busyNodes(count int) []*corev1.Node {
 	return nodes
 }
 
+// manyNodes are nodes node-0, node-1, … with 8 CPUs, in zones zone-0 to zone-9 in
+// turn.
+func manyNodes(count int) []*corev1.Node {
+	var nodes []*corev1.Node
+	for i := range count {
+		nodes = append(nodes, makeNode(fmt.Sprintf("node-%d", i), fmt.Sprintf("zone-%d", i%10)))
+	}
+	return nodes
+}
+
 // manyPeers are pods of app backend, spread over every twentieth node, or over all if
 // spread is set.
 func manyPeers(count, nodes int, spread bool) []*corev1.Pod {
@@ -36,7 +48,7 @@ func manyPeers(count, nodes int, spread bool) []*corev1.Pod {
 		if !spread {
 			on = i * 20 % nodes
 		}
-		pods = append(pods, requesting(makePod(fmt.Sprintf("backend-%d", i), "backend", fmt.Sprintf("node-%d", on)), "10m"))
+		pods = append(pods, makePod(fmt.Sprintf("backend-%d", i), "backend", fmt.Sprintf("node-%d", on)))
 	}
 	return pods
 }
@@ -49,24 +61,36 @@ func realisticArgs() *config.ColocationArgs {
 	))
 }
 
-func nodesOf(tb testing.TB, c *cluster) []fwk.NodeInfo {
+// benchmarked is a profile whose index was told of everything; nothing runs.
+func benchmarked(tb testing.TB, args *config.ColocationArgs, nodes []*corev1.Node, pods []*corev1.Pod, services ...*corev1.Service) (*schedtest.Profile, *Colocation) {
 	tb.Helper()
-	nodes, err := c.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		tb.Fatal(err)
+	profile, pl := newProfile(tb, args, schedtest.Options{Nodes: nodes, Pods: pods})
+	core := profile.SharedInformerFactory().Core().V1()
+	for _, node := range nodes {
+		store(tb, core.Nodes().Informer(), node)
+		pl.instance.nodeChanged(nil, node)
 	}
-	return nodes
+	for _, pod := range pods {
+		store(tb, core.Pods().Informer(), pod)
+		pl.instance.podChanged(nil, pod)
+	}
+	for _, service := range services {
+		store(tb, core.Services().Informer(), service)
+		pl.instance.index.SyncService(service.Namespace, service.Name)
+	}
+	pl.instance.synced = nil
+	return profile, pl
 }
 
 // A node that passes costs no memory, neither in Filter nor in Score.
 func TestNoAllocationForANodeThatPasses(t *testing.T) {
-	c := newCluster(t, realisticArgs(), busyNodes(50), manyPeers(200, 50, true), makeService("shop", "backend"))
+	profile, pl := benchmarked(t, realisticArgs(), busyNodes(50), manyPeers(200, 50, true), makeService("shop", "backend"))
 	pod := asking(with, "backend=3", require, zone)
-	state, _ := c.offered(t, pod)
-	node, ctx := nodesOf(t, c)[0], t.Context()
+	state := profile.NewCycle(t.Context(), t, pod)
+	node, ctx := profile.Nodes(t)[0], t.Context()
 	t.Run("Filter", func(t *testing.T) {
 		var status *fwk.Status
-		allocations := testing.AllocsPerRun(1000, func() { status = c.plugin.Filter(ctx, state, pod, node) })
+		allocations := testing.AllocsPerRun(1000, func() { status = pl.Filter(ctx, state, pod, node) })
 		if !status.IsSuccess() {
 			t.Fatalf("the node is refused: %v", status)
 		}
@@ -76,7 +100,7 @@ func TestNoAllocationForANodeThatPasses(t *testing.T) {
 	})
 	t.Run("Score", func(t *testing.T) {
 		var score int64
-		allocations := testing.AllocsPerRun(1000, func() { score, _ = c.plugin.Score(ctx, state, pod, node) })
+		allocations := testing.AllocsPerRun(1000, func() { score, _ = pl.Score(ctx, state, pod, node) })
 		if score == 0 {
 			t.Fatal("the node has peers and scores nothing")
 		}
@@ -90,14 +114,14 @@ func TestNoAllocationForANodeThatPasses(t *testing.T) {
 func BenchmarkFilter(b *testing.B) {
 	for _, peers := range []int{5000, 50000} {
 		b.Run(fmt.Sprintf("nodes=5000/peers=%d", peers), func(b *testing.B) {
-			c := newCluster(b, realisticArgs(), busyNodes(5000), manyPeers(peers, 5000, true), makeService("shop", "backend"))
+			profile, pl := benchmarked(b, realisticArgs(), busyNodes(5000), manyPeers(peers, 5000, true), makeService("shop", "backend"))
 			pod := asking(with, "backend=3", require, zone)
-			state, _ := c.offered(b, pod)
-			nodes, ctx := nodesOf(b, c), b.Context()
+			state := profile.NewCycle(b.Context(), b, pod)
+			nodes, ctx := profile.Nodes(b), b.Context()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if status := c.plugin.Filter(ctx, state, pod, nodes[i]); !status.IsSuccess() {
+				if status := pl.Filter(ctx, state, pod, nodes[i]); !status.IsSuccess() {
 					b.Fatal(status)
 				}
 				i = (i + 1) % len(nodes)
@@ -110,14 +134,14 @@ func BenchmarkFilter(b *testing.B) {
 func BenchmarkScore(b *testing.B) {
 	for _, peers := range []int{5000, 50000} {
 		b.Run(fmt.Sprintf("nodes=5000/peers=%d", peers), func(b *testing.B) {
-			c := newCluster(b, newArgs(), busyNodes(5000), manyPeers(peers, 5000, true), makeService("shop", "backend"))
+			profile, pl := benchmarked(b, newArgs(), busyNodes(5000), manyPeers(peers, 5000, true), makeService("shop", "backend"))
 			pod := asking(with, "backend=3")
-			state, _ := c.offered(b, pod)
-			nodes, ctx := nodesOf(b, c), b.Context()
+			state := profile.NewCycle(b.Context(), b, pod)
+			nodes, ctx := profile.Nodes(b), b.Context()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if score, status := c.plugin.Score(ctx, state, pod, nodes[i]); score == 0 {
+				if score, status := pl.Score(ctx, state, pod, nodes[i]); score == 0 {
 					b.Fatal(status)
 				}
 				i = (i + 1) % len(nodes)
@@ -126,79 +150,22 @@ func BenchmarkScore(b *testing.B) {
 	}
 }
 
-// One operation is one pod: all that the plugin does before any node is looked at.
-// With room, the first node that is tried fits. Without, all nodes with peers that
-// are tried are full, and all nodes are scored. skip is a pod that names nothing.
+// One operation is one pod: all that the plugin does before any node is looked at. skip
+// is a pod that names nothing.
 func BenchmarkPreFilter(b *testing.B) {
-	cases := []struct {
-		name    string
-		pod     *corev1.Pod
-		offered bool
-	}{
-		{name: "room", pod: requesting(asking(with, "backend"), "100m"), offered: true},
-		{name: "zone", pod: requesting(asking(with, "backend", prefer, zone), "100m"), offered: true},
-		{name: "full", pod: requesting(asking(with, "backend"), "7999m"), offered: true},
-		{name: "skip", pod: requesting(asking(), "100m")},
-	}
-	for _, tt := range cases {
+	for name, pod := range map[string]*corev1.Pod{"near": asking(with, "backend"), "skip": asking()} {
 		for _, peers := range []int{5000, 50000} {
-			b.Run(fmt.Sprintf("nodes=5000/peers=%d/%s", peers, tt.name), func(b *testing.B) {
-				c := newCluster(b, newArgs(), busyNodes(5000), manyPeers(peers, 5000, false), makeService("shop", "backend"))
-				ctx := b.Context()
-				nodes := nodesOf(b, c)
+			b.Run(fmt.Sprintf("nodes=5000/peers=%d/%s", peers, name), func(b *testing.B) {
+				profile, pl := benchmarked(b, newArgs(), busyNodes(5000), manyPeers(peers, 5000, false), makeService("shop", "backend"))
+				nodes, ctx := profile.Nodes(b), b.Context()
 				b.ReportAllocs()
 				for b.Loop() {
-					result, status := c.plugin.PreFilter(ctx, framework.NewCycleState(), tt.pod, nodes)
-					if !status.IsSuccess() && !status.IsSkip() {
-						b.Fatal(status)
-					}
-					if offered := !result.AllNodes(); offered != tt.offered {
-						b.Fatalf("some nodes are offered: %t", offered)
+					state := framework.NewCycleState()
+					if _, status := pl.PreFilter(ctx, state, pod, nodes); !status.IsSkip() || len(candidates.Read(state)) > 0 != (name == "near") {
+						b.Fatal(status, len(candidates.Read(state)))
 					}
 				}
 			})
 		}
 	}
-}
-
-// One operation is one pod, from PreFilter to the chosen node, over all that the
-// framework would look at: what is offered, or a sample of one node in ten. The
-// same pod without the annotation is what a plain pod costs; with the preference in
-// the words of stock, what InterPodAffinity costs.
-func BenchmarkCycle(b *testing.B) {
-	for _, peers := range []int{5000, 50000} {
-		c := newCluster(b, newArgs(), busyNodes(5000), manyPeers(peers, 5000, false), makeService("shop", "backend"))
-		for _, tt := range []struct {
-			name string
-			pod  *corev1.Pod
-		}{
-			{"near", requesting(asking(with, "backend"), "100m")},
-			{"plain", requesting(asking(), "100m")},
-			{"affinity", requesting(preferring("backend"), "100m")},
-		} {
-			b.Run(fmt.Sprintf("nodes=5000/peers=%d/%s", peers, tt.name), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if c.place(b, tt.pod, 10) == "" {
-						b.Fatal("the pod found no node")
-					}
-				}
-			})
-		}
-	}
-}
-
-// preferring is a pod that prefers to be near the pods of an app in the words of
-// stock, by the levels that newArgs has.
-func preferring(app string) *corev1.Pod {
-	pod := asking()
-	affinity := &corev1.PodAffinity{}
-	for key, weight := range map[string]int32{corev1.LabelHostname: 100, zone: 50} {
-		affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
-			corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: corev1.PodAffinityTerm{
-				TopologyKey: key, LabelSelector: appSelector(app),
-			}})
-	}
-	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: affinity}
-	return pod
 }

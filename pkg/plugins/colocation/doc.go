@@ -38,20 +38,25 @@
 // decided once, before: otherwise evicting the only peer would make every node
 // acceptable.
 //
-// Above 100 nodes the scheduler looks at a part of them. nearest.go ranks the nodes by
-// the index, and PreFilter offers the framework the best of them alone, if the pod is sure
-// to fit (package candidates).
+// Above 100 nodes the scheduler looks at a part of them. PreFilter leaves a ranking of all
+// nodes in the cycle (package candidates), by which NodeCandidates narrows it to those
+// that can win. ranking.go computes it: what Filter and Score say of each node, from the
+// index and from the nodes' values of the topology keys, which topology.go keeps by
+// position. It costs nothing for a pod that asks for what another one did, where no
+// peer and no node changed since; otherwise a pass over numbers.
 //
 // # Which waiting pods an event can help
 //
-// One question, with one answer (waiting.go): those that this plugin rejected in their
-// last attempt (rejection), and for which the index answers otherwise now than in that
+// One question, with one answer (waiting.go): those that this plugin rejected in the last
+// attempt that came to it (rejection), and for which the index answers otherwise now than in that
 // attempt, such that all that they require can be met and something of it could not. A
 // rejection keeps the views of its attempt, which do not change, and the pod is asked
 // about as it is now; so the answer does not depend on who asks, when, or how often,
-// nothing is parsed for it, and no event is lost between two goroutines. history_test.go
-// of package peers is about the index, and TestPodHint, TestNodeHint and
-// TestWhatWakesNobody are about this.
+// nothing is parsed for it, and no event is lost between two goroutines. A rejection is
+// recorded where it happens, in PreFilter or at the first node that Filter rejects, and
+// taken back by Reserve: of an attempt that fails, a member of a pod group hears in no
+// PostFilter. history_test.go of package peers is about the index, and TestPodHint,
+// TestNodeHint and TestWhatWakesNobody are about this.
 //
 // Pods and nodes: queueing hints, which bring the index up to date before they answer.
 //

@@ -31,12 +31,10 @@ type preFilterState struct {
 	weight int64
 	// filters is whether Filter can reject a node.
 	filters bool
-	// rejection is what the pod is rejected for if Filter rejects nodes; nil if
-	// PreFilter has rejected the pod.
+	// rejection is what the pod is rejected for if Filter rejects nodes, and rejected
+	// whether it has been recorded. All clones share it.
 	rejection *rejection
-	// rejected is whether PreFilter has rejected the pod, or Filter a node. It is
-	// shared by all clones.
-	rejected *atomic.Bool
+	rejected  *atomic.Bool
 	// changes are by what a dry run differs from the views. They are the only thing
 	// that is written after PreFilter, and only in clones.
 	changes []change
@@ -84,14 +82,18 @@ func getPreFilterStateOrNil(state fwk.CycleState) *preFilterState {
 }
 
 // PreFilter finds out what the pod asks for and where the peers are, rejects what
-// cannot be given, and offers the framework the nodes nearest to the peers.
+// cannot be given, and leaves how near each node is to the peers for NodeCandidates.
 //
 // Its rejections are unresolvable: evicting pods neither corrects an annotation nor
 // makes a peer.
 func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if candidates.IsDryRun(state) {
 		// What there is to be found out is in the state.
-		if s := getPreFilterStateOrNil(state); s == nil || !s.filters {
+		s := getPreFilterStateOrNil(state)
+		if s == nil {
+			candidates.Write(state, Name, nil)
+		}
+		if s == nil || !s.filters {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 		return nil, nil
@@ -110,7 +112,7 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 		if _, unknown := errors.AsType[errUnknownNamespace](err); unknown {
 			why = rejectedUnknownNamespace
 		}
-		return nil, pl.rejectPod(ctx, state, why, err.Error(), &rejection{pl: pl, pod: pod, malformed: why == rejectedMalformed})
+		return nil, pl.rejectPod(ctx, why, err.Error(), &rejection{pl: pl, pod: pod, malformed: why == rejectedMalformed})
 	}
 	if err := plugin.WaitForSync(ctx, pl.instance.synced...); err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("waiting for the first list of what is behind Services: %w", err))
@@ -120,30 +122,28 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 	s.rejection = &rejection{pl: pl, pod: pod, rules: r.rules, understood: true, required: found.required}
 	switch {
 	case len(found.emptyRequirements) > 0:
-		return nil, pl.rejectPod(ctx, state, rejectedNoTopologyKey, fmt.Sprintf("no node has the label %s, within which a pod of a Service is required: correct the key, or label the nodes",
+		return nil, pl.rejectPod(ctx, rejectedNoTopologyKey, fmt.Sprintf("no node has the label %s, within which a pod of a Service is required: correct the key, or label the nodes",
 			list(found.emptyRequirements)), s.rejection)
 	case len(found.waits) > 0:
-		return nil, pl.rejectPod(ctx, state, rejectedWaiting, "waiting for a Service that the pod requires to be near: "+join(found.waits, maxWaits, "; "), s.rejection)
+		return nil, pl.rejectPod(ctx, rejectedWaiting, "waiting for a Service that the pod requires to be near: "+join(found.waits, maxWaits, "; "), s.rejection)
 	}
 	pl.warn(ctx, pod, &found)
 	if len(s.targets) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	state.Write(preFilterStateKey, s)
-	offered := pl.findNearest(ctx, state, pod, s, nodes)
-	if offered == nil && !s.filters {
+	candidates.Write(state, Name, func() *candidates.Ranking {
+		return pl.ranker.rank(s, nodes, pl.handle.SnapshotSharedLister().NodeInfos())
+	})
+	if !s.filters {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return offered, nil
+	return nil, nil
 }
 
 // rejectPod rejects the pod on all nodes, counts it, and records what may help.
-func (pl *Colocation) rejectPod(ctx context.Context, state fwk.CycleState, why outcome, reason string, r *rejection) *fwk.Status {
+func (pl *Colocation) rejectPod(ctx context.Context, why outcome, reason string, r *rejection) *fwk.Status {
 	pl.counters[why].Inc()
-	// PostFilter, which hears of the failed attempt, is told that it was this plugin.
-	s := newPreFilterState(nil)
-	s.rejected.Store(true)
-	state.Write(preFilterStateKey, s)
 	pl.instance.recordRejection(klog.FromContext(ctx), r)
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, escape(reason))
 }
@@ -219,9 +219,13 @@ func (pl *Colocation) updateWithPod(state fwk.CycleState, pod *corev1.Pod, node 
 // Filter rejects a node without a peer where one is required: evicting pods makes
 // none. It takes no lock and allocates nothing for a node that passes.
 //
+// The first node that it rejects in an attempt has it record what may help the pod,
+// because not every attempt that fails gets to a PostFilter; Reserve, where another
+// node fits, ends that. What preemption's dry runs take away is no such rejection.
+//
 // The Status is a fresh one, because the framework writes to it, for several nodes
 // at once. Every call counts in the metric, those of preemption's dry runs too.
-func (pl *Colocation) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+func (pl *Colocation) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	s, err := getPreFilterState(state)
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -231,7 +235,9 @@ func (pl *Colocation) Filter(_ context.Context, state fwk.CycleState, _ *corev1.
 		return nil
 	}
 	pl.counters[why].Inc()
-	s.rejected.Store(true)
+	if !slices.ContainsFunc(s.changes, func(c change) bool { return c.by < 0 }) && s.rejected.CompareAndSwap(false, true) {
+		pl.instance.recordRejection(klog.FromContext(ctx), s.rejection)
+	}
 	reason := s.targets[i].noPeer
 	if why == nodeUnlabelled {
 		reason = s.targets[i].noLabel
@@ -265,24 +271,4 @@ func (s *preFilterState) check(labels map[string]string) (outcome, int) {
 		}
 	}
 	return nodeFits, 0
-}
-
-// PostFilter is told of every attempt that failed. It records what the plugin has
-// rejected the pod for, or that it has not, so that only what may help wakes the pod.
-// It never makes a pod schedulable itself.
-//
-// If no node was left although one was sure to fit, its answer ends PostFilter: see
-// candidates.Finder.
-func (pl *Colocation) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	switch s := getPreFilterStateOrNil(state); {
-	case s == nil || !s.rejected.Load():
-		pl.instance.waiting.accept(pod.UID)
-	case s.rejection != nil:
-		pl.instance.recordRejection(klog.FromContext(ctx), s.rejection)
-	}
-	if pl.candidates.Missed(ctx, state, pod) {
-		pl.counters[foundMistakenly].Inc()
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
-	}
-	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

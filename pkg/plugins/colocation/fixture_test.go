@@ -33,7 +33,7 @@ const (
 
 // newArgs are the defaults; change fills in what a test wants.
 func newArgs(change ...func(*config.ColocationArgs)) *config.ColocationArgs {
-	args := &config.ColocationArgs{TopologyKeys: []string{hostname, zone}, NodeSearch: config.SearchPeersFirst}
+	args := &config.ColocationArgs{TopologyKeys: []string{hostname, zone}}
 	for _, c := range change {
 		c(args)
 	}
@@ -178,7 +178,7 @@ func store(tb testing.TB, informer cache.SharedIndexInformer, object any) {
 	}
 }
 
-// attempt runs an attempt to schedule the pod as far as PostFilter, which is run if no
+// attempt runs an attempt to schedule the pod as far as Reserve, which is run if a
 // node passes. It reports whether one does.
 func attempt(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) bool {
 	tb.Helper()
@@ -188,11 +188,10 @@ func attempt(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) bool {
 		nodes := profile.Nodes(tb)
 		for _, node := range nodes {
 			if profile.RunFilterPlugins(tb.Context(), state, pod, node).IsSuccess() {
-				return true
+				return profile.RunReservePluginsReserve(tb.Context(), state, pod, node.Node().Name).IsSuccess()
 			}
 		}
 	}
-	profile.RunPostFilterPlugins(tb.Context(), state, pod, framework.NewDefaultNodeToStatus())
 	return false
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -128,13 +129,13 @@ func fail(t *testing.T, profile *schedtest.Profile, pl *Colocation, pod *corev1.
 	if pl.instance.waiting.rejectionOf(pod.UID) != nil {
 		return
 	}
+	profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), pod, "")
 	state := profile.NewCycle(t.Context(), t, pod)
 	s, err := getPreFilterState(state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.rejected.Store(true)
-	profile.RunPostFilterPlugins(t.Context(), state, pod, framework.NewDefaultNodeToStatus())
+	pl.instance.recordRejection(klog.FromContext(t.Context()), s.rejection)
 	if pl.instance.waiting.rejectionOf(pod.UID) == nil {
 		t.Fatal("the pod is not rejected")
 	}

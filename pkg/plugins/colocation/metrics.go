@@ -28,15 +28,6 @@ const (
 	rejectedWaiting          outcome = "WaitingForPeer"
 	rejectedNoTopologyKey    outcome = "NoTopologyKey"
 	rejectedUnknownNamespace outcome = "UnknownNamespace"
-
-	// What the search among the nodes near the peers came to: a node that has a peer
-	// itself, one that is near a peer, none that fits, or one that was rejected in the
-	// end.
-	notSearched     outcome = ""
-	foundOnPeer     outcome = "Beside"
-	foundNear       outcome = "Near"
-	foundNone       outcome = "None"
-	foundMistakenly outcome = "Mistaken"
 )
 
 var (
@@ -45,8 +36,6 @@ var (
 			"One pod counts once per node and attempt, and again in dry runs of preemption.")
 	podRefusals = newCounterVec("pod_refusals_total", "reason",
 		"Number of attempts that ended before any node was looked at, by reason.")
-	searches = newCounterVec("searches_total", "result",
-		"Number of searches among the nodes nearest to a pod's peers, by what they came to.")
 )
 
 func newCounterVec(name, label, help string) *metrics.CounterVec {
@@ -56,7 +45,7 @@ func newCounterVec(name, label, help string) *metrics.CounterVec {
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(nodeRejections, podRefusals, searches)
+	legacyregistry.MustRegister(nodeRejections, podRefusals)
 })
 
 // counters are the counters of one profile.
@@ -67,7 +56,6 @@ func newCounters(profile string) counters {
 	for vector, outcomes := range map[*metrics.CounterVec][]outcome{
 		nodeRejections: {nodeWithoutPeer, nodeUnlabelled},
 		podRefusals:    {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
-		searches:       {foundOnPeer, foundNear, foundNone, foundMistakenly},
 	} {
 		for _, o := range outcomes {
 			c[o] = vector.WithLabelValues(profile, string(o))

@@ -17,7 +17,6 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
@@ -29,19 +28,15 @@ type Colocation struct {
 	handle fwk.Handle
 	policy *policy
 	// instance is shared with every profile of this scheduler instance.
-	instance   *instanceState
-	counters   counters
-	candidates candidates.Finder
-	// offset is where the search among equally near nodes begins. Only the
-	// scheduling goroutine touches it.
-	offset int
+	instance *instanceState
+	counters counters
+	ranker   *ranker
 }
 
 var (
 	_ fwk.PreFilterPlugin     = &Colocation{}
 	_ fwk.PreFilterExtensions = &Colocation{}
 	_ fwk.FilterPlugin        = &Colocation{}
-	_ fwk.PostFilterPlugin    = &Colocation{}
 	_ fwk.PreScorePlugin      = &Colocation{}
 	_ fwk.ScorePlugin         = &Colocation{}
 	_ fwk.ReservePlugin       = &Colocation{}
@@ -79,11 +74,11 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 		return nil, fmt.Errorf("watching what is behind Services: %w", err)
 	}
 	return &Colocation{
-		handle:     handle,
-		policy:     policy,
-		instance:   instance,
-		counters:   newCounters(handle.ProfileName()),
-		candidates: candidates.NewFinder(handle),
+		handle:   handle,
+		policy:   policy,
+		instance: instance,
+		counters: newCounters(handle.ProfileName()),
+		ranker:   newRanker(instance.index),
 	}, nil
 }
 
@@ -125,8 +120,9 @@ func (pl *Colocation) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 }
 
 // Reserve lets the pod attract others from now on, whether or not it asks for
-// anything itself.
+// anything itself. That nodes were rejected for it is over: another one fits.
 func (pl *Colocation) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	pl.instance.waiting.accept(pod.UID)
 	pl.instance.index.Reserve(pod, nodeName)
 	return nil
 }

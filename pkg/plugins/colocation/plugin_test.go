@@ -159,7 +159,7 @@ func TestMetrics(t *testing.T) {
 	for _, family := range families {
 		served[family.GetName()] = true
 	}
-	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total", "berth_colocation_searches_total"} {
+	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total"} {
 		if !served[name] {
 			t.Errorf("%s is not served", name)
 		}

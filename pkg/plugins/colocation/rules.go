@@ -18,7 +18,6 @@ import (
 // policy is the arguments, compiled. It does not change.
 type policy struct {
 	topologyKeys   []string
-	peersFirst     bool
 	rules          []rule
 	usesNamespaces bool
 }
@@ -33,10 +32,7 @@ type rule struct {
 
 // newPolicy compiles valid arguments.
 func newPolicy(args *config.ColocationArgs) (*policy, error) {
-	p := &policy{
-		topologyKeys: slices.Clone(args.TopologyKeys),
-		peersFirst:   args.NodeSearch == config.SearchPeersFirst,
-	}
+	p := &policy{topologyKeys: slices.Clone(args.TopologyKeys)}
 	for i := range args.Rules {
 		from := &args.Rules[i]
 		podSelector, err := plugin.CompileSelector(from.PodSelector)

@@ -16,7 +16,9 @@ import (
 // target is one Service of a term, with where its peers were when the cycle began. It
 // does not change.
 type target struct {
-	view *peers.View
+	// service is the Service, as namespace/name.
+	service string
+	view    *peers.View
 	// levels are the topology keys, nearest first.
 	levels []levelPeers
 	// weight is that of the term times that of the Service; 0 if there is no peer,
@@ -139,7 +141,7 @@ func (l *lookup) add(index *peers.Index, pod *corev1.Pod, t *term, s serviceRef,
 		case !ok:
 			l.idle = append(l.idle, fmt.Sprintf("no Service %s of %s rules[%d].services lets pods of namespace %s near it", service, Name, t.rule, pod.Namespace))
 		case view.Total() > 0:
-			l.targets = append(l.targets, newTarget(view, t, s))
+			l.targets = append(l.targets, newTarget(service, view, t, s))
 		}
 		return
 	}
@@ -149,7 +151,7 @@ func (l *lookup) add(index *peers.Index, pod *corev1.Pod, t *term, s serviceRef,
 		l.waits = append(l.waits, q.missing(pod.Namespace))
 		return
 	}
-	found := newTarget(view, t, s)
+	found := newTarget(service, view, t, s)
 	found.first = q.first
 	found.required = levelPeers{key, view.Level(key)}
 	found.noPeer = "node(s) had no pod of Service " + service + " in the same " + key
@@ -157,8 +159,8 @@ func (l *lookup) add(index *peers.Index, pod *corev1.Pod, t *term, s serviceRef,
 	l.targets = append(l.targets, found)
 }
 
-func newTarget(view *peers.View, from *term, s serviceRef) target {
-	t := target{view: view, weight: from.weight * s.weight}
+func newTarget(service string, view *peers.View, from *term, s serviceRef) target {
+	t := target{service: service, view: view, weight: from.weight * s.weight}
 	if view.Total() == 0 {
 		t.weight = 0
 	}

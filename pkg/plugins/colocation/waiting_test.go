@@ -6,6 +6,7 @@ package colocation
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -280,16 +281,12 @@ func TestWhoWaits(t *testing.T) {
 	}
 	attempt(t, profile, pod)
 	waits(true, "refused by PreFilter")
-	// Another plugin refuses it before this one is asked.
-	profile.RunPostFilterPlugins(t.Context(), framework.NewCycleState(), pod, framework.NewDefaultNodeToStatus())
-	waits(false, "refused by another plugin")
 	attempt(t, profile, pod)
 	waits(true, "refused again")
 
 	// It can be near the backend, and fits on no node for the sake of another plugin.
 	near := version(asking(with, "backend", require, zone), 2)
-	state := profile.NewCycle(t.Context(), t, near)
-	profile.RunPostFilterPlugins(t.Context(), state, near, framework.NewDefaultNodeToStatus())
+	profile.NewCycle(t.Context(), t, near)
 	waits(false, "not rejected")
 	if pl.instance.waiting.pods[pod.UID].attempts != 3 {
 		t.Errorf("%d attempts are counted", pl.instance.waiting.pods[pod.UID].attempts)
@@ -506,4 +503,65 @@ func TestPreFilterWaitsForTheIndex(t *testing.T) {
 	if !profile.Skips(t.Context(), t, asking()) {
 		t.Error("a pod that asks for nothing is not skipped")
 	}
+}
+
+// What Filter rejects is recorded where it happens, once, whoever else filters at the same
+// time, and without a PostFilter, which members of a pod group do not have; and taken
+// back when another node is reserved.
+func TestFilterRecords(t *testing.T) {
+	pod, peer := asking(with, "backend", require, hostname), makePod("b1", "backend", "a1")
+	profile, pl := startProfile(t, newArgs(), schedtest.Options{
+		Nodes: threeZones(), Pods: []*corev1.Pod{pod, peer}, Objects: objects(makeService("shop", "backend")),
+	})
+	waits := func(want bool, when string) {
+		t.Helper()
+		w := &pl.instance.waiting
+		if got := w.rejectionOf(pod.UID) != nil; got != want || (len(w.of(waitKey{"shop", "backend"})) > 0) != want {
+			t.Errorf("%s: waits %t, want %t", when, got, want)
+		}
+	}
+	nodes := map[string]fwk.NodeInfo{}
+	for _, node := range profile.Nodes(t) {
+		nodes[node.Node().Name] = node
+	}
+	filter := func(state fwk.CycleState, node string) bool {
+		return profile.RunFilterPlugins(t.Context(), state, pod, nodes[node]).IsSuccess()
+	}
+	state := profile.NewCycle(t.Context(), t, pod)
+	if !filter(state, "a1") {
+		t.Fatal("the peer's node is rejected")
+	}
+	waits(false, "only nodes that pass")
+
+	// Preemption tries what would be if the peer were gone.
+	dryRun := state.Clone()
+	podInfo, err := framework.NewPodInfo(peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := profile.RunPreFilterExtensionRemovePod(t.Context(), dryRun, pod, podInfo, nodes["a1"]); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if filter(dryRun, "a1") {
+		t.Fatal("a node passes without its peer")
+	}
+	waits(false, "a dry run without the peer")
+
+	var group sync.WaitGroup
+	for _, node := range []string{"a2", "b1", "b2", "c1", "c2"} {
+		group.Go(func() {
+			if filter(state, node) {
+				t.Errorf("%s passes", node)
+			}
+		})
+	}
+	group.Wait()
+	waits(true, "other nodes rejected")
+	first := pl.instance.waiting.rejectionOf(pod.UID)
+	filter(state, "b2")
+	if pl.instance.waiting.rejectionOf(pod.UID) != first {
+		t.Error("recorded again in the same attempt")
+	}
+	profile.RunReservePluginsReserve(t.Context(), state, pod, "a1")
+	waits(false, "reserved")
 }

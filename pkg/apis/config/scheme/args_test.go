@@ -116,7 +116,7 @@ func TestDecodeArgs(t *testing.T) {
 		{
 			name: "defaults without pluginConfig", plugin: "Colocation",
 			want: &config.ColocationArgs{
-				TopologyKeys: []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"}, NodeSearch: config.SearchPeersFirst,
+				TopologyKeys: []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"},
 			},
 		},
 		{
@@ -133,7 +133,7 @@ func TestDecodeArgs(t *testing.T) {
         weight: 7
       - services: [{name: db, weight: 0}]`,
 			want: &config.ColocationArgs{
-				TopologyKeys: []string{"example.com/rack"}, NodeSearch: config.SearchSampled,
+				TopologyKeys: []string{"example.com/rack"}, NodeSearch: "Sampled",
 				Rules: []config.ColocationRule{
 					{
 						PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
@@ -270,7 +270,7 @@ func TestRoundTrip(t *testing.T) {
 		{
 			"every field", "ColocationArgs",
 			&configv1.ColocationArgs{
-				TopologyKeys: []string{"example.com/rack"}, NodeSearch: configv1.SearchSampled,
+				TopologyKeys: []string{"example.com/rack"}, NodeSearch: "Sampled",
 				Rules: []configv1.ColocationRule{
 					{
 						PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, NamespaceSelector: &metav1.LabelSelector{},

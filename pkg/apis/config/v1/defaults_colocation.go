@@ -18,7 +18,6 @@ func SetDefaults_ColocationArgs(obj *ColocationArgs) {
 	if obj.TopologyKeys == nil {
 		obj.TopologyKeys = []string{corev1.LabelHostname, corev1.LabelTopologyZone}
 	}
-	setDefault(&obj.NodeSearch, SearchPeersFirst)
 	for i := range obj.Rules {
 		rule := &obj.Rules[i]
 		if rule.Weight == nil {

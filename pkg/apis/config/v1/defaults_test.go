@@ -24,8 +24,8 @@ func TestDefaults(t *testing.T) {
 	// What is set stays, also if it is wrong: validation has to see it.
 	wrongPresence := &LabelPresenceArgs{DaemonSets: "exempt", Preferences: []LabelPresencePreference{{}}}
 	wrongColocation := &ColocationArgs{
-		TopologyKeys: []string{}, NodeSearch: "all",
-		Rules: []ColocationRule{{Services: []ColocationService{{Weight: ptr.To[int32](0)}}, Weight: ptr.To[int32](0)}},
+		TopologyKeys: []string{},
+		Rules:        []ColocationRule{{Services: []ColocationService{{Weight: ptr.To[int32](0)}}, Weight: ptr.To[int32](0)}},
 	}
 	setPresence := &LabelPresenceArgs{
 		DaemonSets: DaemonSetsEnforce,
@@ -57,7 +57,7 @@ func TestDefaults(t *testing.T) {
 		},
 		{"LabelPresence, all set", setPresence, setPresence},
 		{"LabelPresence, wrong", wrongPresence, wrongPresence},
-		{"Colocation, nothing set", &ColocationArgs{}, &ColocationArgs{TopologyKeys: defaultLevels, NodeSearch: SearchPeersFirst}},
+		{"Colocation, nothing set", &ColocationArgs{}, &ColocationArgs{TopologyKeys: defaultLevels}},
 		{
 			"Colocation, weights, where they are missing",
 			&ColocationArgs{Rules: []ColocationRule{
@@ -65,7 +65,7 @@ func TestDefaults(t *testing.T) {
 				{Weight: ptr.To[int32](5)},
 			}},
 			&ColocationArgs{
-				TopologyKeys: defaultLevels, NodeSearch: SearchPeersFirst,
+				TopologyKeys: defaultLevels,
 				Rules: []ColocationRule{
 					{Services: []ColocationService{{Name: "a", Weight: ptr.To[int32](1)}, {Name: "b", Weight: ptr.To[int32](7)}}, Weight: ptr.To[int32](1)},
 					{Weight: ptr.To[int32](5)},

@@ -27,11 +27,6 @@ type ColocationArgs struct {
 	// +optional
 	// +listType=atomic
 	TopologyKeys []string `json:"topologyKeys,omitempty"`
-	// NodeSearch says among which nodes the nearest is looked for: PeersFirst or
-	// Sampled.
-	// Default: PeersFirst.
-	// +optional
-	NodeSearch NodeSearch `json:"nodeSearch,omitempty"`
 
 	// Prefer is refused: it is TopologyKeys now.
 	// +optional
@@ -40,6 +35,9 @@ type ColocationArgs struct {
 	// FirstPodPolicy is refused: a requirement waits, and a preference never does.
 	// +optional
 	FirstPodPolicy string `json:"firstPodPolicy,omitempty"`
+	// NodeSearch is refused: a profile with NodeCandidates searches all nodes.
+	// +optional
+	NodeSearch string `json:"nodeSearch,omitempty"`
 }
 
 // ColocationRule asks that the pods that it selects are near the pods of
@@ -97,18 +95,3 @@ type ColocationService struct {
 	// +optional
 	Weight *int32 `json:"weight,omitempty"`
 }
-
-// NodeSearch says among which nodes the nearest to a pod's peers is looked for.
-type NodeSearch string
-
-const (
-	// SearchPeersFirst looks at the nodes that are nearest to the peers before all
-	// others, and at others only if the pod fits on none of them. However large
-	// the cluster, a node beside a peer is found, and few nodes are looked at.
-	// What other plugins prefer decides between equally near nodes alone.
-	SearchPeersFirst NodeSearch = "PeersFirst"
-	// SearchSampled looks at those nodes that the scheduler looks at for every
-	// pod. Above 100 nodes that is a part of them (percentageOfNodesToScore),
-	// which can lack every node near a peer.
-	SearchSampled NodeSearch = "Sampled"
-)

@@ -150,9 +150,9 @@ func autoConvert_v1_ColocationArgs_To_config_ColocationArgs(in *ColocationArgs, 
 		out.Rules = nil
 	}
 	out.TopologyKeys = *(*[]string)(unsafe.Pointer(&in.TopologyKeys))
-	out.NodeSearch = config.NodeSearch(in.NodeSearch)
 	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
 	out.FirstPodPolicy = in.FirstPodPolicy
+	out.NodeSearch = in.NodeSearch
 	return nil
 }
 
@@ -174,9 +174,9 @@ func autoConvert_config_ColocationArgs_To_v1_ColocationArgs(in *config.Colocatio
 		out.Rules = nil
 	}
 	out.TopologyKeys = *(*[]string)(unsafe.Pointer(&in.TopologyKeys))
-	out.NodeSearch = NodeSearch(in.NodeSearch)
 	out.Prefer = *(*[]string)(unsafe.Pointer(&in.Prefer))
 	out.FirstPodPolicy = in.FirstPodPolicy
+	out.NodeSearch = in.NodeSearch
 	return nil
 }
 

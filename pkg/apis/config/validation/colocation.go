@@ -32,7 +32,8 @@ func ValidateColocationArgs(path *field.Path, args *config.ColocationArgs) error
 	errs = append(errs, refuseFormer(path.Child("prefer"), len(args.Prefer) > 0, "is called topologyKeys now: rename it")...)
 	errs = append(errs, refuseFormer(path.Child("firstPodPolicy"), args.FirstPodPolicy != "",
 		"is gone: a pod with a requiredTopologyKey waits until a pod of the Service has a node, and one without never does; remove it, and set requiredTopologyKey for the pods that have to wait")...)
-	errs = append(errs, validateEnum(path.Child("nodeSearch"), args.NodeSearch, config.SearchPeersFirst, config.SearchSampled)...)
+	errs = append(errs, refuseFormer(path.Child("nodeSearch"), args.NodeSearch != "",
+		"is gone: remove it, and enable the plugin NodeCandidates in the profile, as config/berth-scheduler/colocation.yaml does, to have the nearest of all nodes found; without it, those that the scheduler samples are looked at")...)
 	rulesPath := path.Child("rules")
 	if len(args.Rules) > maxRules {
 		return append(errs, field.TooMany(rulesPath, len(args.Rules), maxRules)).ToAggregate()

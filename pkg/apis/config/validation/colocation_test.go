@@ -18,7 +18,6 @@ import (
 func validColocationArgs() config.ColocationArgs {
 	return config.ColocationArgs{
 		TopologyKeys: []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"},
-		NodeSearch:   config.SearchPeersFirst,
 	}
 }
 
@@ -46,7 +45,6 @@ func TestValidateColocationArgs(t *testing.T) {
 		{
 			name: "every field",
 			change: func(a *config.ColocationArgs) {
-				a.NodeSearch = config.SearchSampled
 				a.TopologyKeys = keys(8)
 				a.Rules = []config.ColocationRule{{
 					PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
@@ -69,11 +67,6 @@ func TestValidateColocationArgs(t *testing.T) {
 		},
 		{name: "too many levels", change: func(a *config.ColocationArgs) { a.TopologyKeys = keys(9) }, want: []reported{{field.ErrorTypeTooMany, "args.topologyKeys"}}},
 		{
-			name:   "unknown words",
-			change: func(a *config.ColocationArgs) { a.NodeSearch = "All" },
-			want:   []reported{{field.ErrorTypeNotSupported, "args.nodeSearch"}},
-		},
-		{
 			name: "too many rules", change: withRules(slices.Repeat([]config.ColocationRule{nearService("a")}, 1001)...),
 			want: []reported{{field.ErrorTypeTooMany, "args.rules"}},
 		},
@@ -85,7 +78,7 @@ func TestValidateColocationArgs(t *testing.T) {
 		{
 			name: "fields of before",
 			change: func(a *config.ColocationArgs) {
-				a.Prefer, a.FirstPodPolicy = []string{"x"}, "Wait"
+				a.Prefer, a.FirstPodPolicy, a.NodeSearch = []string{"x"}, "Wait", "Sampled"
 				rule := nearService("a")
 				rule.Prefer, rule.RequireWithin, rule.MaxPerNode = []string{"x"}, "x", 1
 				a.Rules = []config.ColocationRule{rule}
@@ -93,6 +86,7 @@ func TestValidateColocationArgs(t *testing.T) {
 			want: []reported{
 				{field.ErrorTypeForbidden, "args.prefer"},
 				{field.ErrorTypeForbidden, "args.firstPodPolicy"},
+				{field.ErrorTypeForbidden, "args.nodeSearch"},
 				{field.ErrorTypeForbidden, "args.rules[0].prefer"},
 				{field.ErrorTypeForbidden, "args.rules[0].requireWithin"},
 				{field.ErrorTypeForbidden, "args.rules[0].maxPerNode"},
@@ -161,7 +155,6 @@ func TestValidateColocationArgs(t *testing.T) {
 			change: func(a *config.ColocationArgs) { *a = config.ColocationArgs{Rules: []config.ColocationRule{{}}} },
 			want: []reported{
 				{field.ErrorTypeRequired, "args.topologyKeys"},
-				{field.ErrorTypeNotSupported, "args.nodeSearch"},
 				{field.ErrorTypeInvalid, "args.rules[0].weight"},
 				{field.ErrorTypeRequired, "args.rules[0].services"},
 			},

@@ -41,10 +41,8 @@ func TestCountsHistories(t *testing.T) {
 				}
 			}
 			for i, s := range kept {
-				for _, got := range []map[string]int{maps.Collect(s.level.All), maps.Collect(s.level.Sample(len(s.want), i))} {
-					if diff := cmp.Diff(s.want, got); diff != "" {
-						t.Errorf("snapshot %d has changed since (-want,+got):\n%s", i, diff)
-					}
+				if diff := cmp.Diff(s.want, maps.Collect(s.level.All)); diff != "" {
+					t.Errorf("snapshot %d has changed since (-want,+got):\n%s", i, diff)
 				}
 			}
 			for key := range want {
@@ -57,21 +55,67 @@ func TestCountsHistories(t *testing.T) {
 	}
 }
 
-// TestEverySampleDiffers: every value has its turn, however many there are.
-func TestEverySampleDiffers(t *testing.T) {
+// TestSince compares what changed between two moments of a history with two maps, also
+// where the two have nothing in common.
+func TestSince(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	type moment struct {
+		level Level
+		want  map[string]int
+	}
+	var moments []moment
+	for range 2 {
+		moments = append(moments, moment{want: map[string]int{}})
+		var c counts
+		want := map[string]int{}
+		for step := range 400 {
+			key := fmt.Sprintf("key-%d", rng.IntN(300))
+			more := rng.IntN(3)
+			if rng.IntN(4) == 0 {
+				more = -want[key]
+			}
+			c.add(key, more)
+			addTo(want, key, more)
+			if step%40 == 0 {
+				moments = append(moments, moment{c.snapshot(), maps.Clone(want)})
+			}
+		}
+	}
+	for i, before := range moments {
+		for k, now := range moments {
+			want := map[string]int{}
+			for key := range before.want {
+				if now.want[key] != before.want[key] {
+					want[key] = now.want[key]
+				}
+			}
+			for key, n := range now.want {
+				if n != before.want[key] {
+					want[key] = n
+				}
+			}
+			if diff := cmp.Diff(want, maps.Collect(now.level.Since(before.level))); diff != "" {
+				t.Fatalf("moment %d since moment %d (-want,+got):\n%s", k, i, diff)
+			}
+		}
+	}
+}
+
+// What two Levels have in common is not looked at: one peer more is one part of many.
+func TestSinceLooksAtWhatChanged(t *testing.T) {
 	var c counts
-	for i := range 700 {
+	for i := range 10_000 {
 		c.add(fmt.Sprintf("node-%d", i), 1)
 	}
-	seen := map[string]int{}
-	for number := range 20 {
-		sample := maps.Collect(c.Sample(256, number))
-		if len(sample) != 256 {
-			t.Errorf("sample %d has %d values", number, len(sample))
+	before := c.snapshot()
+	c.add("node-7", 1)
+	now, shared := c.snapshot(), 0
+	for i := range shardCount {
+		if isSameMap(now.shard(i), before.shard(i)) {
+			shared++
 		}
-		maps.Copy(seen, sample)
 	}
-	if len(seen) != 700 {
-		t.Errorf("20 samples had %d of 700 values", len(seen))
+	if shared != shardCount-1 {
+		t.Errorf("%d of %d shards are shared after one change", shared, shardCount)
 	}
 }

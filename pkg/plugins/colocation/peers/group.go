@@ -20,9 +20,6 @@ import (
 // most so many (or, if that is more, as many as one call names).
 const MaxTopologyKeys = 16
 
-// nodeNameKey is the key of the level whose values are the nodes' names.
-const nodeNameKey = ""
-
 // group counts the peers behind a Service that somebody asked for: it is watched.
 type group struct {
 	members membership
@@ -39,8 +36,7 @@ type group struct {
 	placed map[string]int
 	// zones are the peers that name a zone and no node.
 	zones map[string]int
-	// total and levels are about nodes that exist, and about zones. The first level
-	// is nodeNameKey's.
+	// total and levels are about nodes that exist, and about zones.
 	total  int
 	levels []level
 
@@ -54,15 +50,6 @@ type level struct {
 	counts counts
 	// used is Index.clock when Lookup was asked for the key last.
 	used uint64
-}
-
-// valueOf returns the value of the node in the level, and whether it has one.
-func (l *level) valueOf(node *corev1.Node) (string, bool) {
-	if l.key == nodeNameKey {
-		return node.Name, true
-	}
-	value, ok := node.Labels[l.key]
-	return value, ok
 }
 
 type labelPair struct{ key, value string }
@@ -134,7 +121,6 @@ func (x *Index) watch(ns *namespace, service *corev1.Service) *group {
 			}
 		}
 	}
-	g.addLevel(x, nodeNameKey)
 	return g
 }
 
@@ -246,7 +232,7 @@ func (g *group) countOn(node *corev1.Node, more int) {
 	g.total += more
 	for i := range g.levels {
 		l := &g.levels[i]
-		if value, ok := l.valueOf(node); ok {
+		if value, ok := node.Labels[l.key]; ok {
 			l.counts.add(value, more)
 		}
 	}
@@ -255,7 +241,6 @@ func (g *group) countOn(node *corev1.Node, more int) {
 
 // viewOf returns what the group says, with the levels of the keys.
 func (g *group) viewOf(x *Index, keys []string) *View {
-	g.levels[0].used = x.clock
 	for _, key := range keys {
 		at := slices.IndexFunc(g.levels, func(l level) bool { return l.key == key })
 		if at < 0 {
@@ -266,7 +251,7 @@ func (g *group) viewOf(x *Index, keys []string) *View {
 		}
 		g.levels[at].used = x.clock
 	}
-	for len(g.levels) > 1+MaxTopologyKeys && g.evict(x.clock) {
+	for len(g.levels) > MaxTopologyKeys && g.evict(x.clock) {
 		g.view = nil
 	}
 	if g.view == nil {
@@ -284,7 +269,7 @@ func (g *group) addLevel(x *Index, key string) int {
 	l := level{key: key}
 	for name, peers := range g.placed {
 		if node := x.nodes[name]; node != nil {
-			if value, ok := l.valueOf(node); ok {
+			if value, ok := node.Labels[l.key]; ok {
 				l.counts.add(value, peers)
 			}
 		}

@@ -4,6 +4,7 @@
 package peers
 
 import (
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +51,14 @@ type Index struct {
 
 	// clock counts the calls of Lookup; it orders the levels of a group by use.
 	clock uint64
+	// relabelled are the last of all nodes that came, went or got other labels, by
+	// name, and relabellings is how many there have been.
+	relabelled   []string
+	relabellings uint64
 }
+
+// maxRelabelled is how many of the nodes that were relabelled the index remembers.
+const maxRelabelled = 4096
 
 // New returns an empty index of what the stores have.
 func New(stores Stores) *Index {
@@ -100,14 +108,34 @@ func (x *Index) Lookup(requesterNamespace, serviceNamespace, name string, topolo
 
 // NodeLabel returns a label of a node, and whether the node exists and has it.
 func (x *Index) NodeLabel(node, key string) (string, bool) {
+	labels, _ := x.NodeLabels(node)
+	value, ok := labels[key]
+	return value, ok
+}
+
+// Relabelled returns the names of the nodes that came, went or got other labels since
+// an earlier call, in order, and what tells the next call of this one; 0 tells the
+// first. It returns false where the index does not remember all of them.
+func (x *Index) Relabelled(since uint64) (nodes []string, now uint64, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	missed := x.relabellings - since
+	if missed > uint64(len(x.relabelled)) {
+		return nil, x.relabellings, false
+	}
+	return slices.Clone(x.relabelled[uint64(len(x.relabelled))-missed:]), x.relabellings, true
+}
+
+// NodeLabels returns the labels of a node, which nobody may change, and whether the
+// node exists.
+func (x *Index) NodeLabels(node string) (map[string]string, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	n := x.nodes[node]
 	if n == nil {
-		return "", false
+		return nil, false
 	}
-	value, ok := n.Labels[key]
-	return value, ok
+	return n.Labels, true
 }
 
 // HasTopologyKey reports whether any node carries a label with the key. A level

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,18 +176,18 @@ func TestPeers(t *testing.T) {
 				x := newShop()
 				for _, step := range tt.history {
 					if watched {
-						x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone)
+						x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone, corev1.LabelHostname)
 					}
 					step(x)
 				}
-				view, found := x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone)
+				view, found := x.Lookup("shop", "shop", "backend", corev1.LabelTopologyZone, corev1.LabelHostname)
 				if found != (tt.want != nil) {
 					t.Fatalf("want found %t, got %t", tt.want != nil, found)
 				}
 				if !found {
 					return
 				}
-				if diff := cmp.Diff(tt.want, maps.Collect(view.Nodes().All)); diff != "" {
+				if diff := cmp.Diff(tt.want, maps.Collect(view.Level(corev1.LabelHostname).All)); diff != "" {
 					t.Errorf("peers by node (-want,+got):\n%s", diff)
 				}
 				if diff := cmp.Diff(tt.wantZones, maps.Collect(view.Level(corev1.LabelTopologyZone).All)); diff != "" {
@@ -228,8 +229,8 @@ func TestTopologyKeysAreBounded(t *testing.T) {
 			t.Fatalf("call %d: %d peers in zone c, and %d values of a key that no node has", i, view.Within(corev1.LabelTopologyZone, "c"), view.Level(fmt.Sprintf("invented-%d", i)).Len())
 		}
 	}
-	if got := len(group().levels) - 1; got != 1 {
-		t.Errorf("want 1 key kept beside the nodes' names, got %d", got)
+	if got := len(group().levels); got != 1 {
+		t.Errorf("want 1 key kept, got %d", got)
 	}
 
 	for i := range carried {
@@ -239,10 +240,10 @@ func TestTopologyKeysAreBounded(t *testing.T) {
 			t.Fatalf("%s: want 1 peer, got %d", key, got)
 		}
 	}
-	if got := len(group().levels) - 1; got != MaxTopologyKeys {
+	if got := len(group().levels); got != MaxTopologyKeys {
 		t.Errorf("want %d keys kept, got %d", MaxTopologyKeys, got)
 	}
-	if group().levels[1].key != corev1.LabelTopologyZone {
+	if group().levels[0].key != corev1.LabelTopologyZone {
 		t.Errorf("the key that every call asked for is gone")
 	}
 
@@ -257,7 +258,7 @@ func TestTopologyKeysAreBounded(t *testing.T) {
 		}
 	}
 	x.Lookup("shop", "shop", "backend")
-	if got := len(group().levels) - 1; got != MaxTopologyKeys {
+	if got := len(group().levels); got != MaxTopologyKeys {
 		t.Errorf("after all at once: want %d keys kept, got %d", MaxTopologyKeys, got)
 	}
 }
@@ -316,4 +317,46 @@ func TestObjectsWithoutVersions(t *testing.T) {
 	if view, _ = x.Lookup("shop", "shop", "backend"); view.Total() != 0 {
 		t.Errorf("a pod that lost its node still has its reservation")
 	}
+}
+
+// TestRelabelled: the index tells of each node that came, went or got other labels, and
+// of no heartbeat, and says so where it has forgotten some.
+func TestRelabelled(t *testing.T) {
+	x := newInformed()
+	var told uint64
+	expect := func(when string, want ...string) {
+		t.Helper()
+		nodes, now, ok := x.Relabelled(told)
+		if diff := cmp.Diff(want, nodes, cmpopts.EquateEmpty()); !ok || diff != "" {
+			t.Errorf("%s: all known %t (-want,+got):\n%s", when, ok, diff)
+		}
+		told = now
+	}
+	expect("before anything happened")
+	a, b := makeNode(0, "a"), makeNode(1, "a")
+	x.ApplyNode(nil, a)
+	x.ApplyNode(nil, b)
+	expect("two came", "n0", "n1")
+	heartbeat := b.DeepCopy()
+	heartbeat.Annotations = map[string]string{"at": "noon"}
+	x.ApplyNode(b, heartbeat)
+	expect("a heartbeat")
+	moved := makeNode(0, "b")
+	x.ApplyNode(a, moved)
+	x.ApplyNode(heartbeat, nil)
+	x.SyncNode("n1") // told again
+	expect("one was relabelled, one went", "n0", "n1")
+
+	states := [2]*corev1.Node{moved, a}
+	for i := range 3 * maxRelabelled {
+		x.ApplyNode(states[i%2], states[(i+1)%2])
+	}
+	if nodes, _, ok := x.Relabelled(told); ok || nodes != nil {
+		t.Errorf("of %d changes %d nodes are told of as if they were all", 3*maxRelabelled, len(nodes))
+	}
+	if len(x.relabelled) > 2*maxRelabelled {
+		t.Errorf("%d changes are remembered", len(x.relabelled))
+	}
+	told = x.relabellings - 2
+	expect("the last two", "n0", "n0")
 }

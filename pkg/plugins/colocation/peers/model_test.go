@@ -67,7 +67,6 @@ func (m *model) podByUID(uid types.UID) *corev1.Pod {
 // answer is all that a View can say.
 type answer struct {
 	Total  int
-	Nodes  map[string]int
 	Levels map[string]map[string]int
 }
 
@@ -88,7 +87,7 @@ func (m *model) lookup(requester, namespace, name string, keys []string) *answer
 			return nil
 		}
 	}
-	a := &answer{Nodes: map[string]int{}, Levels: map[string]map[string]int{}}
+	a := &answer{Levels: map[string]map[string]int{}}
 	for _, key := range keys {
 		a.Levels[key] = map[string]int{}
 	}
@@ -105,7 +104,6 @@ func (m *model) lookup(requester, namespace, name string, keys []string) *answer
 			continue
 		}
 		a.Total += peers
-		a.Nodes[node] += peers
 		for key := range a.Levels {
 			if value, ok := object.GetLabels()[key]; ok {
 				a.Levels[key][value] += peers

@@ -114,7 +114,7 @@ func checkSums(t *testing.T, view *View) {
 		}
 		return sum
 	}
-	byNode, byZone := sum(maps.Collect(view.Nodes().All)), sum(maps.Collect(view.Level(corev1.LabelTopologyZone).All))
+	byNode, byZone := sum(maps.Collect(view.Level(corev1.LabelHostname).All)), sum(maps.Collect(view.Level(corev1.LabelTopologyZone).All))
 	if byNode != view.Total() || byZone != view.Total() {
 		t.Errorf("%d peers, %d by node, %d by zone", view.Total(), byNode, byZone)
 	}

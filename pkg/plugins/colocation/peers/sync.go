@@ -6,6 +6,7 @@ package peers
 import (
 	"iter"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -126,6 +127,14 @@ func (x *Index) SyncNode(name string) {
 	if before != nil && after != nil && maps.Equal(before.Labels, after.Labels) {
 		return // a heartbeat, as a rule
 	}
+	if before == nil && after == nil {
+		return
+	}
+	if len(x.relabelled) >= 2*maxRelabelled {
+		x.relabelled = slices.Clone(x.relabelled[maxRelabelled:])
+	}
+	x.relabelled = append(x.relabelled, name)
+	x.relabellings++
 	for g := range x.groups {
 		if peers := g.placed[name]; peers != 0 {
 			g.countOn(before, -peers)

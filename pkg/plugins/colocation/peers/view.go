@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -27,7 +28,7 @@ type View struct {
 	levels  []viewLevel
 }
 
-// viewLevel is a level of a View; the key nodeNameKey stands for the nodes themselves.
+// viewLevel is a level of a View.
 type viewLevel struct {
 	key   string
 	level Level
@@ -54,9 +55,6 @@ func (v *View) Level(topologyKey string) Level {
 	return Level{}
 }
 
-// Nodes returns the peers by the names of their nodes.
-func (v *View) Nodes() Level { return v.Level(nodeNameKey) }
-
 // HoldsNew reports whether a value of a topology key that both views were asked for
 // holds a peer in v and none in before; before may be nil, and has none then. It
 // compares nothing if the two are one view.
@@ -68,8 +66,8 @@ func (v *View) HoldsNew(before *View, topologyKey string) bool {
 	if before != nil {
 		had = before.Level(topologyKey)
 	}
-	for value := range v.Level(topologyKey).All {
-		if had.Within(value) == 0 {
+	for value, peers := range v.Level(topologyKey).Since(had) {
+		if peers > 0 && had.Within(value) == 0 {
 			return true
 		}
 	}
@@ -113,24 +111,46 @@ func (l Level) Len() int { return l.size }
 
 // All yields every value that has a peer and the number of its peers, in no
 // particular order.
-func (l Level) All(yield func(value string, peers int) bool) { l.Sample(l.size, 0)(yield) }
+func (l Level) All(yield func(value string, peers int) bool) { l.Since(Level{})(yield) }
 
-// Sample is All with so many values at most; of more, it is another part of them for
-// each of consecutive numbers.
-func (l Level) Sample(most, number int) iter.Seq2[string, int] {
+// Since yields every value whose number of peers is another one than in before, and the
+// number now, 0 too, in no particular order. It looks only at the parts that the two
+// do not have in common: of two Levels of one Service, those that changed between them.
+func (l Level) Since(before Level) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
-		if l.shards == nil {
+		if l.shards == before.shards {
 			return
 		}
-		first := number * max(1, shardCount*most/(2*l.size))
-		for i := range l.shards {
-			for value, peers := range l.shards[(first+i)%shardCount] {
-				if most--; most < 0 || !yield(value, peers) {
+		for i := range shardCount {
+			now, was := l.shard(i), before.shard(i)
+			if isSameMap(now, was) {
+				continue
+			}
+			for value, peers := range now {
+				if peers != was[value] && !yield(value, peers) {
+					return
+				}
+			}
+			for value := range was {
+				if _, ok := now[value]; !ok && !yield(value, 0) {
 					return
 				}
 			}
 		}
 	}
+}
+
+func (l Level) shard(i int) map[string]int {
+	if l.shards == nil {
+		return nil
+	}
+	return l.shards[i]
+}
+
+// isSameMap reports whether two maps are one. A shard of a Level never changes, so that
+// the two have the same content then.
+func isSameMap(a, b map[string]int) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
 // counts is a Level that is being counted. What snapshot returned is not changed by

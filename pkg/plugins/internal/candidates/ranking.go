@@ -1,6 +1,9 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package candidates is what a plugin that knows by itself how good every node is for a pod
+// tells the plugin NodeCandidates in a scheduling cycle: a ranking of all nodes, by
+// which the cycle is narrowed to those that can win.
 package candidates
 
 import (
