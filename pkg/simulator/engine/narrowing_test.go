@@ -42,10 +42,13 @@ type shop struct {
 func shopNode(i int) string { return fmt.Sprintf("node-%d", i) }
 
 func (s shop) objects() []runtime.Object {
-	objects := []runtime.Object{&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "backend"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "backend"}},
-	}}
+	objects := []runtime.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+		&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "backend"},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "backend"}},
+		},
+	}
 	for i := range s.nodes {
 		node := makeNode(shopNode(i), 16)
 		node.Labels[corev1.LabelTopologyZone] = fmt.Sprintf("zone-%d", i%zones)
