@@ -8,7 +8,25 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 
 GO ?= go
-BIN := bin
+
+# The minor release of Kubernetes that everything is built on: 1.37, which go.mod
+# names, or 1.36, with a module file and a build tag of its own. GOFLAGS says it to
+# every go command that is run from here, in scripts and tests too; and where
+# somebody set it by hand, it says it to this file. Binaries of both stand side by side.
+K8S ?= $(if $(findstring k8s136,$(GOFLAGS)),1.36,1.37)
+ifeq ($(K8S),1.36)
+  BIN := bin/k8s-1.36
+  GO_MOD := hack/k8s-1.36.mod
+  ifeq ($(findstring k8s136,$(GOFLAGS)),)
+    export GOFLAGS := $(strip $(GOFLAGS) -modfile=$(CURDIR)/$(GO_MOD) -tags=k8s136)
+  endif
+else ifeq ($(K8S),1.37)
+  BIN := bin
+  GO_MOD := go.mod
+else
+  $(error K8S: got $(K8S), want 1.37 or 1.36)
+endif
+export K8S
 TOOL := $(GO) tool -modfile=hack/tools/go.mod
 
 # One setting of cgo for everything that is compiled, so that building, linting
@@ -21,9 +39,9 @@ RELEASE := v0.1.0
 VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null),$\
 $(RELEASE)-dev$(addprefix -g,$(shell git describe --always --exclude '*' --dirty 2>/dev/null)))
 
-# The Kubernetes version stands in go.mod alone. It is linked into every binary:
-# clients cannot parse what an API server without a version reports.
-K8S_VERSION = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
+# The Kubernetes version stands in the module file alone. It is linked into every
+# binary: clients cannot parse what an API server without a version reports.
+K8S_VERSION = $(shell $(GO) list -modfile=$(GO_MOD) -m -f '{{.Version}}' k8s.io/kubernetes)
 K8S_VERSION_PARTS = $(subst ., ,$(K8S_VERSION:v%=%))
 K8S_LDFLAGS = $(foreach package,k8s.io/component-base/version k8s.io/client-go/pkg/version,$\
 -X $(package).gitVersion=$(K8S_VERSION) $\
@@ -35,15 +53,16 @@ BERTH_LDFLAGS = $(K8S_LDFLAGS) -X github.com/berth-scheduler/berth/pkg/version.v
 # path. No VCS stamping: VERSION says it, and git may distrust a checkout in CI.
 GO_BUILD = $(GO) build -buildvcs=false
 
-# The tag says what is in the image; manifests/ name the tag of the release. The
+# The tag says what is in the image; manifests/ name the tag of the release, for the
+# newer minor release of Kubernetes. The
 # build arguments GO_IMAGE and BASE_IMAGE pin what an image is made of
 # (IMAGE_FLAGS='--build-arg BASE_IMAGE=NAME@sha256:...').
 ENGINE ?= docker
 IMAGE_PREFIX ?= localhost/
-IMAGE_TAG ?= $(VERSION)
+IMAGE_TAG ?= $(VERSION)$(if $(filter 1.36,$(K8S)),-k8s1.36)
 IMAGE_FLAGS ?=
 IMAGE_LABELS = $(foreach label,version=$(VERSION) revision=$(shell git rev-parse HEAD 2>/dev/null) licenses=Apache-2.0 $\
-  source=https://github.com/berth-scheduler/berth,--label org.opencontainers.image.$(label))
+  source=https://github.com/berth-scheduler/berth,--label org.opencontainers.image.$(label)) --label dev.berth.kubernetes-version=$(K8S_VERSION)
 
 # Regular expression of the benchmarks to run.
 BENCH ?= .
@@ -65,7 +84,8 @@ RACE := ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/con
   ./pkg/deviceusage ./pkg/lease ./pkg/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
   ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/process ./pkg/randombinder ./pkg/simulator ./pkg/simulator/cluster ./pkg/simulator/engine
 
-# What of the tests test-long runs.
+# What test-integration runs, and what of the tests test-long runs.
+TESTS ?= ./test/...
 LONG ?= ./pkg/... ./test/...
 
 # How many values each parser gets from fuzz.
@@ -80,7 +100,7 @@ help: ## List the targets.
 ##@ Build and run
 
 .PHONY: build
-build: ## Build all binaries, the demo, and stock kube-scheduler and kubectl, into bin/.
+build: ## Build all binaries, the demo, and stock kube-scheduler and kubectl, into bin/ (K8S=1.36, as for every target: into bin/k8s-1.36/).
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -ldflags '$(BERTH_LDFLAGS)' -o $(BIN)/ ./cmd/... ./hack/demo k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubectl
 
@@ -97,7 +117,7 @@ demo: build ## Place pods with three schedulers on a local cluster (KEEP=1 leave
 image: ## Build the container images (IMAGE_PREFIX, IMAGE_TAG, IMAGE_FLAGS, ENGINE=docker|podman).
 	@command -v $(ENGINE) >/dev/null || { echo "image: $(ENGINE) not found; install it, or set ENGINE" >&2; exit 1; }
 	for binary in berth-scheduler random-scheduler; do \
-	  $(ENGINE) build -f hack/image/Dockerfile --build-arg BINARY=$$binary --build-arg VERSION='$(VERSION)' \
+	  $(ENGINE) build -f hack/image/Dockerfile --build-arg BINARY=$$binary --build-arg VERSION='$(VERSION)' --build-arg K8S=$(K8S) \
 	    $(IMAGE_LABELS) --label org.opencontainers.image.title=$$binary $(IMAGE_FLAGS) \
 	    --tag $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) .; \
 	done
@@ -136,8 +156,8 @@ test-race: ## Run the tests of concurrent code (RACE) with the race detector, wi
 	CGO_ENABLED=1 $(GO_TEST) -race -short $(RACE)
 
 .PHONY: test-integration
-test-integration: build ## Run test/ against real API servers and schedulers.
-	$(RUN_TESTS) ./test/...
+test-integration: build ## Run test/ against real API servers and schedulers (TESTS=./test/...).
+	$(RUN_TESTS) $(TESTS)
 
 # What test leaves out because it takes long: BERTH_LONG=1 is what a test asks for.
 .PHONY: test-long
@@ -233,8 +253,9 @@ verify-generate:
 
 .PHONY: verify-tidy
 verify-tidy:
-	$(GO) mod tidy -diff
-	$(GO) -C hack/tools mod tidy -diff
+	GOFLAGS= $(GO) mod tidy -diff
+	GOFLAGS= $(GO) mod tidy -modfile=hack/k8s-1.36.mod -diff
+	GOFLAGS= $(GO) -C hack/tools mod tidy -diff
 
 .PHONY: verify-fmt
 verify-fmt:

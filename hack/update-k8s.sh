@@ -8,6 +8,9 @@
 # a build of everything; if that fails, or anything before it, the module files are
 # as they were. What it cannot move, it names.
 #
+# Of the two module files it moves the one of VERSION's minor release: hack/k8s-1.36.mod
+# for v1.36.X, go.mod and the code generators for every other.
+#
 # usage: hack/update-k8s.sh [--dry-run] [--root DIR] VERSION
 #   VERSION    such as v1.36.3
 #   --dry-run  print what would change, change nothing
@@ -46,6 +49,24 @@ if [[ ! "${version}" =~ ^v1\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$ ]]; then
 fi
 [[ -f "${root}/go.mod" ]] || { echo "update-k8s: --root ${root}: no go.mod there" >&2; exit 2; }
 
+# The module files to move, and how the go command is told of the first of them.
+minor=${version#v}
+minor=${minor%.*}
+modfile=go.mod
+modfiles=(go.mod hack/tools/go.mod)
+if [[ -f "${root}/hack/k8s-${minor}.mod" ]]; then
+  modfile=hack/k8s-${minor}.mod
+  modfiles=("${modfile}")
+fi
+go_flags=("-modfile=${modfile}")
+build_flags=("${go_flags[@]}")
+if [[ "${modfile}" != go.mod ]]; then
+  build_flags+=("-tags=k8s${minor//./}")
+fi
+# What GOFLAGS says of a module file is for one of them.
+GOFLAGS=$(tr ' ' '\n' <<<"${GOFLAGS:-}" | grep -v -e '^-modfile=' -e '^-tags=k8s' | tr '\n' ' ' || true)
+export GOFLAGS
+
 # Staging modules follow Kubernetes with major version 0.
 staging_version=v0.${version#v1.}
 
@@ -78,26 +99,26 @@ edit() {
 }
 
 cd "${root}"
-for modfile in go.mod hack/tools/go.mod; do
+for file in "${modfiles[@]}"; do
   while read -r module old; do
     if [[ "${module}" == k8s.io/kubernetes ]]; then
-      edit "${modfile}" require "${module}" "${old}" "${version}"
+      edit "${file}" require "${module}" "${old}" "${version}"
     elif [[ "${old}" != v0.0.0 ]] && grep -qxF "${module}" <<<"${staging}"; then
-      edit "${modfile}" require "${module}" "${old}" "${staging_version}"
+      edit "${file}" require "${module}" "${old}" "${staging_version}"
     fi
-  done < <(required "${modfile}")
+  done < <(required "${file}")
 done
 while read -r module; do
   # Examples that nothing imports need no line.
-  [[ "${module}" != k8s.io/sample-* ]] || replaced go.mod | grep -q "^${module} " || continue
-  old=$(replaced go.mod | awk -v module="${module}" '$1 == module { print $2 }')
-  edit go.mod replace "${module}" "${old:-(none)}" "${staging_version}"
+  [[ "${module}" != k8s.io/sample-* ]] || replaced "${modfile}" | grep -q "^${module} " || continue
+  old=$(replaced "${modfile}" | awk -v module="${module}" '$1 == module { print $2 }')
+  edit "${modfile}" replace "${module}" "${old:-(none)}" "${staging_version}"
 done <<<"${staging}"
 while read -r module old; do
   if [[ "${module}" == k8s.io/* && "${old}" == v0.* ]] && ! grep -qxF "${module}" <<<"${staging}"; then
-    echo "note: go.mod replaces ${module} by ${old}, but Kubernetes ${version} has no such staging module; drop the line if nothing needs it"
+    echo "note: ${modfile} replaces ${module} by ${old}, but Kubernetes ${version} has no such staging module; drop the line if nothing needs it"
   fi
-done < <(replaced go.mod)
+done < <(replaced "${modfile}")
 
 if ((${#plan[@]} == 0)); then
   echo "everything is at ${version} already"
@@ -111,9 +132,10 @@ fi
 # The module files as they are now come back unless everything builds with the new.
 before=$(mktemp -d)
 moved=false
+moved_files=("${modfiles[@]}" "${modfiles[@]/%.mod/.sum}")
 restore() {
   if [[ "${moved}" == false ]]; then
-    for name in go.mod go.sum hack/tools/go.mod hack/tools/go.sum; do
+    for name in "${moved_files[@]}"; do
       if [[ -f "${before}/${name}" ]]; then cp "${before}/${name}" "${name}"; else rm -f "${name}"; fi
     done
     echo "update-k8s: failed, see above; the module files are as they were" >&2
@@ -122,24 +144,26 @@ restore() {
 }
 trap restore EXIT
 mkdir -p "${before}/hack/tools"
-for name in go.mod go.sum hack/tools/go.mod hack/tools/go.sum; do
+for name in "${moved_files[@]}"; do
   if [[ -f "${name}" ]]; then cp "${name}" "${before}/${name}"; fi
 done
 
 for step in "${plan[@]}"; do
   go mod edit "${step#* }" "${step%% *}"
 done
-go mod tidy
-go -C hack/tools mod tidy
+go mod tidy "${go_flags[@]}"
+if [[ "${modfile}" == go.mod ]]; then
+  go -C hack/tools mod tidy
+fi
 echo "building everything"
-go build ./...
+go build "${build_flags[@]}" ./...
 moved=true
 echo "moved to ${version}"
 
 # What stands elsewhere, and what follows Kubernetes at a pace of its own.
-go_minor=$(awk '$1 == "go" { split($2, part, "."); print part[1] "." part[2] }' go.mod)
+go_minor=$(awk '$1 == "go" { split($2, part, "."); print part[1] "." part[2] }' "${modfile}")
 if [[ -f hack/image/Dockerfile ]] && ! grep -q "golang:${go_minor}\$" hack/image/Dockerfile; then
-  echo "to do: hack/image/Dockerfile: build with golang:${go_minor}, as go.mod says"
+  echo "to do: hack/image/Dockerfile: build with golang:${go_minor}, as ${modfile} says"
 fi
 if [[ -f README.md ]] && ! grep -q "Kubernetes ${version#v}" README.md; then
   echo "to do: README.md: the table of versions does not say Kubernetes ${version#v}"
@@ -149,6 +173,10 @@ while read -r module at; do
     sigs.k8s.io/scheduler-plugins | sigs.k8s.io/kwok | sigs.k8s.io/controller-runtime | go.etcd.io/etcd/server/v3)
       echo "to do: ${module} is at ${at}: see which version goes with Kubernetes ${version}" ;;
   esac
-done < <(required go.mod)
+done < <(required "${modfile}")
 echo "to do: manifests/base/rbac.yaml: features that are on by default from ${version} on may need rights (pkg/check/rights.go)"
-echo "next: make generate verify test"
+if [[ "${modfile}" == go.mod ]]; then
+  echo "next: make generate verify test"
+else
+  echo "next: make K8S=${minor} verify test"
+fi

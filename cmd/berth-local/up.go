@@ -101,7 +101,7 @@ answer "no preferred addresses found".`,
 	flags.IntVar(&options.Port, "port", 0, "port of the API server on 127.0.0.1 (default: the port of the last run if free, else any free one)")
 	flags.StringVar(&options.AuditLog, "audit-log", "", "file to append the API server's audit log to (default: none)")
 	flags.StringVar(&featureGates, "feature-gates", "", "feature gates of kube-apiserver and kube-controller-manager, such as GenericWorkload=true (default: Kubernetes' own)")
-	flags.StringVar(&runtimeConfig, "runtime-config", "", "API versions that kube-apiserver serves besides, such as scheduling.k8s.io/v1alpha2=true (default: none)")
+	flags.StringVar(&runtimeConfig, "runtime-config", "", "API versions that kube-apiserver serves besides, such as api/beta=true (default: none)")
 	flags.StringArrayVar(&options.APIServerArgs, "apiserver-arg", nil, "further flag for kube-apiserver, such as --runtime-config=api/alpha=true (repeatable)")
 	flags.StringArrayVar(&options.ControllerManagerArgs, "controller-manager-arg", nil, "further flag for kube-controller-manager (repeatable)")
 	flags.DurationVar(&options.StartTimeout, "start-timeout", controlplane.DefaultStartTimeout, "how long to wait until everything is usable")

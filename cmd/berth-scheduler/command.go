@@ -150,9 +150,9 @@ type scheduler struct {
 }
 
 // build makes the scheduler that opts describe and checks what can only be checked
-// on the built one. It does not ask the API server anything. Within the check every
+// on the built one. file is the configuration file that opts name, or were made of. It does not ask the API server anything. Within the check every
 // error is reported. With --write-config-to it writes the file and ends the process.
-func build(ctx context.Context, opts *options.Options) (*scheduler, error) {
+func build(ctx context.Context, file string, opts *options.Options) (*scheduler, error) {
 	var registered []app.Option
 	measuring := map[string][]nearmiss.Plugin{}
 	for name, factory := range registry.New() {
@@ -166,7 +166,17 @@ func build(ctx context.Context, opts *options.Options) (*scheduler, error) {
 	for name, fw := range sched.Profiles {
 		s.effective[name] = fw.ListPlugins()
 	}
-	return s, registry.CheckConfiguration(&config.ComponentConfig, s.effective)
+	checked := config.ComponentConfig
+	if file != "" {
+		// Where Setup logs the configuration, it drops the arguments of plugins that do not
+		// run from its own copy.
+		loaded, err := options.LoadConfigFromFile(klog.FromContext(ctx), file)
+		if err != nil {
+			return nil, err
+		}
+		checked.Profiles = loaded.Profiles
+	}
+	return s, registry.CheckConfiguration(&checked, s.effective)
 }
 
 // remembered returns the factory, and puts what it makes, if that measures nodes, beside
@@ -213,7 +223,7 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 	}
 	changed := *opts
 	changed.ConfigFile = path
-	built, err := build(ctx, &changed)
+	built, err := build(ctx, file, &changed)
 	done()
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)

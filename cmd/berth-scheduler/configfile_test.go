@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/test/utils/ktesting"
 )
 
 func TestWithKubeconfigFlag(t *testing.T) {

@@ -55,7 +55,7 @@ var schedulers = []struct {
 	credential, args       []string
 }{
 	{"kube-scheduler", metav1.NamespaceSystem, []string{"--user=system:kube-scheduler"}, nil},
-	{"berth-scheduler", names.Namespace, []string{"--service-account=" + names.Namespace + "/" + names.Scheduler}, []string{"--config=hack/demo/berth-scheduler.yaml"}},
+	{"berth-scheduler", names.Namespace, []string{"--service-account=" + names.Namespace + "/" + names.Scheduler}, []string{"--config=hack/demo/berth-scheduler.yaml", "--feature-gates=" + gangGates}},
 	// The verdict holds every scheduler to the nodes' resources.
 	{"random-scheduler", names.Namespace, []string{"--service-account=" + names.Namespace + "/" + names.RandomScheduler}, []string{"--fit=resources"}},
 }
@@ -90,8 +90,8 @@ func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
 // options.keep is set.
 func (d *demo) run(ctx context.Context) (err error) {
 	for _, name := range []string{"berth-local", "kubectl", "kube-scheduler", "berth-scheduler", "random-scheduler"} {
-		if !isFile(filepath.Join("bin", name)) {
-			return fmt.Errorf("bin/%s is missing: run \"make build\" first", name)
+		if !isFile(filepath.Join(bin, name)) {
+			return fmt.Errorf("%s is missing: run \"make build\" first", filepath.Join(bin, name))
 		}
 	}
 	if d.keep {
@@ -152,7 +152,7 @@ func (d *demo) show(ctx context.Context) (good bool, err error) {
 // without, it does not survive it, however that ends.
 func (d *demo) start(name string, args ...string) (*process.Process, error) {
 	options := process.Options{LogFile: d.path(name + ".log"), Detached: d.keep, OnFailure: func(err error) { d.fail(err) }}
-	p, err := process.Start(options, filepath.Join("bin", name), args...)
+	p, err := process.Start(options, filepath.Join(bin, name), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (d *demo) cleanUp() error {
 
 // kubectl runs bin/kubectl as the administrator.
 func (d *demo) kubectl(ctx context.Context, stdin string, args ...string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join("bin", "kubectl"), append([]string{"--kubeconfig", d.path("kubeconfig")}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "kubectl"), append([]string{"--kubeconfig", d.path("kubeconfig")}, args...)...)
 	// Its cache goes with the cluster: another one may get the same port.
 	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+d.path("kubectl-cache"))
 	cmd.Stdin = strings.NewReader(stdin)
@@ -190,7 +190,8 @@ func (d *demo) kubectl(ctx context.Context, stdin string, args ...string) error 
 // startCluster starts the control plane with the demo's nodes.
 func (d *demo) startCluster(ctx context.Context) error {
 	d.step("starting etcd, kube-apiserver, kube-controller-manager and kwok, with nodes from hack/demo/nodes.yaml")
-	p, err := d.start("berth-local", "up", "--kubeconfig", d.path("kubeconfig"), "--data-dir", d.path("cluster"), "--nodes", "hack/demo/nodes.yaml")
+	p, err := d.start("berth-local", "up", "--kubeconfig", d.path("kubeconfig"), "--data-dir", d.path("cluster"), "--nodes", "hack/demo/nodes.yaml",
+		"--feature-gates", gangGates, "--runtime-config", gangAPI)
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (d *demo) startSchedulers(ctx context.Context) error {
 	conditions := make([]wait.ConditionWithContextFunc, len(schedulers))
 	for i, s := range schedulers {
 		kubeconfig := d.path(s.binary + ".kubeconfig")
-		content, err := process.Output(exec.CommandContext(ctx, filepath.Join("bin", "berth-local"), append([]string{"kubeconfig", "--data-dir", d.path("cluster")}, s.credential...)...))
+		content, err := process.Output(exec.CommandContext(ctx, filepath.Join(bin, "berth-local"), append([]string{"kubeconfig", "--data-dir", d.path("cluster")}, s.credential...)...))
 		if err == nil {
 			err = os.WriteFile(kubeconfig, []byte(content), 0o600)
 		}
@@ -325,7 +326,7 @@ func (d *demo) observe(ctx context.Context) (*oracle.Cluster, error) {
 
 // printUsage says how to go on with what was left running.
 func (d *demo) printUsage() {
-	stop := "bin/demo --stop"
+	stop := filepath.Join(bin, "demo") + " --stop"
 	if kept, err := filepath.Abs(keptDir); err != nil || d.dir != kept {
 		stop += " --dir " + d.dir
 	}
@@ -333,14 +334,15 @@ func (d *demo) printUsage() {
 Left running, in %s (kubeconfigs, logs). From the checkout:
 
   export KUBECONFIG=%s
-  bin/kubectl get nodes -L topology.kubernetes.io/zone,selectable,device
-  bin/kubectl get pods -A -o wide
-  bin/kubectl get pods -n gpu -o custom-columns='POD:.metadata.name,NODE:.spec.nodeName,DEVICES:.metadata.annotations.%s'
-  bin/kubectl describe pod -n policy gpu-in-zone-c    # pending: no node fits its scheduler's rule
-  bin/kubectl label node c2 %s=true           # now one does
+  PATH=$PWD/%s:$PATH
+  kubectl get nodes -L topology.kubernetes.io/zone,selectable,device
+  kubectl get pods -A -o wide
+  kubectl get pods -n gpu -o custom-columns='POD:.metadata.name,NODE:.spec.nodeName,DEVICES:.metadata.annotations.%s'
+  kubectl describe pod -n policy gpu-in-zone-c    # pending: no node fits its scheduler's rule
+  kubectl label node c2 %s=true           # now one does
 
 Stop everything and remove the folder:
 
   %s
-`, d.dir, d.path("kubeconfig"), strings.ReplaceAll(names.GPUAssignedAnnotation, ".", `\.`), ruleLabel, stop)
+`, d.dir, d.path("kubeconfig"), bin, strings.ReplaceAll(names.GPUAssignedAnnotation, ".", `\.`), ruleLabel, stop)
 }

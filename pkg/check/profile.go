@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -73,7 +74,7 @@ func build(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration) 
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	defer broadcaster.Shutdown()
 	sched, err := scheduler.New(ctx, client,
-		scheduler.NewInformerFactory(client, 0), dynamicinformer.NewDynamicSharedInformerFactory(custom, 0),
+		informers.NewSharedInformerFactory(client, 0), dynamicinformer.NewDynamicSharedInformerFactory(custom, 0),
 		schedprofile.NewRecorderFactory(broadcaster),
 		scheduler.WithComponentConfigVersion(config.APIVersion),
 		scheduler.WithKubeConfig(connection),

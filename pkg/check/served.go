@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
@@ -34,7 +35,7 @@ func Unserved(client kubernetes.Interface, needed []registry.CustomResource) (mi
 }
 
 // podGroupVersion is the version of the API in which kube-scheduler reads PodGroups.
-const podGroupVersion = "scheduling.k8s.io/v1alpha2"
+const podGroupVersion = minor.PodGroups
 
 // PodGroupsServed returns a problem if the feature gate of PodGroups is on and the API
 // server does not serve them. The error is that it could not be asked.

@@ -20,7 +20,7 @@ import (
 )
 
 // TestAllPluginsIsOneProfile: the profile that manifests/base installs has every plugin,
-// that for the static pod is the same, and the demo's adds gangs and tenancy.
+// that for the static pod is the same, and the demo's adds tenancy.
 func TestAllPluginsIsOneProfile(t *testing.T) {
 	installed := firstProfile(t, "config/berth-scheduler/all-plugins.yaml")
 	for _, want := range []string{labelpresence.Name, gpudevice.Name, colocation.Name} {
@@ -34,10 +34,6 @@ func TestAllPluginsIsOneProfile(t *testing.T) {
 		t.Errorf("default-scheduler-all.yaml (-all-plugins.yaml,+default-scheduler-all.yaml):\n%s", diff)
 	}
 
-	const coscheduling = "Coscheduling"
-	demo.Plugins.MultiPoint.Enabled = slices.DeleteFunc(demo.Plugins.MultiPoint.Enabled, func(p schedconfig.Plugin) bool { return p.Name == coscheduling })
-	installed.Plugins.MultiPoint.Enabled = slices.DeleteFunc(installed.Plugins.MultiPoint.Enabled, func(p schedconfig.Plugin) bool { return p.Name == "PrioritySort" })
-	demo.PluginConfig = slices.DeleteFunc(demo.PluginConfig, func(c schedconfig.PluginConfig) bool { return c.Name == coscheduling })
 	for i := range demo.PluginConfig {
 		if args, ok := demo.PluginConfig[i].Args.(*config.LabelPresenceArgs); ok {
 			args.Tenancy = nil

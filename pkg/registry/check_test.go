@@ -4,6 +4,7 @@
 package registry
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -95,8 +96,11 @@ func TestValidateArgsOfAnotherType(t *testing.T) {
 // In the shipped profiles one step of GPUDevice's score outweighs all other scores
 // together: they decide between nodes that are equal to it, and nothing else.
 func TestGPUDeviceDecides(t *testing.T) {
-	for _, file := range []string{"gpu.yaml", "gpu-gang.yaml"} {
-		_, effective := load(t, profilesDir+"/"+file)
+	for _, file := range profileFiles(t) {
+		if !strings.HasPrefix(filepath.Base(file), "gpu") {
+			continue
+		}
+		_, effective := load(t, file)
 		for name, plugins := range effective {
 			var own, others int64
 			for _, plugin := range plugins.Score.Enabled {

@@ -13,8 +13,14 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
-	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 )
+
+// PodGroupLabel is the key of the label with which a pod joins a PodGroup.
+const PodGroupLabel = v1alpha1.PodGroupLabel
+
+// GangPlugin is the name of the plugin that places gangs. It is built on Kubernetes 1.36
+// alone; on a newer one a profile that names it decodes, and no scheduler starts with it.
+const GangPlugin = "Coscheduling"
 
 // outOfTreePlugin is a plugin of another project that the binary has compiled in.
 // What Berth promises of its own plugins (batching, narrow events, validation
@@ -46,12 +52,12 @@ type CustomResource struct {
 // outOfTreePlugins returns every plugin that is compiled in and not Berth's.
 func outOfTreePlugins() []outOfTreePlugin {
 	return []outOfTreePlugin{{
-		name:       coscheduling.Name,
-		factory:    newGangs,
+		name:       GangPlugin,
+		factory:    newCoscheduling,
 		sortsQueue: true,
 		resources: []CustomResource{{
 			GroupVersionResource: v1alpha1.SchemeGroupVersion.WithResource("podgroups"),
-			Plugin:               coscheduling.Name,
+			Plugin:               GangPlugin,
 			Definition:           "manifests/components/gang/podgroups.yaml",
 		}},
 		podLabels: []string{PodGroupLabel},
@@ -74,7 +80,7 @@ func CustomResources(effective map[string]*schedconfig.Plugins) []CustomResource
 // any.
 func Gangs(effective map[string]*schedconfig.Plugins) *CustomResource {
 	for _, resource := range CustomResources(effective) {
-		if resource.Plugin == coscheduling.Name {
+		if resource.Plugin == GangPlugin {
 			return &resource
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/minor"
 )
 
 // Patience is how long a test waits for something that happens in another
@@ -123,13 +124,12 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 		PluginConfig: []schedulerconfig.PluginConfig{{Name: plugin, Args: args}},
 	}
 	var err error
-	p.Framework, err = frameworkruntime.NewFramework(ctx, registry, profile,
+	p.Framework, err = frameworkruntime.NewFramework(ctx, registry, profile, append(minor.WithSnapshot(cache.NewSnapshot(placed, opts.Nodes)),
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(p.informers),
 		frameworkruntime.WithEventRecorder(recorder),
 		frameworkruntime.WithPodActivator(activator),
-		frameworkruntime.WithSnapshotSharedLister(cache.NewSnapshot(placed, opts.Nodes)),
-	)
+	)...)
 	return p, err
 }
 
@@ -167,7 +167,7 @@ func (p *Profile) Filter(ctx context.Context, tb testing.TB, pod *corev1.Pod) (m
 
 // NewCycle starts a scheduling cycle: it runs PreFilter, which must not refuse the pod, and
 // returns the state.
-func (p *Profile) NewCycle(ctx context.Context, tb testing.TB, pod *corev1.Pod) fwk.CycleState {
+func (p *Profile) NewCycle(ctx context.Context, tb testing.TB, pod *corev1.Pod) *framework.CycleState {
 	tb.Helper()
 	state := framework.NewCycleState()
 	if _, status, _ := p.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {

@@ -14,23 +14,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// moduleVersions returns the lines of a go.mod that mention a module below
-// k8s.io/ with the version of Kubernetes or of its staging modules.
-func moduleVersions(t *testing.T, dir string) string {
+// moduleFiles are the module files of this repository, one for each minor release of
+// Kubernetes that it is built on. The code generators go with the first.
+var moduleFiles = []string{"go.mod", "hack/k8s-1.36.mod"}
+
+// readModule returns what is in a module file.
+func readModule(t *testing.T, dir, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	content, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(content)
 }
 
-// kubernetesVersion is what go.mod requires, without its major version: 36.3.
-func kubernetesVersion(t *testing.T) string {
+// kubernetesVersion is what a module file requires, without its major version: 37.1.
+func kubernetesVersion(t *testing.T, file string) string {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v1\.(\S+)$`).FindStringSubmatch(moduleVersions(t, root(t)))
+	match := regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v1\.(\S+)$`).FindStringSubmatch(readModule(t, root(t), file))
 	if match == nil {
-		t.Fatal("go.mod: k8s.io/kubernetes: no version")
+		t.Fatalf("%s: k8s.io/kubernetes: no version", file)
 	}
 	return match[1]
 }
@@ -38,30 +41,30 @@ func kubernetesVersion(t *testing.T) string {
 // TestKubernetesModulesMoveTogether finds a replaced staging module, or a code
 // generator, of another version than k8s.io/kubernetes.
 func TestKubernetesModulesMoveTogether(t *testing.T) {
-	want := "v0." + kubernetesVersion(t)
-	replaced := regexp.MustCompile(`(?m)^replace k8s\.io/\S+ => (k8s\.io/\S+) (\S+)$`).FindAllStringSubmatch(moduleVersions(t, root(t)), -1)
-	if len(replaced) < 20 {
-		t.Fatalf("go.mod: %d replaced staging modules, want all of them", len(replaced))
-	}
-	for _, match := range replaced {
-		if match[2] != want {
-			t.Errorf("go.mod: replace %s: version %s, want %s (hack/update-k8s.sh moves them together)", match[1], match[2], want)
+	for _, file := range moduleFiles {
+		want := "v0." + kubernetesVersion(t, file)
+		replaced := regexp.MustCompile(`(?m)^replace k8s\.io/\S+ => (k8s\.io/\S+) (\S+)$`).FindAllStringSubmatch(readModule(t, root(t), file), -1)
+		if len(replaced) < 20 {
+			t.Fatalf("%s: %d replaced staging modules, want all of them", file, len(replaced))
+		}
+		for _, match := range replaced {
+			if match[2] != want {
+				t.Errorf("%s: replace %s: version %s, want %s (hack/update-k8s.sh moves them together)", file, match[1], match[2], want)
+			}
 		}
 	}
-	generators := regexp.MustCompile(`(?m)^\s*k8s\.io/code-generator (\S+)`).FindStringSubmatch(moduleVersions(t, filepath.Join(root(t), "hack/tools")))
+	want := "v0." + kubernetesVersion(t, moduleFiles[0])
+	generators := regexp.MustCompile(`(?m)^\s*k8s\.io/code-generator (\S+)`).FindStringSubmatch(readModule(t, root(t), "hack/tools/go.mod"))
 	if generators == nil || generators[1] != want {
 		t.Errorf("hack/tools/go.mod: k8s.io/code-generator %v, want %s", generators, want)
 	}
 }
 
-// TestUpdateKubernetes plans a move of a checkout of its own, whose go.mod names
-// another patch release, to the version of this repository: that one is in the
-// module cache, so the test needs no network.
+// TestUpdateKubernetes plans moves of a checkout of its own, whose module files name
+// other patch releases, to the versions of this repository: those are in the module
+// cache, so the test needs no network.
 func TestUpdateKubernetes(t *testing.T) {
-	here := kubernetesVersion(t)
-	minor, _, _ := strings.Cut(here, ".")
 	checkout := t.TempDir()
-	other := minor + ".99"
 	write := func(name, content string) {
 		t.Helper()
 		path := filepath.Join(checkout, name)
@@ -90,9 +93,22 @@ replace k8s.io/api => k8s.io/api v0.OTHER
 
 replace k8s.io/removed => k8s.io/removed v0.OTHER
 `
-	write("go.mod", strings.ReplaceAll(goMod, "OTHER", other))
-	write("hack/tools/go.mod", "module example.com/checkout/hack/tools\n\ngo 1.26.0\n\nrequire k8s.io/code-generator v0."+other+"\n")
-	before := moduleVersions(t, checkout)
+	other := func(file string) string {
+		minor, _, _ := strings.Cut(kubernetesVersion(t, file), ".")
+		return minor + ".99"
+	}
+	for _, file := range moduleFiles {
+		write(file, strings.ReplaceAll(goMod, "OTHER", other(file)))
+	}
+	write("hack/tools/go.mod", "module example.com/checkout/hack/tools\n\ngo 1.26.0\n\nrequire k8s.io/code-generator v0."+other("go.mod")+"\n")
+	all := func() string {
+		var content strings.Builder
+		for _, file := range append([]string{"hack/tools/go.mod"}, moduleFiles...) {
+			content.WriteString(readModule(t, checkout, file))
+		}
+		return content.String()
+	}
+	before := all()
 
 	update := func(args ...string) (string, error) {
 		command := exec.CommandContext(t.Context(), filepath.Join(root(t), "hack/update-k8s.sh"), append([]string{"--root", checkout}, args...)...)
@@ -100,36 +116,48 @@ replace k8s.io/removed => k8s.io/removed v0.OTHER
 		return string(out), err
 	}
 
-	t.Run("dry run", func(t *testing.T) {
-		out, err := update("--dry-run", "v1."+here)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		for _, want := range []string{
-			"go.mod: require k8s.io/kubernetes v1." + other + " -> v1." + here,
-			"go.mod: require k8s.io/api v0." + other + " -> v0." + here,
-			"go.mod: require k8s.io/apimachinery v0." + other + " -> v0." + here,
-			"go.mod: replace k8s.io/api v0." + other + " -> v0." + here,
-			"go.mod: replace k8s.io/client-go (none) -> v0." + here,
-			"hack/tools/go.mod: require k8s.io/code-generator v0." + other + " -> v0." + here,
-			"note: go.mod replaces k8s.io/removed by v0." + other,
-		} {
-			if !strings.Contains(out, want) {
-				t.Errorf("the plan lacks %q", want)
+	for _, file := range moduleFiles {
+		t.Run("dry run of "+file, func(t *testing.T) {
+			here, other := kubernetesVersion(t, file), other(file)
+			out, err := update("--dry-run", "v1."+here)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
 			}
-		}
-		for _, not := range []string{"klog", "cobra", "require k8s.io/kubectl"} {
-			if strings.Contains(out, not) {
-				t.Errorf("the plan touches %s", not)
+			for _, want := range []string{
+				file + ": require k8s.io/kubernetes v1." + other + " -> v1." + here,
+				file + ": require k8s.io/api v0." + other + " -> v0." + here,
+				file + ": require k8s.io/apimachinery v0." + other + " -> v0." + here,
+				file + ": replace k8s.io/api v0." + other + " -> v0." + here,
+				file + ": replace k8s.io/client-go (none) -> v0." + here,
+				"note: " + file + " replaces k8s.io/removed by v0." + other,
+			} {
+				if !strings.Contains(out, want) {
+					t.Errorf("the plan lacks %q", want)
+				}
 			}
-		}
-		if t.Failed() {
-			t.Log(out)
-		}
-		if diff := cmp.Diff(before, moduleVersions(t, checkout)); diff != "" {
-			t.Errorf("a dry run changed go.mod (-want,+got):\n%s", diff)
-		}
-	})
+			generators := "hack/tools/go.mod: require k8s.io/code-generator v0." + other + " -> v0." + here
+			if got, want := strings.Contains(out, generators), file == "go.mod"; got != want {
+				t.Errorf("the plan moves the generators: %t, want %t", got, want)
+			}
+			not := []string{"klog", "cobra", "require k8s.io/kubectl"}
+			for _, another := range moduleFiles {
+				if another != file {
+					not = append(not, "\n"+another+": ")
+				}
+			}
+			for _, not := range not {
+				if strings.Contains(out, not) {
+					t.Errorf("the plan touches %s", not)
+				}
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+			if diff := cmp.Diff(before, all()); diff != "" {
+				t.Errorf("a dry run changed a module file (-want,+got):\n%s", diff)
+			}
+		})
+	}
 
 	for _, tt := range []struct {
 		name string
@@ -148,8 +176,8 @@ replace k8s.io/removed => k8s.io/removed v0.OTHER
 			if err == nil || !strings.Contains(out, tt.want) {
 				t.Errorf("got %v, %q; want a failure that says %q", err, out, tt.want)
 			}
-			if diff := cmp.Diff(before, moduleVersions(t, checkout)); diff != "" {
-				t.Errorf("go.mod changed (-want,+got):\n%s", diff)
+			if diff := cmp.Diff(before, all()); diff != "" {
+				t.Errorf("a module file changed (-want,+got):\n%s", diff)
 			}
 		})
 	}
@@ -159,7 +187,7 @@ replace k8s.io/removed => k8s.io/removed v0.OTHER
 // stands for a version that it does not build with. It has no Kubernetes to download:
 // what it needs is in the module cache.
 func TestUpdateKubernetesRestores(t *testing.T) {
-	here := kubernetesVersion(t)
+	here := kubernetesVersion(t, "go.mod")
 	for _, tt := range []struct {
 		name, code string
 		want       []string
@@ -186,7 +214,7 @@ func TestUpdateKubernetesRestores(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			before := moduleVersions(t, checkout)
+			before := readModule(t, checkout, "go.mod")
 			command := exec.CommandContext(t.Context(), filepath.Join(root(t), "hack/update-k8s.sh"), "--root", checkout, "v1."+here)
 			out, err := command.CombinedOutput()
 			if (err == nil) != tt.moved {
@@ -197,7 +225,7 @@ func TestUpdateKubernetesRestores(t *testing.T) {
 					t.Errorf("want %q in the output", want)
 				}
 			}
-			if same := before == moduleVersions(t, checkout); same == tt.moved {
+			if same := before == readModule(t, checkout, "go.mod"); same == tt.moved {
 				t.Errorf("go.mod is as it was: %t", same)
 			}
 			if t.Failed() {

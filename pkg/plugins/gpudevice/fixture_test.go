@@ -28,6 +28,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -241,22 +242,22 @@ type liveCache struct {
 func newLiveCache(tb testing.TB, profile *schedtest.Profile) *liveCache {
 	tb.Helper()
 	return &liveCache{
-		Cache: cache.New(tb.Context(), nil, false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot),
+		Cache: minor.NewCache(tb.Context(), false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot),
 		tb: tb, nodes: profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer(),
 	}
 }
 
 // AddNode adds the node, to the informer's store too: of one that is not there nothing is
 // remembered.
-func (c *liveCache) AddNode(logger klog.Logger, node *corev1.Node) *framework.NodeInfo {
+func (c *liveCache) AddNode(logger klog.Logger, node *corev1.Node) {
 	c.store(node)
-	return c.Cache.AddNode(logger, node)
+	c.Cache.AddNode(logger, node)
 }
 
 // UpdateNode is AddNode for another version of the node.
-func (c *liveCache) UpdateNode(logger klog.Logger, old, node *corev1.Node) *framework.NodeInfo {
+func (c *liveCache) UpdateNode(logger klog.Logger, old, node *corev1.Node) {
 	c.store(node)
-	return c.Cache.UpdateNode(logger, old, node)
+	c.Cache.UpdateNode(logger, old, node)
 }
 
 func (c *liveCache) store(node *corev1.Node) {
@@ -343,7 +344,7 @@ func drainEvents(profile *schedtest.Profile, reason string) []string {
 }
 
 // preFilterOrSkip is preFilter, also for a pod that is skipped.
-func preFilterOrSkip(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) fwk.CycleState {
+func preFilterOrSkip(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) *framework.CycleState {
 	tb.Helper()
 	state := framework.NewCycleState()
 	if _, status, _ := profile.RunPreFilterPlugins(tb.Context(), state, pod); !status.IsSuccess() && !status.IsSkip() {

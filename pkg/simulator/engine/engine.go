@@ -24,6 +24,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 )
 
@@ -81,7 +82,7 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 	metrics.Register()
 	ctx, cancel := context.WithCancel(ctx)
 	e := &Engine{
-		cache:       schedcache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)),
+		cache:       minor.NewCache(ctx, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)),
 		snapshot:    schedcache.NewEmptySnapshot(),
 		api:         newAPI(),
 		nominator:   newNominator(),
@@ -218,8 +219,7 @@ func (e *Engine) InQueueOrder(pods []*corev1.Pod) ([]*corev1.Pod, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
 		}
-		arrival := pod.CreationTimestamp.Time
-		queued = append(queued, &framework.QueuedPodInfo{PodInfo: info, Timestamp: arrival, InitialAttemptTimestamp: &arrival})
+		queued = append(queued, minor.NewQueuedPodInfo(info, pod.CreationTimestamp.Time))
 	}
 	slices.SortStableFunc(queued, func(a, b *framework.QueuedPodInfo) int {
 		switch {

@@ -26,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
@@ -47,19 +48,17 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 	if err != nil {
 		return nil, err
 	}
-	profiles, err := profile.NewMap(ctx, config.Profiles, plugins,
-		func(string) events.EventRecorderLogger { return e.events },
+	profiles, err := profile.NewMap(ctx, config.Profiles, plugins, func(string) events.EventRecorderLogger { return e.events }, append(minor.WithSnapshot(e.snapshot),
 		frameworkruntime.WithComponentConfigVersion(config.APIVersion),
 		frameworkruntime.WithClientSet(e.api),
 		frameworkruntime.WithInformerFactory(e.informers),
 		frameworkruntime.WithSharedDRAManager(draManager),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(e.informers.Storage().V1().CSINodes().Lister())),
-		frameworkruntime.WithSnapshotSharedLister(e.snapshot),
 		frameworkruntime.WithParallelism(e.parallelism),
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
 		frameworkruntime.WithPodGroupManager(e.cache),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +188,7 @@ func (e *Engine) newDRAManager(ctx context.Context) (fwk.SharedDRAManager, error
 		KubeClient:               e.api,
 	}
 	if options.EnableDeviceTaintRules {
-		options.TaintInformer = resource.V1beta2().DeviceTaintRules()
-		options.ClassInformer = resource.V1().DeviceClasses()
+		minor.TrackDeviceTaints(&options, resource)
 	}
 	slices, err := resourceslicetracker.StartTracker(ctx, options)
 	if err != nil {

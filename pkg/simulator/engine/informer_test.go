@@ -21,7 +21,7 @@ import (
 func TestInformer(t *testing.T) {
 	set := newInformerSet(newAPI())
 	pods := set.Core().V1().Pods()
-	if pods.Informer() != cache.SharedIndexInformer(set.byResource["pods"]) {
+	if pods.Informer().GetIndexer() != set.byResource["pods"].GetIndexer() {
 		t.Fatal("The factory hands out another informer")
 	}
 	var events []string
@@ -89,7 +89,7 @@ func TestInformersOfAllKinds(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if !generic.Informer().HasSynced() || generic.Informer() != cache.SharedIndexInformer(set.byResource[kind.Resource]) {
+		if !generic.Informer().HasSynced() || generic.Informer().GetIndexer() != set.byResource[kind.Resource].GetIndexer() {
 			t.Errorf("%s has an informer that is not ours", kind.Resource)
 		}
 	}

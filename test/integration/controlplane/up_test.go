@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -110,7 +111,7 @@ func wantAbsent(t *testing.T, path string) {
 }
 
 func TestUpStopsCleanly(t *testing.T) {
-	l := up(t, "--nodes=2", "--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+	l := up(t, "--nodes=2", "--feature-gates=GenericWorkload=true", "--runtime-config="+minor.PodGroups+"=true")
 	if want := "2"; l.nodes != want {
 		t.Errorf("nodes in the ready line: want %s, got %s", want, l.nodes)
 	}

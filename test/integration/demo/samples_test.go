@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -51,7 +52,7 @@ var samples = []sampleCheck{
 			t.Fatalf("the gang has %d pods, want 8", len(pods))
 		}
 		for i := range pods {
-			c.checkShares(t, &pods[i], 1, ":1000m:")
+			c.checkShares(t, &pods[i], 1, ":500m:")
 		}
 	}},
 	{file: "colocation.yaml", check: func(t *testing.T, c *keptCluster) {
@@ -123,7 +124,11 @@ func testSamples(t *testing.T, kubeconfig string) {
 	}
 }
 
+// sample returns the path of a sample for this minor release of Kubernetes.
 func sample(name string) string {
+	if name == "gang.yaml" && minor.Release == "1.36" {
+		return filepath.Join(framework.Root(), "manifests", "components", "gangscheduling-1.36", "sample.yaml")
+	}
 	return filepath.Join(framework.Root(), "manifests", "samples", name)
 }
 

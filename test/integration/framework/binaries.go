@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/publicdata"
 )
 
@@ -72,12 +73,20 @@ func Binary(tb testing.TB, name string) string {
 	return path
 }
 
-// binaries brings bin/ up to date, once in this process.
+// folder is where the Makefile puts the binaries of this minor release of Kubernetes.
+func folder() string {
+	if minor.Release == "1.36" {
+		return filepath.Join(Root(), "bin", "k8s-1.36")
+	}
+	return filepath.Join(Root(), "bin")
+}
+
+// binaries brings that folder up to date, once in this process.
 var binaries = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(binEnv); dir != "" {
 		return fromRoot(dir), nil
 	}
-	dir := filepath.Join(Root(), "bin")
+	dir := folder()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -90,7 +99,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
 	}
-	build := exec.Command("make", "--silent", "build")
+	build := exec.Command("make", "--silent", "build", "K8S="+minor.Release)
 	build.Dir = Root()
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", errors.Join(fmt.Errorf("make build: %w", err), errors.New(string(output)))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -81,6 +82,9 @@ func bound(t *testing.T, c *framework.Cluster, pods []*corev1.Pod) []string {
 // TestGangOfWholeDevices has a gang of eight whole devices get none of seven, give
 // up the seven that wait for an eighth, and get all of eight.
 func TestGangOfWholeDevices(t *testing.T) {
+	if minor.Release != "1.36" {
+		t.Skip("Coscheduling is built for Kubernetes 1.36 alone")
+	}
 	c := start(t)
 
 	// A tenth of one device is taken, so seven of eight members fit.
@@ -124,7 +128,7 @@ func TestGangOfWholeDevices(t *testing.T) {
 
 	// Everything is free again, and a gang that is complete gets all of it: first the
 	// one of the samples, then one whose pods are bare.
-	c.Kubectl(t, "apply", "--validate=strict", "-f", install.Path("manifests/samples/gang.yaml"))
+	c.Kubectl(t, "apply", "--validate=strict", "-f", install.Path("manifests/components/gang/sample.yaml"))
 	devices := map[string]bool{}
 	for _, pod := range jobPods(t, c, "gang", gangSize) {
 		devices[framework.Placement(c.WaitForPodScheduled(t, pod.Namespace, pod.Name))] = true
@@ -132,7 +136,7 @@ func TestGangOfWholeDevices(t *testing.T) {
 	if len(devices) != gangSize {
 		t.Errorf("%d members of the sample share %d devices", gangSize, len(devices))
 	}
-	c.Kubectl(t, "delete", "--wait", "--cascade=foreground", "-f", install.Path("manifests/samples/gang.yaml"))
+	c.Kubectl(t, "delete", "--wait", "--cascade=foreground", "-f", install.Path("manifests/components/gang/sample.yaml"))
 	whole := gang(t, c, "whole")
 	create(t, c, whole...)
 	want := map[string][]use{}
@@ -186,7 +190,7 @@ func TestGangNeedsItsDefinition(t *testing.T) {
 		want    []string
 	}{
 		{"no PodGroups of Kubernetes", gpuProfile, "", []string{featureGates}, []string{
-			"--feature-gates: GenericWorkload=true needs PodGroups of scheduling.k8s.io/v1alpha2, which the API server does not serve",
+			"--feature-gates: GenericWorkload=true needs PodGroups of " + minor.PodGroups + ", which the API server does not serve",
 		}},
 		{"no definition", gangProfile, "", nil, []string{
 			"the API server does not serve 1 resource(s)",
@@ -198,6 +202,9 @@ func TestGangNeedsItsDefinition(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.profile == gangProfile && minor.Release != "1.36" {
+				tt.want = []string{"Coscheduling is in Berth's build for Kubernetes 1.36 alone"}
+			}
 			if tt.apply != "" {
 				c.ApplyManifests(t, tt.apply)
 				c.Kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.x-k8s.io")

@@ -22,7 +22,7 @@ import (
 func testMemberDeleted(t *testing.T, c *framework.Cluster, pool string) {
 	gang := halfGang(t, c, pool, pool+"-gang", halves, "")
 	victim := gang[halves/2]
-	s := startNativeScheduler(t, c, gangGates+","+groupPreemption, func(b *faultproxy.Binding) *faultproxy.Answer {
+	s := startNativeScheduler(t, c, gangGates, func(b *faultproxy.Binding) *faultproxy.Answer {
 		if b.Pod == victim.Name && b.Nth == 1 {
 			err := c.Client.CoreV1().Pods(b.Namespace).Delete(t.Context(), b.Pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
 			if err != nil {
@@ -53,7 +53,7 @@ func testSchedulerKilled(t *testing.T, c *framework.Cluster, pool string) {
 	var late []*faultproxy.Binding
 	sent, held := 0, make(chan struct{})
 	release := make(chan struct{})
-	first := startNativeScheduler(t, c, gangGates+","+groupPreemption, func(b *faultproxy.Binding) *faultproxy.Answer {
+	first := startNativeScheduler(t, c, gangGates, func(b *faultproxy.Binding) *faultproxy.Answer {
 		mu.Lock()
 		if sent < written {
 			sent++
@@ -86,7 +86,7 @@ func testSchedulerKilled(t *testing.T, c *framework.Cluster, pool string) {
 	if answer := passOn(late[0]); answer == nil || answer.Code != http.StatusCreated && answer.Code != http.StatusConflict {
 		t.Errorf("a Binding of the former scheduler was answered %+v", answer)
 	}
-	next := startNativeScheduler(t, c, gangGates+","+groupPreemption, nil)
+	next := startNativeScheduler(t, c, gangGates, nil)
 	expectScheduled(t, c, gang)
 	requireAllGiven(t, c, pool)
 	for _, b := range late[1:] {

@@ -113,7 +113,7 @@ type randomGang struct {
 }
 
 func (r *randomGangs) start() {
-	r.scheduler = startNativeScheduler(r.t, r.c, gangGates+","+groupPreemption, nil)
+	r.scheduler = startNativeScheduler(r.t, r.c, gangGates, nil)
 }
 
 // restart kills the scheduler, wherever it is.

@@ -20,12 +20,6 @@ import (
 )
 
 const (
-	// gangGates are Kubernetes 1.36's own gangs, and groupPreemption what lets one make
-	// room for itself as a whole: alpha, off by default.
-	gangGates       = "GenericWorkload=true,GangScheduling=true"
-	groupPreemption = "WorkloadAwarePreemption=true"
-	// groupVersion is the API's.
-	groupVersion = "v1alpha2"
 	// poolLabel keeps the pods of one subtest from the nodes of the others.
 	poolLabel = "pool"
 	// urgent is a PriorityClass.
@@ -33,7 +27,7 @@ const (
 )
 
 // featureGates are the flag for all gates.
-var featureGates = "--feature-gates=" + gangGates + "," + groupPreemption
+const featureGates = "--feature-gates=" + gangGates
 
 // startNative starts a control plane with PodGroups and these nodes. It has no scheduler.
 func startNative(t *testing.T, nodes []corev1.Node) *framework.Cluster {
@@ -100,7 +94,7 @@ func createGroup(t *testing.T, c *framework.Cluster, name string, minCount int, 
 	t.Helper()
 	spec := map[string]any{
 		"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(minCount)}},
-		"disruptionMode":   "PodGroup",
+		"disruptionMode":   asAWhole,
 	}
 	if priorityClass != "" {
 		spec["priorityClassName"] = priorityClass

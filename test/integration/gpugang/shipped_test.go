@@ -70,13 +70,21 @@ components:
 - MANIFESTS/components/gpu
 - MANIFESTS/components/gangscheduling
 `, "MANIFESTS", relative)
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	deployment := install.Find[appsv1.Deployment](t, install.Build(t, dir), "Deployment", names.Scheduler)
-	want := []string{"--config=/etc/berth-scheduler/gpu.yaml", featureGates}
-	if diff := cmp.Diff(want, deployment.Spec.Template.Spec.Containers[0].Args); diff != "" {
-		t.Errorf("Unexpected arguments (-want,+got):\n%s", diff)
+	want := []string{"--config=/etc/berth-scheduler/gpu.yaml", "--feature-gates=GenericWorkload=true"}
+	for _, further := range []struct{ component, argument string }{
+		{},
+		{"- " + relative + "/components/gangscheduling-1.36\n", "--feature-gates=GangScheduling=true,WorkloadAwarePreemption=true"},
+	} {
+		if further.argument != "" {
+			want = append(want, further.argument)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text+further.component), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		deployment := install.Find[appsv1.Deployment](t, install.Build(t, dir), "Deployment", names.Scheduler)
+		if diff := cmp.Diff(want, deployment.Spec.Template.Spec.Containers[0].Args); diff != "" {
+			t.Errorf("Unexpected arguments with %q (-want,+got):\n%s", further.component, diff)
+		}
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
-	"k8s.io/kubernetes/test/utils/ktesting"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	_ "github.com/berth-scheduler/berth/pkg/apis/config/scheme" // GPUDeviceArgs

@@ -6,9 +6,9 @@ package manifests
 import (
 	"testing"
 
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/test/utils/ktesting"
 
 	_ "github.com/berth-scheduler/berth/pkg/apis/config/scheme" // LabelPresenceArgs
 )

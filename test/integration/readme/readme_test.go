@@ -99,16 +99,22 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestVersions compares the versions that README.md names with go.mod.
+// TestVersions compares the versions that README.md names with the module files.
 func TestVersions(t *testing.T) {
+	for _, file := range []string{"go.mod", "hack/k8s-1.36.mod"} {
+		t.Run(file, func(t *testing.T) { testVersions(t, file) })
+	}
+}
+
+func testVersions(t *testing.T, file string) {
 	readme := read(t, "README.md")
-	module := read(t, "go.mod")
+	module := read(t, file)
 	for name, path := range map[string]string{
 		"Kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "kwok": "sigs.k8s.io/kwok",
 	} {
 		version := regexp.MustCompile(`(?m)^\s+` + regexp.QuoteMeta(path) + ` v(\S+)`).FindStringSubmatch(module)
 		if version == nil {
-			t.Errorf("go.mod does not require %s", path)
+			t.Errorf("%s does not require %s", file, path)
 			continue
 		}
 		if want := name + " " + version[1]; !strings.Contains(readme, want) {

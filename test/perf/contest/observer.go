@@ -19,7 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
-	"k8s.io/kubernetes/test/utils/ktesting"
 )
 
 // afterwards is how long the observer may be behind scheduler_perf, which has seen
@@ -47,7 +46,7 @@ type observer struct {
 
 // attach starts to watch, once the nodes are there. It is called for every group of
 // nodes, and before the workload's first pod.
-func (o *observer) attach(tCtx ktesting.TContext, sched *scheduler.Scheduler, workload *perf.Workload, _ *corev1.NodeList) error {
+func (o *observer) attach(tCtx tContext, sched *scheduler.Scheduler, workload *perf.Workload, _ *corev1.NodeList) error {
 	if o.attached {
 		return nil
 	}

@@ -308,11 +308,7 @@ func Convert_config_GPUDeviceArgs_To_v1_GPUDeviceArgs(in *config.GPUDeviceArgs, 
 }
 
 func autoConvert_v1_GPUDeviceNodeLabels_To_config_GPUDeviceNodeLabels(in *GPUDeviceNodeLabels, out *config.GPUDeviceNodeLabels, s conversion.Scope) error {
-	out.Count = in.Count
-	out.Memory = in.Memory
-	out.Product = in.Product
-	out.Replicas = in.Replicas
-	out.MIGPrefix = in.MIGPrefix
+	*out = *(*config.GPUDeviceNodeLabels)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -322,11 +318,7 @@ func Convert_v1_GPUDeviceNodeLabels_To_config_GPUDeviceNodeLabels(in *GPUDeviceN
 }
 
 func autoConvert_config_GPUDeviceNodeLabels_To_v1_GPUDeviceNodeLabels(in *config.GPUDeviceNodeLabels, out *GPUDeviceNodeLabels, s conversion.Scope) error {
-	out.Count = in.Count
-	out.Memory = in.Memory
-	out.Product = in.Product
-	out.Replicas = in.Replicas
-	out.MIGPrefix = in.MIGPrefix
+	*out = *(*GPUDeviceNodeLabels)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -336,7 +328,7 @@ func Convert_config_GPUDeviceNodeLabels_To_v1_GPUDeviceNodeLabels(in *config.GPU
 }
 
 func autoConvert_v1_GPUDeviceScoringStrategy_To_config_GPUDeviceScoringStrategy(in *GPUDeviceScoringStrategy, out *config.GPUDeviceScoringStrategy, s conversion.Scope) error {
-	out.Type = config.GPUDeviceStrategy(in.Type)
+	*out = *(*config.GPUDeviceScoringStrategy)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -346,7 +338,7 @@ func Convert_v1_GPUDeviceScoringStrategy_To_config_GPUDeviceScoringStrategy(in *
 }
 
 func autoConvert_config_GPUDeviceScoringStrategy_To_v1_GPUDeviceScoringStrategy(in *config.GPUDeviceScoringStrategy, out *GPUDeviceScoringStrategy, s conversion.Scope) error {
-	out.Type = GPUDeviceStrategy(in.Type)
+	*out = *(*GPUDeviceScoringStrategy)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -356,12 +348,7 @@ func Convert_config_GPUDeviceScoringStrategy_To_v1_GPUDeviceScoringStrategy(in *
 }
 
 func autoConvert_v1_GPUDeviceWorkloadClass_To_config_GPUDeviceWorkloadClass(in *GPUDeviceWorkloadClass, out *config.GPUDeviceWorkloadClass, s conversion.Scope) error {
-	out.Weight = in.Weight
-	out.CPU = in.CPU
-	out.GPUMilli = in.GPUMilli
-	out.GPUMemory = in.GPUMemory
-	out.GPUModel = in.GPUModel
-	out.GPUMinMemory = in.GPUMinMemory
+	*out = *(*config.GPUDeviceWorkloadClass)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -371,12 +358,7 @@ func Convert_v1_GPUDeviceWorkloadClass_To_config_GPUDeviceWorkloadClass(in *GPUD
 }
 
 func autoConvert_config_GPUDeviceWorkloadClass_To_v1_GPUDeviceWorkloadClass(in *config.GPUDeviceWorkloadClass, out *GPUDeviceWorkloadClass, s conversion.Scope) error {
-	out.Weight = in.Weight
-	out.CPU = in.CPU
-	out.GPUMilli = in.GPUMilli
-	out.GPUMemory = in.GPUMemory
-	out.GPUModel = in.GPUModel
-	out.GPUMinMemory = in.GPUMinMemory
+	*out = *(*GPUDeviceWorkloadClass)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -412,9 +394,7 @@ func Convert_config_LabelPresenceArgs_To_v1_LabelPresenceArgs(in *config.LabelPr
 }
 
 func autoConvert_v1_LabelPresencePreference_To_config_LabelPresencePreference(in *LabelPresencePreference, out *config.LabelPresencePreference, s conversion.Scope) error {
-	out.Label = in.Label
-	out.Presence = (*bool)(unsafe.Pointer(in.Presence))
-	out.Weight = in.Weight
+	*out = *(*config.LabelPresencePreference)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -424,9 +404,7 @@ func Convert_v1_LabelPresencePreference_To_config_LabelPresencePreference(in *La
 }
 
 func autoConvert_config_LabelPresencePreference_To_v1_LabelPresencePreference(in *config.LabelPresencePreference, out *LabelPresencePreference, s conversion.Scope) error {
-	out.Label = in.Label
-	out.Presence = (*bool)(unsafe.Pointer(in.Presence))
-	out.Weight = in.Weight
+	*out = *(*LabelPresencePreference)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -436,10 +414,7 @@ func Convert_config_LabelPresencePreference_To_v1_LabelPresencePreference(in *co
 }
 
 func autoConvert_v1_LabelPresenceRule_To_config_LabelPresenceRule(in *LabelPresenceRule, out *config.LabelPresenceRule, s conversion.Scope) error {
-	out.Labels = *(*[]string)(unsafe.Pointer(&in.Labels))
-	out.Presence = (*bool)(unsafe.Pointer(in.Presence))
-	out.PodSelector = (*metav1.LabelSelector)(unsafe.Pointer(in.PodSelector))
-	out.NamespaceSelector = (*metav1.LabelSelector)(unsafe.Pointer(in.NamespaceSelector))
+	*out = *(*config.LabelPresenceRule)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -449,10 +424,7 @@ func Convert_v1_LabelPresenceRule_To_config_LabelPresenceRule(in *LabelPresenceR
 }
 
 func autoConvert_config_LabelPresenceRule_To_v1_LabelPresenceRule(in *config.LabelPresenceRule, out *LabelPresenceRule, s conversion.Scope) error {
-	out.Labels = *(*[]string)(unsafe.Pointer(&in.Labels))
-	out.Presence = (*bool)(unsafe.Pointer(in.Presence))
-	out.PodSelector = (*metav1.LabelSelector)(unsafe.Pointer(in.PodSelector))
-	out.NamespaceSelector = (*metav1.LabelSelector)(unsafe.Pointer(in.NamespaceSelector))
+	*out = *(*LabelPresenceRule)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -462,13 +434,7 @@ func Convert_config_LabelPresenceRule_To_v1_LabelPresenceRule(in *config.LabelPr
 }
 
 func autoConvert_v1_LabelPresenceTenancy_To_config_LabelPresenceTenancy(in *LabelPresenceTenancy, out *config.LabelPresenceTenancy, s conversion.Scope) error {
-	out.NodeLabelKey = in.NodeLabelKey
-	out.AllowUnrestrictedNodeLabelKey = in.AllowUnrestrictedNodeLabelKey
-	out.NodeTaintKey = in.NodeTaintKey
-	out.NamespaceLabelKey = in.NamespaceLabelKey
-	out.Tenants = config.TenantPolicy(in.Tenants)
-	out.ExemptNamespaces = *(*[]string)(unsafe.Pointer(&in.ExemptNamespaces))
-	out.AllowNoLeaderElection = in.AllowNoLeaderElection
+	*out = *(*config.LabelPresenceTenancy)(unsafe.Pointer(in))
 	return nil
 }
 
@@ -478,13 +444,7 @@ func Convert_v1_LabelPresenceTenancy_To_config_LabelPresenceTenancy(in *LabelPre
 }
 
 func autoConvert_config_LabelPresenceTenancy_To_v1_LabelPresenceTenancy(in *config.LabelPresenceTenancy, out *LabelPresenceTenancy, s conversion.Scope) error {
-	out.NodeLabelKey = in.NodeLabelKey
-	out.AllowUnrestrictedNodeLabelKey = in.AllowUnrestrictedNodeLabelKey
-	out.NodeTaintKey = in.NodeTaintKey
-	out.NamespaceLabelKey = in.NamespaceLabelKey
-	out.Tenants = TenantPolicy(in.Tenants)
-	out.ExemptNamespaces = *(*[]string)(unsafe.Pointer(&in.ExemptNamespaces))
-	out.AllowNoLeaderElection = in.AllowNoLeaderElection
+	*out = *(*LabelPresenceTenancy)(unsafe.Pointer(in))
 	return nil
 }
 

@@ -1,6 +1,8 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build k8s136
+
 package registry
 
 import (

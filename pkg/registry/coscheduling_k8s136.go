@@ -1,6 +1,8 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build k8s136
+
 package registry
 
 import (
@@ -13,17 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	"github.com/berth-scheduler/berth/pkg/pending"
 )
-
-// PodGroupLabel is the key of the label with which a pod joins a PodGroup.
-const PodGroupLabel = v1alpha1.PodGroupLabel
-
-// GangPlugin is the name of the plugin that places gangs.
-const GangPlugin = coscheduling.Name
 
 // gangs is Coscheduling with reasons that say how many members of the gang had a
 // node. Its decisions are Coscheduling's.
@@ -38,8 +33,8 @@ var (
 	_ fwk.PostBindPlugin   = &gangs{}
 )
 
-// newGangs builds Coscheduling.
-func newGangs(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+// newCoscheduling builds Coscheduling.
+func newCoscheduling(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	reserved := &reservedMembers{pods: map[gangName]sets.Set[types.UID]{}}
 	plugin, err := coscheduling.New(ctx, args, gangHandle{handle, reserved})
 	if err != nil {
