@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
@@ -78,7 +79,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 		config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("cache"), TopologyKeys: []string{"rack", zone}, Weight: 3},
 	)), schedtest.Options{})
 	h.pl.instance.synced = nil                   // nothing runs
-	h.cache = cache.New(t.Context(), nil, false) // after the metrics that it writes
+	h.cache = minor.NewCache(t.Context(), false) // after the metrics that it writes
 	for _, service := range []string{"backend", "cache", "frontend"} {
 		store(t, h.profile.SharedInformerFactory().Core().V1().Services().Informer(), makeService("shop", service))
 		h.pl.instance.index.SyncService("shop", service)
