@@ -196,21 +196,38 @@ func fromOffset(nodes []int32, offset int) []int32 {
 // A node is left out if best leads it by more points of the ranking plugins than all other
 // plugins together can make up for.
 func (f *nodeField) winners(best, offset int, allowed func(i int) bool) (winners []int32, leftOut bool) {
-	fit := f.above(unfit)
-	winners = fit[:0]
-	for _, i := range fit {
+	least, compares := f.leastScore(best)
+	winners = f.found[:0]
+	for i, score := range f.scores {
 		switch {
-		case !allowed(int(i)):
-		case f.lead(best, int(i)) > f.others:
-			leftOut = true
-		default:
-			winners = append(winners, i)
+		case score == unfit:
+		case score < least || compares && f.lead(best, i) > f.others:
+			leftOut = leftOut || allowed(i)
+		case allowed(i):
+			winners = append(winners, int32(i))
 		}
 	}
+	f.found = winners
 	winners = fromOffset(winners, offset)
 	at := slices.Index(winners, int32(best)) //nolint:gosec // a number of nodes
 	winners[0], winners[at] = winners[at], winners[0]
 	return winners, leftOut
+}
+
+// leastScore returns the combined score below which best leads a node by too much, and
+// whether those at or above it have to be compared with best one by one.
+func (f *nodeField) leastScore(best int) (least int64, compares bool) {
+	if len(f.rankings) != 1 || f.rankings[0].weight == 0 {
+		return 0, true
+	}
+	r := &f.rankings[0]
+	switch {
+	case !r.Ordinal:
+		return f.scores[best] - f.others/r.weight, false
+	case r.weight > f.others:
+		return f.scores[best], false // each next score is a point less
+	}
+	return 0, false
 }
 
 // lead returns the least by which node a leads node b in the weighted points of the ranking
