@@ -9,15 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/explain"
@@ -30,7 +33,29 @@ type explainOptions struct {
 	source.Options
 	clusterInput
 
-	output string
+	output   string
+	requests requestCounter
+}
+
+// requestCounter counts what an API server is asked.
+type requestCounter struct {
+	atomic.Int64
+	http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *requestCounter) RoundTrip(request *http.Request) (*http.Response, error) {
+	c.Add(1)
+	return c.RoundTripper.RoundTrip(request)
+}
+
+// wrap counts the requests of the clients of a configuration.
+func (c *requestCounter) wrap(config *rest.Config) *rest.Config {
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
+		c.RoundTripper = inner
+		return c
+	})
+	return config
 }
 
 func newExplainCommand() *cobra.Command {
@@ -101,6 +126,7 @@ func (o *explainOptions) complete(args []string) error {
 		o.Namespace = cmp.Or(*o.ConfigFlags.Namespace, corev1.NamespaceDefault)
 		return nil
 	}
+	o.WithWrapConfigFn(o.requests.wrap)
 	if err := o.connect(); err != nil {
 		return err
 	}
@@ -138,6 +164,9 @@ func (o *explainOptions) run(ctx context.Context, out io.Writer) error {
 		x, err := explain.Explain(ctx, in)
 		if err != nil {
 			return interruptedOr(ctx, err)
+		}
+		if o.Client != nil {
+			x.Notes = append(x.Notes, fmt.Sprintf("the cluster was read with %s, get and list alone, lists in pages of 500", output.Count(int(o.requests.Load()), "request")))
 		}
 		explanations = append(explanations, x)
 		placed = placed && x.State.Placed()

@@ -83,6 +83,12 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 	if len(x.Gates) > 0 {
 		x.State = Gated
 		gated = fmt.Sprintf("%s is Pending: the scheduling gate %s keeps it out of the queue", who, x.Gates[0])
+		if queued := queuedBy(s.in, s.in.Pods[0]); len(queued) > 0 {
+			gated += ". " + queued[0]
+		}
+	} else if refused := quotasRefuse(s.in); len(refused) > 0 {
+		x.State = NotAdmitted
+		gated = fmt.Sprintf("%s is not created as a whole: %s", who, refused[0])
 	}
 	switch {
 	case enough:
@@ -106,7 +112,7 @@ func (x *Explanation) conclusion(state State, gated, who, text string) {
 		x.State, x.Answer = state, who+" "+text+"."
 		return
 	}
-	x.Answer = gated + ". Without it, it " + text + "."
+	x.Answer = gated + ". But for that, it " + text + "."
 }
 
 // fitText says where the pods fit.

@@ -137,7 +137,7 @@ func applied(t *testing.T, in *explain.Input, change *explain.Change) *explain.I
 	if change.Gang() > 0 {
 		after.PodGroups = nil
 		for _, group := range in.PodGroups {
-			if group.Name == explain.GangLabel(after.Pods[0]) {
+			if group.Name == explain.GangName(after.Pods[0]) {
 				group.MinMember = change.Gang()
 			}
 			after.PodGroups = append(after.PodGroups, group)

@@ -24,9 +24,13 @@ func proposeGang(s *situation) []*Change {
 		})
 	}
 	if fewer := min(g.Members, g.Bound+g.Fit); fewer > 0 && fewer < g.Needed {
+		field := "spec.minMember"
+		if g.native {
+			field = "spec.schedulingPolicy.gang.minCount"
+		}
 		changes = append(changes, &Change{
 			Who: OnPod, Kind: "minMember", cost: 3.8, gang: fewer,
-			Text: fmt.Sprintf("let gang %s start with %s: spec.minMember: %d in its PodGroup", g.Name, output.Count(fewer, "member"), fewer),
+			Text: fmt.Sprintf("let gang %s start with %s: %s: %d in its PodGroup", g.Name, output.Count(fewer, "member"), field, fewer),
 		})
 	}
 	return changes

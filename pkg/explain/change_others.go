@@ -88,7 +88,7 @@ func (s *situation) sibling(pod *corev1.Pod) bool {
 	if pod.Namespace != s.pod.Namespace {
 		return false
 	}
-	if s.gang != nil && GangLabel(pod) == GangLabel(s.pod) {
+	if s.gang != nil && GangName(pod) == GangName(s.pod) {
 		return true
 	}
 	a, b := metav1.GetControllerOfNoCopy(s.pod), metav1.GetControllerOfNoCopy(pod)

@@ -36,6 +36,8 @@ func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 	if len(in.Pods) > 1 {
 		x.Pods = len(in.Pods)
 	}
+	refused := quotasRefuse(in)
+	x.Admission = append(queuedBy(in, pod), refused...)
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		x.State, x.Answer = Bound, fmt.Sprintf("Pod %s has ended (%s): it needs no node.", x.Pod, pod.Status.Phase)
@@ -84,7 +86,7 @@ func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) err
 		}
 	}
 	s.pod, s.needed = s.pods[0], len(s.pods)
-	if gangs {
+	if gangs || isNative(s.pod) {
 		s.gang = gangOf(s.in, s.pod)
 		x.Gang = s.gang
 	}

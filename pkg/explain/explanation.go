@@ -25,6 +25,8 @@ const (
 	Gated State = "Gated"
 	// NotServed is a pod whose schedulerName nobody serves.
 	NotServed State = "NotServed"
+	// NotAdmitted is a pod that a quota keeps from being created.
+	NotAdmitted State = "NotAdmitted"
 	// Waiting is a pod whose gang is not there as a whole.
 	Waiting State = "Waiting"
 	// Unschedulable is a pod that no node can take.
@@ -56,6 +58,8 @@ type Explanation struct {
 	Scheduler Scheduler `json:"scheduler"`
 	// Gates are the pod's scheduling gates, each with who lifts it.
 	Gates []string `json:"gates,omitempty"`
+	// Admission is what quotas, and Kueue, say of the pod.
+	Admission []string `json:"admission,omitempty"`
 	// Keys are labels and annotations of the pod that have no effect, each with why.
 	Keys []string `json:"keys,omitempty"`
 	// Gang is the state of the pod's gang.
@@ -158,6 +162,8 @@ type Gang struct {
 	Fit int `json:"fit"`
 	// Text is the same in a sentence.
 	Text string `json:"text"`
+	// native is whether the PodGroup is one of Kubernetes' own.
+	native bool
 }
 
 // Preemption is what evicting pods of lower priority comes to.

@@ -11,26 +11,41 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/berth-scheduler/berth/pkg/pending"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/spelling"
 )
 
-// GangLabel returns the name of the PodGroup that the pod names, "" if it is of none.
-func GangLabel(pod *corev1.Pod) string { return pod.Labels[registry.PodGroupLabel] }
+// GangName returns the name of the PodGroup that the pod names, Kubernetes' own or, by a
+// label, Coscheduling's; "" if it is of none.
+func GangName(pod *corev1.Pod) string {
+	if isNative(pod) {
+		return *pod.Spec.SchedulingGroup.PodGroupName
+	}
+	return pod.Labels[registry.PodGroupLabel]
+}
+
+// isNative reports whether the pod is of one of Kubernetes' own PodGroups.
+func isNative(pod *corev1.Pod) bool {
+	return pod.Spec.SchedulingGroup != nil && pod.Spec.SchedulingGroup.PodGroupName != nil
+}
 
 // gangOf returns the gang of the pod, nil if it is of none.
 func gangOf(in *Input, pod *corev1.Pod) *Gang {
-	name := GangLabel(pod)
+	name := GangName(pod)
 	if name == "" {
 		return nil
 	}
-	g := &Gang{Name: pod.Namespace + "/" + name}
-	if group := findGroup(in, pod.Namespace, name); group != nil {
+	g := &Gang{Name: pod.Namespace + "/" + name, native: isNative(pod)}
+	if group := findGroup(in, pod, name); group != nil {
 		g.Found, g.Needed = true, group.MinMember
 	}
-	for _, member := range members(in, pod.Namespace, name) {
+	if g.Found && g.native && g.Needed == 0 {
+		return nil // its members start one by one
+	}
+	for _, member := range members(in, pod, name) {
 		g.Members++
 		if member.Spec.NodeName != "" {
 			g.Bound++
@@ -43,6 +58,8 @@ func gangOf(in *Input, pod *corev1.Pod) *Gang {
 // tell says the state of the gang in a sentence.
 func (g *Gang) tell() {
 	switch {
+	case !g.Found && g.native:
+		g.Text = fmt.Sprintf("PodGroup %s (%s), which spec.schedulingGroup names, does not exist or was not seen: create it", g.Name, schedulingv1.GroupName)
 	case !g.Found:
 		g.Text = pending.GangNotFound(g.Name, registry.PodGroupLabel)
 	case g.Members < g.Needed:
@@ -54,23 +71,26 @@ func (g *Gang) tell() {
 	}
 }
 
-func findGroup(in *Input, namespace, name string) *PodGroup {
-	i := slices.IndexFunc(in.PodGroups, func(g PodGroup) bool { return g.Namespace == namespace && g.Name == name })
+// findGroup returns the PodGroup of this name and of the same kind as the pod's own.
+func findGroup(in *Input, pod *corev1.Pod, name string) *PodGroup {
+	i := slices.IndexFunc(in.PodGroups, func(g PodGroup) bool {
+		return g.Namespace == pod.Namespace && g.Name == name && g.Native == isNative(pod)
+	})
 	if i < 0 {
 		return nil
 	}
 	return &in.PodGroups[i]
 }
 
-// members are the pods of a gang: those of the cluster, and those that are explained.
-func members(in *Input, namespace, name string) []*corev1.Pod {
+// members are the pods of the gang of this name, of the same kind as the pod's own: those of the cluster, and those that are explained.
+func members(in *Input, like *corev1.Pod, name string) []*corev1.Pod {
 	found := map[string]*corev1.Pod{}
 	var pods []*corev1.Pod
 	if in.Objects != nil {
 		pods = in.Objects.Pods()
 	}
 	for _, pod := range slices.Concat(pods, in.Pods) {
-		if pod.Namespace == namespace && GangLabel(pod) == name {
+		if pod.Namespace == like.Namespace && GangName(pod) == name && isNative(pod) == isNative(like) {
 			found[pod.Name] = pod
 		}
 	}
@@ -85,8 +105,8 @@ func members(in *Input, namespace, name string) []*corev1.Pod {
 // members of its gang that have no node, or the pod alone.
 func Members(in *Input, pod *corev1.Pod) []*corev1.Pod {
 	all := []*corev1.Pod{pod}
-	if name := GangLabel(pod); name != "" && findGroup(in, pod.Namespace, name) != nil {
-		for _, member := range members(in, pod.Namespace, name) {
+	if name := GangName(pod); name != "" && findGroup(in, pod, name) != nil {
+		for _, member := range members(in, pod, name) {
 			if member.Name != pod.Name && member.Spec.NodeName == "" && member.DeletionTimestamp == nil {
 				all = append(all, member)
 			}
@@ -99,26 +119,29 @@ func Members(in *Input, pod *corev1.Pod) []*corev1.Pod {
 // whether its members find room with this pod among them.
 func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 	x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, s.gang.Text)
+	if s.gang.native {
+		return nil // the field cannot be changed
+	}
 	var there []string
 	for _, g := range s.in.PodGroups {
-		if g.Namespace == s.pod.Namespace {
+		if g.Namespace == s.pod.Namespace && !g.Native {
 			there = append(there, g.Name)
 		}
 	}
 	slices.Sort(there)
-	meant := spelling.Nearest(GangLabel(s.pod), there)
+	meant := spelling.Nearest(GangName(s.pod), there)
 	if meant == "" {
 		return nil
 	}
 	pods, bound := s.pods, 0
-	for _, member := range members(s.in, s.pod.Namespace, meant) {
+	for _, member := range members(s.in, s.pod, meant) {
 		if member.Spec.NodeName != "" {
 			bound++
 		} else if member.DeletionTimestamp == nil {
 			pods = append(slices.Clone(pods), member)
 		}
 	}
-	needed := findGroup(s.in, s.pod.Namespace, meant).MinMember
+	needed := findGroup(s.in, s.pod, meant).MinMember
 	if err := s.remove(ctx, pods); err != nil {
 		return err
 	}

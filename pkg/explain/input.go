@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
@@ -27,6 +28,10 @@ type Input struct {
 	Incomplete bool
 	// PodGroups are the gangs.
 	PodGroups []PodGroup
+	// Quotas are the ResourceQuotas, and Workloads what Kueue queues, of the pods'
+	// namespaces.
+	Quotas    []*corev1.ResourceQuota
+	Workloads []Workload
 	// Config is the configuration of the scheduler that serves the pods, nil if it is
 	// not known; Profile says where it was read.
 	Config  *schedconfig.KubeSchedulerConfiguration
@@ -57,6 +62,22 @@ type Server struct {
 // PodGroup is a gang.
 type PodGroup struct {
 	Namespace, Name string
-	// MinMember is how many members start together at least.
+	// MinMember is how many members start together at least; 0 if they need not.
 	MinMember int
+	// Native is whether it is one of Kubernetes' own (scheduling.k8s.io), and not of
+	// Coscheduling.
+	Native bool
+}
+
+// Workload is what Kueue queues: the pods of a Job, or a pod.
+type Workload struct {
+	Namespace, Name string
+	// Queue is the LocalQueue, in the same namespace.
+	Queue string
+	// Owners are who it stands for.
+	Owners []metav1.OwnerReference
+	// Inactive is whether somebody has switched it off.
+	Inactive bool
+	// Conditions are what Kueue says of it.
+	Conditions []metav1.Condition
 }

@@ -89,7 +89,7 @@ func schedule(t *testing.T, in *explain.Input) (placed, needed int) {
 	}
 	needed = len(in.Pods)
 	for _, group := range in.PodGroups {
-		if group.Name == explain.GangLabel(in.Pods[0]) {
+		if group.Name == explain.GangName(in.Pods[0]) {
 			needed = group.MinMember
 		}
 	}
@@ -149,7 +149,7 @@ func (r *random) input(t *testing.T, config *schedconfig.KubeSchedulerConfigurat
 			metav1.SetMetaDataLabel(&member.ObjectMeta, registry.PodGroupLabel, pick(r, "training", "training", "training", "trainning"))
 		}
 		in.Pods = append(in.Pods, member)
-		if in.PodGroups != nil && explain.GangLabel(in.Pods[0]) != explain.GangLabel(member) {
+		if in.PodGroups != nil && explain.GangName(in.Pods[0]) != explain.GangName(member) {
 			in.Pods = in.Pods[:len(in.Pods)-1]
 		}
 	}

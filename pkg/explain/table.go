@@ -54,6 +54,7 @@ func (x *Explanation) writeFacts(out io.Writer) {
 	row("Scheduler", x.Scheduler.Name+": "+x.Scheduler.Text)
 	row("Profile", x.Scheduler.Profile)
 	row("Gate", x.Gates...)
+	row("Admission", x.Admission...)
 	row("No effect", x.Keys...)
 	if x.Gang != nil {
 		row("Gang", x.Gang.Text)

@@ -11,6 +11,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -23,9 +25,16 @@ import (
 // of how many.
 func (f *found) keep(kind schema.GroupVersionKind, object []byte) (bool, error) {
 	switch kind.GroupKind() {
-	case podGroups.Kind:
-		group, err := podGroupOf(object, f.namespace)
+	case schema.GroupKind{Group: coschedulingGroup, Kind: "PodGroup"}, schema.GroupKind{Group: schedulingv1.GroupName, Kind: "PodGroup"}:
+		group, err := podGroupOf(object, f.namespace, kind.Group == schedulingv1.GroupName)
 		f.in.PodGroups = append(f.in.PodGroups, group)
+		return true, err
+	case schema.GroupKind{Group: kueueGroup, Kind: "Workload"}:
+		return true, f.addWorkload(object)
+	case schema.GroupKind{Kind: "ResourceQuota"}:
+		q := &corev1.ResourceQuota{}
+		err := json.Unmarshal(object, q)
+		f.in.Quotas = append(f.in.Quotas, q)
 		return true, err
 	case schema.GroupKind{Group: coordinationv1.GroupName, Kind: "Lease"}:
 		l := &coordinationv1.Lease{}
@@ -41,19 +50,50 @@ func (f *found) keep(kind schema.GroupVersionKind, object []byte) (bool, error) 
 	return false, nil
 }
 
-// podGroupOf reads a PodGroup of Coscheduling.
-func podGroupOf(object []byte, namespace string) (explain.PodGroup, error) {
+// podGroupOf reads a PodGroup, of Kubernetes itself or of Coscheduling.
+func podGroupOf(object []byte, namespace string, native bool) (explain.PodGroup, error) {
 	var group struct {
 		Metadata struct {
 			Namespace string `json:"namespace"`
 			Name      string `json:"name"`
 		} `json:"metadata"`
 		Spec struct {
-			MinMember int `json:"minMember"`
+			MinMember        int `json:"minMember"`
+			SchedulingPolicy struct {
+				Gang struct {
+					MinCount int `json:"minCount"`
+				} `json:"gang"`
+			} `json:"schedulingPolicy"`
 		} `json:"spec"`
 	}
 	err := json.Unmarshal(object, &group)
-	return explain.PodGroup{Namespace: cmp.Or(group.Metadata.Namespace, namespace, corev1.NamespaceDefault), Name: group.Metadata.Name, MinMember: group.Spec.MinMember}, err
+	needed := group.Spec.MinMember
+	if native {
+		needed = group.Spec.SchedulingPolicy.Gang.MinCount
+	}
+	return explain.PodGroup{
+		Namespace: cmp.Or(group.Metadata.Namespace, namespace, corev1.NamespaceDefault), Name: group.Metadata.Name, MinMember: needed, Native: native,
+	}, err
+}
+
+// addWorkload takes what Kueue queues.
+func (f *found) addWorkload(object []byte) error {
+	var workload struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
+			QueueName string `json:"queueName"`
+			Active    *bool  `json:"active"`
+		} `json:"spec"`
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	err := json.Unmarshal(object, &workload)
+	f.in.Workloads = append(f.in.Workloads, explain.Workload{
+		Namespace: workload.Metadata.Namespace, Name: workload.Metadata.Name, Queue: workload.Spec.QueueName, Owners: workload.Metadata.OwnerReferences,
+		Inactive: !ptr.Deref(workload.Spec.Active, true), Conditions: workload.Status.Conditions,
+	})
+	return err
 }
 
 // addLease takes note of who holds a lease, if that says whom it serves, or is a

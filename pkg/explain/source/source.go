@@ -188,7 +188,7 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 			key, of = owner.Kind+" "+owner.Name, fmt.Sprintf("%s %s/%s", owner.Kind, pod.Namespace, owner.Name)
 		}
-		if gang := explain.GangLabel(pod); gang != "" {
+		if gang := explain.GangName(pod); gang != "" {
 			key = "gang " + gang
 			if metav1.GetControllerOfNoCopy(pod) == nil {
 				of = fmt.Sprintf("Gang %s/%s", pod.Namespace, gang)

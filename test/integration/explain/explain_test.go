@@ -38,7 +38,7 @@ const (
 
 // always are the cases that are run without BERTH_LONG=1: one of each kind of change.
 var always = []string{
-	"a wrong amount", "a rule about labels", "no node of the tenant", "a model pattern without *",
+	"a wrong amount", "two wrong amounts, each in a container of its own", "a rule about labels", "no node of the tenant", "a model pattern without *",
 	"a forgotten toleration of the nodes with devices", "a misspelt schedulerName", "a share under a profile that counts none",
 	"a gang that is not whole", "too little CPU", "a node that is cordoned", "a gate", "no free devices", "two causes: a pattern and a taint",
 }
@@ -76,6 +76,8 @@ func TestExplain(t *testing.T) {
 	})
 	t.Run("command", s.command)
 	t.Run("rights", s.rights)
+	t.Run("admission", s.admission)
+	t.Run("load", s.load)
 	t.Run("profile", s.profile)
 }
 
@@ -103,7 +105,7 @@ func start(t *testing.T) *suite {
 		unmarshal(t, document, &node)
 		nodes = append(nodes, node)
 	}
-	s := &suite{framework.Start(t, framework.Options{Nodes: nodes}), t}
+	s := &suite{framework.Start(t, framework.Options{Nodes: nodes, Audit: true}), t}
 	s.ApplyManifests(t, "manifests/base")
 	for _, file := range []string{"gang/podgroups.yaml", "gang/rbac.yaml", "colocation/rbac.yaml"} {
 		s.Kubectl(t, "apply", "-f", filepath.Join(framework.Root(), "manifests/components", file))

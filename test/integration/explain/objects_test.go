@@ -93,11 +93,11 @@ func (s *suite) setMinMember(t *testing.T, in *explain.Input, members int) {
 	t.Helper()
 	patch := func(t *testing.T, members int) {
 		t.Helper()
-		s.Kubectl(t, "-n", in.Pods[0].Namespace, "patch", "podgroups.scheduling.x-k8s.io", explain.GangLabel(in.Pods[0]),
+		s.Kubectl(t, "-n", in.Pods[0].Namespace, "patch", "podgroups.scheduling.x-k8s.io", explain.GangName(in.Pods[0]),
 			"--type=merge", "-p", fmt.Sprintf(`{"spec":{"minMember":%d}}`, members))
 	}
 	for _, group := range in.PodGroups {
-		if group.Name == explain.GangLabel(in.Pods[0]) && group.MinMember != members {
+		if group.Name == explain.GangName(in.Pods[0]) && group.MinMember != members {
 			patch(t, members)
 			t.Cleanup(func() { patch(s.whole, group.MinMember) })
 		}
