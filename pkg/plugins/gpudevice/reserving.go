@@ -18,11 +18,11 @@ import (
 // it is seen bound.
 func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	pl.snapshotChanged(state, nodeName)
+	if !device.HasShareRequest(pod) {
+		return nil // before the state is read, which PreFilter may have left out
+	}
 	s, err := getPreFilterState(state)
 	if err != nil {
-		if !device.HasShareRequest(pod) {
-			return nil // PreFilter skipped it
-		}
 		return fwk.AsStatus(err)
 	}
 	request := s.podRequest.Request

@@ -25,20 +25,25 @@ const (
 // PreScore prepares what the scores of all nodes need. It skips the pods that do
 // not concern the plugin.
 func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	filtered, err := getPreFilterState(state)
-	if err != nil {
+	var filtered *preFilterState
+	data, err := state.Read(preFilterStateKey)
+	if err == nil {
+		filtered, _ = data.(*preFilterState)
+	}
+	skipped := filtered == nil
+	if skipped {
 		// PreFilter skipped the pod, or did not run.
 		request, err := device.ParsePod(pod, pl.nodeKeys)
 		if err != nil {
 			return fwk.NewStatus(fwk.Skip)
 		}
-		filtered = &preFilterState{podRequest: device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)}, claims: pl.mayClaimDevices(pod)}
+		filtered = &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
 	}
 	if !filtered.scored() || filtered.isWithoutDevices() && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	if err != nil {
-		filtered.maxNode = pl.updateCluster(nodes)
+	if skipped {
+		filtered.podRequest.CPUMilli, filtered.maxNode = cpuMilli(pod), pl.updateCluster(nodes)
 	}
 	state.Write(preScoreStateKey, pl.newPreScoreState(filtered))
 	return nil

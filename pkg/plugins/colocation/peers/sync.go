@@ -23,6 +23,9 @@ func (x *Index) SyncPod(namespace, name string) {
 	x.syncPod(namespace, name)
 }
 
+// noPod stands for a pod that was not seen before. Nobody writes it.
+var noPod = &corev1.Pod{}
+
 // syncPod is SyncPod while mu is held. It returns the pod, or nil.
 func (x *Index) syncPod(namespace, name string) *pod {
 	ns := x.namespaceOf(namespace)
@@ -39,7 +42,7 @@ func (x *Index) syncPod(namespace, name string) *pod {
 		return nil
 	}
 	if p == nil {
-		p = &pod{ns: ns, object: &corev1.Pod{}}
+		p = &pod{ns: ns, object: noPod}
 		ns.pods[name] = p
 		if object.UID != "" {
 			x.podsByUID[object.UID] = p
