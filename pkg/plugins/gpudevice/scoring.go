@@ -25,11 +25,7 @@ const (
 // PreScore prepares what the scores of all nodes need. It skips the pods that do
 // not concern the plugin.
 func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
-	var filtered *preFilterState
-	data, err := state.Read(preFilterStateKey)
-	if err == nil {
-		filtered, _ = data.(*preFilterState)
-	}
+	filtered := getPreFilterStateOrNil(state)
 	skipped := filtered == nil
 	if skipped {
 		// PreFilter skipped the pod, or did not run.

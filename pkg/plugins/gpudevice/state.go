@@ -63,6 +63,17 @@ func getPreFilterState(state fwk.CycleState) (*preFilterState, error) {
 	return plugin.ReadState[*preFilterState](state, preFilterStateKey)
 }
 
+// getPreFilterStateOrNil returns the state, or nil if PreFilter has left none because the
+// pod does not concern the plugin.
+func getPreFilterStateOrNil(state fwk.CycleState) *preFilterState {
+	data, err := state.Read(preFilterStateKey)
+	if err != nil {
+		return nil // without the text of an error, which plain pods would pay for
+	}
+	s, _ := data.(*preFilterState)
+	return s
+}
+
 // preScoreState is what all calls of Score for one pod share.
 type preScoreState struct {
 	podRequest device.PodRequest
