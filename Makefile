@@ -23,6 +23,9 @@ ifeq ($(K8S),1.36)
 else ifeq ($(K8S),1.37)
   BIN := bin
   GO_MOD := go.mod
+  ifneq ($(findstring k8s136,$(GOFLAGS)),)
+    export GOFLAGS := $(filter-out -modfile=% -tags=k8s136,$(GOFLAGS))
+  endif
 else
   $(error K8S: got $(K8S), want 1.37 or 1.36)
 endif

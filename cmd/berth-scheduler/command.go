@@ -37,6 +37,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-scheduler/berth/pkg/check"
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 	"github.com/berth-scheduler/berth/pkg/registry"
@@ -256,11 +257,18 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 // informers wait for an API server.
 func checkCluster(ctx context.Context, file string, s *scheduler, opts *options.Options, own *settings) error {
 	config := s.config
+	problem, err := preflight.NotNewer(config.Client.Discovery(), minor.Release)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Could not ask which release of Kubernetes the API server is, starting without")
+	}
+	if problem != nil {
+		return problem
+	}
 	custom := registry.CustomResources(s.effective)
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	problem, err := check.PodGroupsServed(config.Client, utilfeature.DefaultFeatureGate.Enabled)
+	problem, err = check.PodGroupsServed(config.Client, utilfeature.DefaultFeatureGate.Enabled)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
 	}

@@ -13,23 +13,39 @@ import (
 )
 
 const (
-	// groupWaits is what GangScheduling answers for a member that has a place while its
-	// PodGroup has too few: the scheduler hands it on when it has given the group up.
+	// groupWaits is what GangScheduling of Kubernetes 1.36 answers for a member that has a
+	// place while its PodGroup has too few: the scheduler hands it on when it has given the
+	// group up.
 	groupWaits = "waiting for minCount pods from a gang to be scheduled"
+	// groupRefused is the error of a group that was given up, from 1.37 on. A member that had
+	// a place gets the group's whole message as one reason, which begins with it; one that
+	// was not tried any more the group's reasons, of which groupShort begins one.
+	groupRefused = "pod group is unschedulable"
+	groupShort   = "minCount ("
 	// groupPreempts is what DefaultPreemption answers for a member: the group preempts as
 	// a whole, and its condition PodGroupScheduled says what became of that.
 	groupPreempts = preemptionPrefix + "not eligible due to workload aware preemption enabled"
 )
 
 // explainGroup returns the status of a member of one of Kubernetes' own gangs that had a
-// place, in words that say what it waits for; any other status as it is.
+// place or was not tried, in words that say what it waits for; any other status as it is.
 func explainGroup(pod *corev1.Pod, status *fwk.Status) *fwk.Status {
 	group := pod.Spec.SchedulingGroup
-	waits := func(reason string) bool { return strings.HasPrefix(reason, groupWaits) }
-	if group == nil || group.PodGroupName == nil || !slices.ContainsFunc(status.Reasons(), waits) {
+	if group == nil || group.PodGroupName == nil {
 		return status
 	}
-	text := "this pod had a place, but fewer members of PodGroup " + klog.KRef(pod.Namespace, *group.PodGroupName).String() +
-		" had than its minCount: the events of the others say why"
+	starts := func(prefix string) bool {
+		return slices.ContainsFunc(status.Reasons(), func(reason string) bool { return strings.HasPrefix(reason, prefix) })
+	}
+	name := klog.KRef(pod.Namespace, *group.PodGroupName).String()
+	var text string
+	switch {
+	case starts(groupWaits), starts(groupRefused + ", " + groupShort):
+		text = "this pod had a place, but fewer members of PodGroup " + name + " had than its minCount: the events of the others say why"
+	case starts(groupShort) && slices.Contains(status.Reasons(), groupRefused):
+		text = "fewer members of PodGroup " + name + " can have a place than its minCount: the events of the others say why"
+	default:
+		return status
+	}
 	return fwk.NewStatus(status.Code(), text).WithError(status.AsError())
 }

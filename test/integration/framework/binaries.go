@@ -73,12 +73,19 @@ func Binary(tb testing.TB, name string) string {
 	return path
 }
 
-// folder is where the Makefile puts the binaries of this minor release of Kubernetes.
-func folder() string {
-	if minor.Release == "1.36" {
-		return filepath.Join(Root(), "bin", "k8s-1.36")
+// folders are where the Makefile puts the binaries of each minor release of Kubernetes.
+var folders = map[string]string{"1.36": "bin/k8s-1.36", "1.37": "bin"}
+
+// BinaryOf returns the absolute path of a binary for another minor release of Kubernetes.
+// It skips the test unless make build has made one for it: compiling a second Kubernetes
+// takes minutes.
+func BinaryOf(tb testing.TB, release, name string) string {
+	tb.Helper()
+	path := filepath.Join(Root(), folders[release], name)
+	if _, err := os.Stat(path); err != nil {
+		tb.Skipf("needs Kubernetes %s too: make K8S=%s build", release, release)
 	}
-	return filepath.Join(Root(), "bin")
+	return path
 }
 
 // binaries brings that folder up to date, once in this process.
@@ -86,7 +93,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(binEnv); dir != "" {
 		return fromRoot(dir), nil
 	}
-	dir := folder()
+	dir := filepath.Join(Root(), folders[minor.Release])
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}

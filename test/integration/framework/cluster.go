@@ -28,6 +28,9 @@ type Options struct {
 	NodesFile string
 	// DataDir is the folder to use. Default: a new one that goes with the test.
 	DataDir string
+	// Executable is the berth-local to use. Default: that of this minor release of
+	// Kubernetes.
+	Executable string
 	// Audit makes the API server write Cluster.AuditLog.
 	Audit bool
 	// APIServerArgs and ControllerManagerArgs are further flags of the two.
@@ -74,9 +77,12 @@ func Start(tb testing.TB, options Options) *Cluster {
 		}
 		nodes = append(nodes, more...)
 	}
+	if options.Executable == "" {
+		options.Executable = Binary(tb, BerthLocal)
+	}
 	var err error
 	c.Cluster, err = controlplane.Start(tb.Context(), controlplane.Options{
-		Executable:            Binary(tb, BerthLocal),
+		Executable:            options.Executable,
 		DataDir:               c.DataDir,
 		Nodes:                 nodes,
 		AuditLog:              c.AuditLog,
