@@ -17,11 +17,11 @@ const (
 	// place while its PodGroup has too few: the scheduler hands it on when it has given the
 	// group up.
 	groupWaits = "waiting for minCount pods from a gang to be scheduled"
-	// groupRefused is the error of a group that was given up, from 1.37 on. A member that had
-	// a place gets the group's whole message as one reason, which begins with it; one that
-	// was not tried any more the group's reasons, of which groupShort begins one.
-	groupRefused = "pod group is unschedulable"
-	groupShort   = "minCount ("
+	// groupShort begins GangScheduling's reason to give a group up, from 1.37 on, which
+	// groupCounts ends. A member that had a place gets all of the group's reasons as one;
+	// one that was not tried any more gets them as they are.
+	groupShort  = "minCount ("
+	groupCounts = " remaining"
 	// groupPreempts is what DefaultPreemption answers for a member: the group preempts as
 	// a whole, and its condition PodGroupScheduled says what became of that.
 	groupPreempts = preemptionPrefix + "not eligible due to workload aware preemption enabled"
@@ -34,15 +34,18 @@ func explainGroup(pod *corev1.Pod, status *fwk.Status) *fwk.Status {
 	if group == nil || group.PodGroupName == nil {
 		return status
 	}
-	starts := func(prefix string) bool {
-		return slices.ContainsFunc(status.Reasons(), func(reason string) bool { return strings.HasPrefix(reason, prefix) })
+	hadPlace := func(reason string) bool {
+		return strings.HasPrefix(reason, groupWaits) || strings.Contains(reason, groupShort) && strings.Contains(reason, groupCounts+", ")
+	}
+	notTried := func(reason string) bool {
+		return strings.HasPrefix(reason, groupShort) && strings.HasSuffix(reason, groupCounts)
 	}
 	name := klog.KRef(pod.Namespace, *group.PodGroupName).String()
 	var text string
 	switch {
-	case starts(groupWaits), starts(groupRefused + ", " + groupShort):
+	case slices.ContainsFunc(status.Reasons(), hadPlace):
 		text = "this pod had a place, but fewer members of PodGroup " + name + " had than its minCount: the events of the others say why"
-	case starts(groupShort) && slices.Contains(status.Reasons(), groupRefused):
+	case slices.ContainsFunc(status.Reasons(), notTried):
 		text = "fewer members of PodGroup " + name + " can have a place than its minCount: the events of the others say why"
 	default:
 		return status
