@@ -83,11 +83,16 @@ func checkLater(ctx context.Context, client kubernetes.Interface, why error, che
 
 // showStandby makes /readyz fail while this process waits for a lease that another
 // scheduler holds, and say which. Upstream's Run makes the endpoint's checks itself;
-// what it takes from outside, and asks before every answer, is the authorizer.
+// what it takes from outside, and asks before every answer, is the authorizer. A metric
+// says it too.
 func showStandby(config *schedulerserverconfig.CompletedConfig, lock *lease.Lock) {
-	if lock != nil && config.Authorization.Authorizer != nil {
+	if lock == nil {
+		return
+	}
+	if config.Authorization.Authorizer != nil {
 		config.Authorization.Authorizer = standbyAuthorizer{config.Authorization.Authorizer, lock.Waits}
 	}
+	lease.RegisterMetric(lock)
 }
 
 type standbyAuthorizer struct {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 )
 
@@ -85,9 +87,21 @@ func TestWaitsEnds(t *testing.T) {
 		}
 		return lock.Waits()
 	}
+	metric := func(want string) {
+		t.Helper()
+		registry := metrics.NewKubeRegistry()
+		registry.RawMustRegister(newMetric(lock))
+		expected := "# HELP berth_lease_held_by_another [ALPHA] 1 while the lease that this process waits for is held by a scheduler that serves none of its names, and so for ever; " +
+			"0 while it leads, waits for a replica of its own, or has not read the lease yet.\n# TYPE berth_lease_held_by_another gauge\nberth_lease_held_by_another " + want + "\n"
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(expected)); err != nil {
+			t.Error(err)
+		}
+	}
+	metric("0")
 	if err := read(); err == nil {
 		t.Error("held by another scheduler: no error")
 	}
+	metric("1")
 	lease, err := client.CoordinationV1().Leases("ns").Get(ctx, "lease", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +113,7 @@ func TestWaitsEnds(t *testing.T) {
 	if err := read(); err != nil {
 		t.Errorf("released: %v", err)
 	}
+	metric("0")
 }
 
 func TestMustBeHeld(t *testing.T) {

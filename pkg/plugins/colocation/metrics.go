@@ -28,6 +28,13 @@ const (
 	rejectedWaiting          outcome = "WaitingForPeer"
 	rejectedNoTopologyKey    outcome = "NoTopologyKey"
 	rejectedUnknownNamespace outcome = "UnknownNamespace"
+
+	// How near the node that was chosen for a pod is to the peers that it prefers: a peer
+	// is within the nearest topology key of one of its Services, within another key, or
+	// nowhere near.
+	placedNearest outcome = "Nearest"
+	placedNear    outcome = "Near"
+	placedApart   outcome = "Apart"
 )
 
 var (
@@ -36,6 +43,8 @@ var (
 			"One pod counts once per node and attempt, and again in dry runs of preemption.")
 	podRefusals = newCounterVec("pod_refusals_total", "reason",
 		"Number of attempts that ended before any node was looked at, by reason.")
+	placements = newCounterVec("placements_total", "nearness",
+		"Number of nodes that were chosen for pods which prefer to be near peers that are there, by how near the node is to one of them.")
 )
 
 func newCounterVec(name, label, help string) *metrics.CounterVec {
@@ -45,7 +54,7 @@ func newCounterVec(name, label, help string) *metrics.CounterVec {
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(nodeRejections, podRefusals)
+	legacyregistry.MustRegister(nodeRejections, podRefusals, placements)
 })
 
 // counters are the counters of one profile.
@@ -56,6 +65,7 @@ func newCounters(profile string) counters {
 	for vector, outcomes := range map[*metrics.CounterVec][]outcome{
 		nodeRejections: {nodeWithoutPeer, nodeUnlabelled},
 		podRefusals:    {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
+		placements:     {placedNearest, placedNear, placedApart},
 	} {
 		for _, o := range outcomes {
 			c[o] = vector.WithLabelValues(profile, string(o))

@@ -121,7 +121,8 @@ func (pl *Colocation) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 
 // Reserve lets the pod attract others from now on, whether or not it asks for
 // anything itself. That nodes were rejected for it is over: another one fits.
-func (pl *Colocation) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+func (pl *Colocation) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	pl.countPlacement(state, nodeName)
 	pl.instance.waiting.accept(pod.UID)
 	pl.instance.index.Reserve(pod, nodeName)
 	return nil

@@ -4,12 +4,14 @@
 package colocation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
@@ -129,15 +131,34 @@ func TestMetrics(t *testing.T) {
 	// What an earlier run in the same process has counted does not count.
 	nodeRejections.Reset()
 	podRefusals.Reset()
+	placements.Reset()
 	pl.counters = newCounters(t.Name())
 	filter(asking(with, "backend", require, zone))
 	filter(asking(with, "?"))
 	filter(asking(with, "missing", require, zone))
 	filter(asking(with, "missing", require, zone))
 	filter(asking(with, "backend", require, "no-such"))
+	// One pod on the peer's node, two in its zone, one elsewhere; and two that are near
+	// nobody by their own wish.
+	for i, chosen := range []struct {
+		node string
+		pod  *corev1.Pod
+	}{
+		{"a1", asking(with, "backend")}, {"a2", asking(with, "backend")}, {"a2", asking(with, "missing,backend")}, {"b1", asking(with, "backend")},
+		{"a1", asking()}, {"a1", asking(with, "missing")},
+	} {
+		chosen.pod.UID = types.UID(fmt.Sprint(i))
+		state, _, status := runPreFilter(t, profile, chosen.pod)
+		if !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		pl.Reserve(t.Context(), state, chosen.pod, chosen.node)
+		pl.Unreserve(t.Context(), state, chosen.pod, chosen.node)
+	}
 	got := map[string]float64{}
 	for vector, reasons := range map[*metrics.CounterVec][]string{
 		nodeRejections: {"NoPeer", "NoTopologyLabel"}, podRefusals: {"Malformed", "WaitingForPeer", "NoTopologyKey", "UnknownNamespace"},
+		placements: {"Nearest", "Near", "Apart"},
 	} {
 		for _, reason := range reasons {
 			v, err := testutil.GetCounterMetricValue(vector.WithLabelValues(t.Name(), reason))
@@ -147,7 +168,7 @@ func TestMetrics(t *testing.T) {
 			got[reason] = v
 		}
 	}
-	want := map[string]float64{"NoPeer": 4, "NoTopologyLabel": 1, "Malformed": 1, "WaitingForPeer": 2, "NoTopologyKey": 1, "UnknownNamespace": 0}
+	want := map[string]float64{"NoPeer": 4, "NoTopologyLabel": 1, "Malformed": 1, "WaitingForPeer": 2, "NoTopologyKey": 1, "UnknownNamespace": 0, "Nearest": 1, "Near": 2, "Apart": 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("counts (-want,+got):\n%s", diff)
 	}
@@ -159,7 +180,7 @@ func TestMetrics(t *testing.T) {
 	for _, family := range families {
 		served[family.GetName()] = true
 	}
-	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total"} {
+	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total", "berth_colocation_placements_total"} {
 		if !served[name] {
 			t.Errorf("%s is not served", name)
 		}

@@ -70,7 +70,13 @@ func (t *target) score(labels map[string]string) int64 {
 	if t.weight == 0 {
 		return 0
 	}
-	nearest, within := len(t.levels), 0
+	return t.scoreOf(t.nearest(labels))
+}
+
+// nearest returns the index of the nearest level that a node with these labels shares
+// with a peer, the number of levels if none, and the sum of the peers within each level.
+func (t *target) nearest(labels map[string]string) (nearest, within int) {
+	nearest = len(t.levels)
 	for i := range t.levels {
 		value, ok := labels[t.levels[i].key]
 		if !ok {
@@ -81,7 +87,34 @@ func (t *target) score(labels map[string]string) int64 {
 			within += n
 		}
 	}
-	return t.scoreOf(nearest, within)
+	return nearest, within
+}
+
+// countPlacement counts how near the node that was chosen is to the peers, if the pod
+// prefers any that are there.
+func (pl *Colocation) countPlacement(state fwk.CycleState, nodeName string) {
+	s := getPreFilterStateOrNil(state)
+	if s == nil || s.weight == 0 {
+		return
+	}
+	node, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
+	if err != nil || node.Node() == nil {
+		return // it went meanwhile, and so will the reservation
+	}
+	placed := placedApart
+	for i := range s.targets {
+		t := &s.targets[i]
+		if t.weight == 0 {
+			continue
+		}
+		switch nearest, _ := t.nearest(node.Node().Labels); {
+		case nearest == 0:
+			placed = placedNearest
+		case nearest < len(t.levels) && placed == placedApart:
+			placed = placedNear
+		}
+	}
+	pl.counters[placed].Inc()
 }
 
 // scoreOf is the score of a node that shares the level of index nearest with a peer
