@@ -112,6 +112,17 @@ build: ## Build all binaries, the demo, and stock kube-scheduler and kubectl, in
 build-binary:
 	$(GO_BUILD) -ldflags '$(BERTH_LDFLAGS)' -o $(BIN)/ ./cmd/$(BINARY)
 
+# For the tests of the chart, which make them. Helm has a module of its own: its
+# libraries of Kubernetes' would raise those of the code generators.
+$(BIN)/helm3 $(BIN)/helm4: $(BIN)/helm%: hack/tools/helm/go.mod
+	@mkdir -p $(BIN)
+	$(GO) -C hack/tools/helm build -buildvcs=false -o $(abspath $@) helm.sh/helm/v$*/cmd/helm
+
+.PHONY: chart
+chart: $(BIN)/helm4 ## Package the Helm chart into out/, with what its links lead to.
+	@mkdir -p out
+	$(BIN)/helm4 package manifests/chart --destination out
+
 .PHONY: demo
 demo: build ## Place pods with three schedulers on a local cluster (KEEP=1 leaves it running).
 	@KEEP='$(KEEP)' DEMO_BREAK='$(DEMO_BREAK)' $(BIN)/demo
@@ -259,6 +270,7 @@ verify-tidy:
 	GOFLAGS= $(GO) mod tidy -diff
 	GOFLAGS= $(GO) mod tidy -modfile=hack/k8s-1.36.mod -diff
 	GOFLAGS= $(GO) -C hack/tools mod tidy -diff
+	GOFLAGS= $(GO) -C hack/tools/helm mod tidy -diff
 
 .PHONY: verify-fmt
 verify-fmt:

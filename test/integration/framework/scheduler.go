@@ -195,6 +195,9 @@ func (s *Scheduler) Metrics(tb testing.TB) string {
 	return body
 }
 
+// Address is the host and port that it serves HTTPS at.
+func (s *Scheduler) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
 func (s *Scheduler) url(path string) string {
 	return fmt.Sprintf("https://127.0.0.1:%d%s", s.port, path)
 }

@@ -23,7 +23,13 @@ import (
 // [framework.Scheduler.WaitReady].
 func Start(tb testing.TB, c *framework.Cluster) *framework.Scheduler {
 	tb.Helper()
-	deployment, err := c.Client.AppsV1().Deployments(names.Namespace).Get(tb.Context(), names.Scheduler, metav1.GetOptions{})
+	return StartDeployment(tb, c, names.Namespace, names.Scheduler)
+}
+
+// StartDeployment is [Start] for a Deployment of another namespace and name.
+func StartDeployment(tb testing.TB, c *framework.Cluster, namespace, name string) *framework.Scheduler {
+	tb.Helper()
+	deployment, err := c.Client.AppsV1().Deployments(namespace).Get(tb.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		tb.Fatalf("reading the installed Deployment: %v", err)
 	}
@@ -37,12 +43,12 @@ func Start(tb testing.TB, c *framework.Cluster) *framework.Scheduler {
 	}
 
 	root := tb.TempDir()
-	mountConfigMaps(tb, c, pod, container, root)
+	mountConfigMaps(tb, c, namespace, pod, container, root)
 	return StartBinary(tb, c, Options{
 		Binary:     binaryOf(container.Image),
 		Args:       container.Args,
 		Root:       root,
-		Kubeconfig: c.ServiceAccountKubeconfig(tb, names.Namespace, pod.ServiceAccountName),
+		Kubeconfig: c.ServiceAccountKubeconfig(tb, namespace, pod.ServiceAccountName),
 	})
 }
 
@@ -79,14 +85,14 @@ func StartBinary(tb testing.TB, c *framework.Cluster, o Options) *framework.Sche
 }
 
 // mountConfigMaps writes the ConfigMaps that the container mounts below root.
-func mountConfigMaps(tb testing.TB, c *framework.Cluster, pod corev1.PodSpec, container corev1.Container, root string) {
+func mountConfigMaps(tb testing.TB, c *framework.Cluster, namespace string, pod corev1.PodSpec, container corev1.Container, root string) {
 	tb.Helper()
 	for _, mount := range container.VolumeMounts {
 		for _, volume := range pod.Volumes {
 			if volume.Name != mount.Name || volume.ConfigMap == nil {
 				continue
 			}
-			cm, err := c.Client.CoreV1().ConfigMaps(names.Namespace).Get(tb.Context(), volume.ConfigMap.Name, metav1.GetOptions{})
+			cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(tb.Context(), volume.ConfigMap.Name, metav1.GetOptions{})
 			if err != nil {
 				tb.Fatalf("reading the ConfigMap of volume %q: %v", volume.Name, err)
 			}

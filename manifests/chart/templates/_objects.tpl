@@ -1,0 +1,98 @@
+{{- /*
+Copyright The Berth Authors.
+SPDX-License-Identifier: Apache-2.0
+
+The objects are those of manifests/base, components and random-scheduler, and the profiles
+those of config/berth-scheduler, which files/ links to. What differs from one instance to
+another is set here, by field.
+*/ -}}
+
+{{- /* berth.read gives a file of files/; one that is missing is an error. Takes root, file. */ -}}
+{{- define "berth.read" -}}
+{{- required (printf "files/%s: not in the chart: install it from a checkout whose links are links, or package it there" .file) (.root.Files.Get (printf "files/%s" .file)) -}}
+{{- end -}}
+
+{{- /* berth.rename puts the instance's name in the place of the manifests'. Takes root, name. */ -}}
+{{- define "berth.rename" -}}
+{{- .name | replace "random-scheduler" (printf "%s-random" .root.Release.Name) | replace "berth-scheduler" .root.Release.Name -}}
+{{- end -}}
+
+{{- /* berth.labels are those of every object, as YAML. Takes root, and name: that of the part. */ -}}
+{{- define "berth.labels" -}}
+app.kubernetes.io/name: {{ .name | default "berth-scheduler" }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/part-of: berth
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end -}}
+
+{{- /* berth.object gives an object of the manifests as this instance has it. Takes root, object. */ -}}
+{{- define "berth.object" -}}
+{{- $root := .root -}}
+{{- $o := .object -}}
+{{- $m := $o.metadata -}}
+{{- if eq (get $m "namespace") "berth-system" }}{{ $_ := set $m "namespace" $root.Release.Namespace }}{{ end -}}
+{{- $_ := set $m "name" (include "berth.rename" (dict "root" $root "name" $m.name)) -}}
+{{- $_ := set $m "labels" (fromYaml (include "berth.labels" (dict "root" $root "name" (index $m.labels "app.kubernetes.io/name")))) -}}
+{{- with $o.roleRef }}{{ $_ := set . "name" (include "berth.rename" (dict "root" $root "name" .name)) }}{{ end -}}
+{{- range $o.subjects -}}
+{{- $_ := set . "name" (include "berth.rename" (dict "root" $root "name" .name)) -}}
+{{- $_ := set . "namespace" $root.Release.Namespace -}}
+{{- end -}}
+{{- range $o.rules }}{{ if .resourceNames -}}
+{{- $renamed := list -}}
+{{- range .resourceNames }}{{ $renamed = append $renamed (include "berth.rename" (dict "root" $root "name" .)) }}{{ end -}}
+{{- $_ := set . "resourceNames" $renamed -}}
+{{- end }}{{ end -}}
+{{- with ($o.spec | default dict).variables -}}
+{{- range . }}{{ if hasKey ($.variables | default dict) .name }}{{ $_ := set . "expression" (get $.variables .name) }}{{ end }}{{ end -}}
+{{- end -}}
+{{- with $.edit -}}
+{{- $_ := mergeOverwrite $o (deepCopy .) -}}
+{{- end -}}
+{{ toYaml $o }}
+{{- end -}}
+
+{{- /*
+berth.objects gives every object of a file. Takes root, file; variables: expressions in CEL
+that take the place of those of the policies' variables of these names; edits: by kind and
+name, what is merged over an object.
+*/ -}}
+{{- define "berth.objects" -}}
+{{- range regexSplit "(?m)^---\\s*$" (include "berth.read" (dict "root" .root "file" .file)) -1 }}
+{{- $o := fromYaml . -}}
+{{- with get $o "Error" }}{{ fail (printf "%s: %s" $.file .) }}{{ end -}}
+{{- if get $o "kind" }}
+---
+{{ include "berth.object" (dict "root" $.root "object" $o "variables" $.variables "edit" (get ($.edits | default dict) (printf "%s/%s" $o.kind $o.metadata.name))) }}
+{{ end }}{{ end }}
+{{- end -}}
+
+{{- /* berth.celList is a list of string literals of the Common Expression Language. Takes the list. */ -}}
+{{- define "berth.celList" -}}
+[{{ range $i, $s := . }}{{ if $i }}, {{ end }}'{{ $s | replace "\\" "\\\\" | replace "'" "\\'" }}'{{ end }}]
+{{- end -}}
+
+{{- /* berth.image takes root, and image with repository and tag. */ -}}
+{{- define "berth.image" -}}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end -}}
+
+{{- /* berth.exempt are the exempt namespaces as a JSON list. Takes root, and more: further ones. */ -}}
+{{- define "berth.exempt" -}}
+{{ concat .root.Values.exemptNamespaces (list .root.Release.Namespace) (.more | default list) | uniq | toJson }}
+{{- end -}}
+
+{{- /* berth.subjects are those of a binding. Takes subjects, and field: where their namespace is stated. */ -}}
+{{- define "berth.subjects" -}}
+{{- range .subjects }}
+- kind: {{ .kind }}
+  name: {{ .name | quote }}
+  {{- if eq .kind "ServiceAccount" }}
+  namespace: {{ required (printf "%s: Required value with kind ServiceAccount" $.field) .namespace }}
+  {{- else }}
+  apiGroup: rbac.authorization.k8s.io
+  {{- end }}
+{{- end }}
+{{- end -}}
