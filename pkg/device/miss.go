@@ -47,8 +47,10 @@ func (u *Usage) Misses(r *Request) Miss {
 		if fitting >= c.Devices {
 			continue
 		}
-		device, gap := u.nearest(share)
-		gap += float64(c.Devices - fitting - 1)
+		device, gap := u.Nearest(share)
+		if c.Devices > 1 {
+			gap = float64(c.Devices - fitting)
+		}
 		if worst.Devices > 0 && gap <= worst.Gap {
 			continue
 		}
@@ -63,18 +65,18 @@ func (u *Usage) Misses(r *Request) Miss {
 	return worst
 }
 
-// nearest returns the device without room for the share that comes nearest to it, -1 if
-// there is none, and how much of a device is missing there.
-func (u *Usage) nearest(share Share) (device int, gap float64) {
-	device, gap = -1, 1
+// Nearest returns the device that comes nearest to having room for the share, -1 if all are
+// cordoned, and how much of a device is missing there; 0 if nothing is.
+func (u *Usage) Nearest(share Share) (device int, gap float64) {
+	device, gap = -1, 2
 	for i := range u.devices {
-		if u.cordoned.Has(i) || u.free[i].covers(share) {
+		if !u.usable(i) {
 			continue
 		}
 		free := u.free[i].max(Share{})
 		missing := float64(max(0, share.Milli-free.Milli)) / MilliPerDevice
 		missing = max(missing, float64(max(0, share.MemoryMiB-free.MemoryMiB))/float64(max(1, u.capacity.MemoryMiB)))
-		if device < 0 || missing < gap {
+		if missing < gap {
 			device, gap = i, missing
 		}
 	}

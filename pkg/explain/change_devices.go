@@ -246,7 +246,7 @@ func smallerShare(d *nodeDevices, container *device.ContainerRequest, share devi
 			Text: fmt.Sprintf("in container %s, ask for %s of %s instead of %d", container.Container, plain(milli, amount), milli, container.Devices*device.MilliPerDevice),
 		}
 	}
-	i, _ := d.best(share)
+	i, _ := d.usage.Nearest(share)
 	if i < 0 {
 		return nil
 	}

@@ -61,26 +61,6 @@ func devicesOf(n fwk.NodeInfo, keys *device.NodeKeys) *nodeDevices {
 	return d
 }
 
-// best returns the device that comes nearest to the share, -1 if all are cordoned, and
-// how much is missing there, in devices.
-func (d *nodeDevices) best(share device.Share) (index int, gap float64) {
-	index, gap = -1, 2
-	for i := range d.usage.Devices() {
-		if d.usage.Cordoned().Has(i) {
-			continue
-		}
-		free := d.usage.Free(i)
-		missing := float64(max(0, share.Milli-free.Milli)) / device.MilliPerDevice
-		if d.node.MemoryMiB > 0 {
-			missing = max(missing, float64(max(0, share.MemoryMiB-free.MemoryMiB))/float64(d.node.MemoryMiB))
-		}
-		if missing < gap {
-			index, gap = i, missing
-		}
-	}
-	return index, gap
-}
-
 // largest returns what the container that asks for most asks for on the node.
 func largest(request *device.Request, memoryMiB int64) (container *device.ContainerRequest, share device.Share) {
 	for i := range request.Containers {
@@ -114,7 +94,7 @@ func rankDevices(s *situation, _ engine.Verdict, n fwk.NodeInfo) (rank int, gap 
 			return nearmiss.Other, 0
 		}
 		_, share := largest(s.request, node.MemoryMiB)
-		_, gap := devicesOf(n, s.keys).best(share)
+		_, gap := devicesOf(n, s.keys).usage.Nearest(share)
 		return nearmiss.Busy, gap
 	default:
 		return nearmiss.Other, 0
@@ -156,7 +136,7 @@ func (d *nodeDevices) detail(request *device.Request) string {
 		return fmt.Sprintf("%d of its %d devices are free, and container %s asks for %d",
 			d.usage.Devices()-d.usage.InUse()-d.node.Cordoned.Len(), d.usage.Devices(), container.Container, container.Devices)
 	}
-	i, _ := d.best(share)
+	i, _ := d.usage.Nearest(share)
 	if i < 0 {
 		return "all its devices are cordoned"
 	}
