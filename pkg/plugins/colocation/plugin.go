@@ -17,7 +17,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -196,7 +196,7 @@ func peerDiffers(old, updated *corev1.Pod) bool {
 // peerNode returns the node where a pod counts as a peer. It is empty for a pod that
 // is nil, not bound, terminating or terminated.
 func peerNode(pod *corev1.Pod) string {
-	if pod == nil || pod.DeletionTimestamp != nil || plugin.IsTerminated(pod) {
+	if pod == nil || pod.DeletionTimestamp != nil || podphase.IsTerminated(pod) {
 		return ""
 	}
 	return pod.Spec.NodeName

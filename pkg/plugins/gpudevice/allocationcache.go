@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // allocationCache is what a scheduler instance must remember of devices beyond its
@@ -170,7 +170,7 @@ func (c *allocationCache) podFromInformer(pod *corev1.Pod) *corev1.Pod {
 		return nil // the store of an informer has no errors
 	}
 	informerPod, ok := obj.(*corev1.Pod)
-	if !ok || informerPod.UID != pod.UID || plugin.IsTerminated(informerPod) {
+	if !ok || informerPod.UID != pod.UID || podphase.IsTerminated(informerPod) {
 		return nil
 	}
 	return informerPod

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // What on a node uses which device, whoever gave it, is answered in this file; what one
@@ -48,7 +48,7 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 	var nominated []*corev1.Pod
 	for _, podInfo := range nodeInfo.GetPods() {
 		pod := podInfo.GetPod()
-		if pod.UID == without || plugin.IsTerminated(pod) {
+		if pod.UID == without || podphase.IsTerminated(pod) {
 			continue
 		}
 		if pod.Spec.NodeName != "" && (otherRequested && pl.nodeKeys.HasDevicePluginRequest(pod) || pl.mayClaimDevices(pod)) {
@@ -122,7 +122,7 @@ func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, state *node
 	}
 	for _, podInfo := range nodeInfo.GetPods() {
 		pod := podInfo.GetPod()
-		if pod.UID == without || plugin.IsTerminated(pod) || pod.Spec.NodeName == "" || !device.HasShareRequest(pod) {
+		if pod.UID == without || podphase.IsTerminated(pod) || pod.Spec.NodeName == "" || !device.HasShareRequest(pod) {
 			continue
 		}
 		if pl.allocations.allocationOn(pod.UID, node) != nil || pl.allocations.allocationOfShownPod(pod, node) != noAllocation {

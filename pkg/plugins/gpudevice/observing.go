@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // observation is what observe found.
@@ -33,7 +33,7 @@ func (c *allocationCache) observe(pod *corev1.Pod) observation {
 	if pod.Spec.NodeName == "" || !device.HasShareRequest(pod) {
 		return observation{}
 	}
-	if plugin.IsTerminated(pod) {
+	if podphase.IsTerminated(pod) {
 		c.removePod(pod.UID)
 		return observation{}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/eventnote"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // The reasons of the Warning events on bound pods. With two replicas each records
@@ -216,7 +216,7 @@ func (c *allocationCache) notDrained(pl *GPUDevice, before, now *device.Node, no
 	var pods []string
 	for _, obj := range c.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName != node || plugin.IsTerminated(pod) {
+		if !ok || pod.Spec.NodeName != node || podphase.IsTerminated(pod) {
 			continue
 		}
 		if shared && (pl.nodeKeys.HasDevicePluginRequest(pod) || pl.mayClaimDevices(pod)) || !shared && device.HasShareRequest(pod) {

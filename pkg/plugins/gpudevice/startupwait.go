@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 const (
@@ -139,7 +140,7 @@ func (c *allocationCache) missingFromSnapshot(nodes []fwk.NodeInfo) *corev1.Pod 
 	}
 	for _, obj := range c.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName == "" || plugin.IsTerminated(pod) || !device.HasShareRequest(pod) {
+		if !ok || pod.Spec.NodeName == "" || podphase.IsTerminated(pod) || !device.HasShareRequest(pod) {
 			continue
 		}
 		pods, ok := shown[pod.Spec.NodeName]

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/eventnote"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // tenancyMonitor finds the pods that are on a node where tenancy does not allow
@@ -147,7 +148,7 @@ func (m *tenancyMonitor) podChanged(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || !m.tenancy.appliesTo(pod.Namespace) {
 		return
 	}
-	if plugin.IsTerminated(pod) {
+	if podphase.IsTerminated(pod) {
 		m.podDeleted(pod)
 		return
 	}

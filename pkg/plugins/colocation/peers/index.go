@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // Stores are those of the informers, from which the index reads while it is locked.
@@ -203,7 +203,7 @@ func (p *pod) node() string {
 // isTerminal reports whether the pod is terminating or has terminated: it attracts
 // nobody any more.
 func isTerminal(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || plugin.IsTerminated(pod)
+	return pod.DeletionTimestamp != nil || podphase.IsTerminated(pod)
 }
 
 // namespaceOf returns the namespace, made if it is missing: see release.

@@ -7,7 +7,6 @@ package plugin
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -39,10 +38,4 @@ func CompileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
 		return nil, err
 	}
 	return compiled, nil
-}
-
-// IsTerminated reports whether the pod's containers have ended for good. What it used is
-// free then, whatever becomes of the object.
-func IsTerminated(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
