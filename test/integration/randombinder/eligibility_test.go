@@ -33,7 +33,7 @@ func setReady(t *testing.T, c *framework.Cluster, name string, status corev1.Con
 	}
 }
 
-func TestCordonedAndNotReadyNodesGetNone(t *testing.T) {
+func cordonedAndNotReadyNodesGetNone(t *testing.T) {
 	// kwok keeps its hands off nodes 0 and 1, so that they are not ready.
 	nodes := controlplane.FakeNodes(6)
 	for i := range 2 {
@@ -41,7 +41,7 @@ func TestCordonedAndNotReadyNodesGetNone(t *testing.T) {
 	}
 	nodes[2].Spec.Unschedulable = true
 	nodes[3].Spec.Unschedulable = true
-	c := start(t, framework.Options{Nodes: nodes})
+	c := start(t, nodes)
 	setReady(t, c, "node-0", corev1.ConditionFalse)
 	setReady(t, c, "node-1", corev1.ConditionUnknown)
 	for _, fit := range []string{"constraints", "resources"} {
@@ -62,11 +62,11 @@ func TestCordonedAndNotReadyNodesGetNone(t *testing.T) {
 	}
 }
 
-func TestNodeThatBecomesUnreadyGetsNoMore(t *testing.T) {
+func nodeThatBecomesUnreadyGetsNoMore(t *testing.T) {
 	nodes := controlplane.FakeNodes(2)
 	nodes[0].Annotations[controlplane.CustomStatusAnnotation] = controlplane.CustomStatus
 	nodes[1].Spec.Unschedulable = true
-	c := start(t, framework.Options{Nodes: nodes})
+	c := start(t, nodes)
 	setReady(t, c, "node-0", corev1.ConditionTrue)
 	run(t, c, longBackoff, maxBackoff)
 	create(t, c, newPod("before", tolerateAll))
@@ -98,7 +98,7 @@ func TestNodeThatBecomesUnreadyGetsNoMore(t *testing.T) {
 	}
 }
 
-func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
+func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 	tests := []struct {
 		name    string
 		node    func(*corev1.Node)
@@ -178,7 +178,7 @@ func TestPendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			},
 		},
 	}
-	c := start(t, framework.Options{})
+	c := start(t, nil)
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			// Events stay, so no two pods may have the same name.
@@ -233,8 +233,8 @@ func addNode(t *testing.T, c *framework.Cluster, node corev1.Node) {
 	})
 }
 
-func TestPodsThatAreNotItsOwnStayPending(t *testing.T) {
-	c := start(t, framework.Options{NodeCount: 3})
+func podsThatAreNotItsOwnStayPending(t *testing.T) {
+	c := start(t, controlplane.FakeNodes(3))
 	for _, namespace := range []string{"blue", "red"} {
 		c.Kubectl(t, "create", "namespace", namespace)
 	}
@@ -282,7 +282,7 @@ func TestPodsThatAreNotItsOwnStayPending(t *testing.T) {
 	}
 }
 
-func TestResourcesAreNeverOvercommitted(t *testing.T) {
+func resourcesAreNeverOvercommitted(t *testing.T) {
 	nodes := controlplane.FakeNodes(4)
 	for i := range nodes {
 		capacity := corev1.ResourceList{
@@ -290,7 +290,7 @@ func TestResourcesAreNeverOvercommitted(t *testing.T) {
 		}
 		nodes[i].Status.Capacity, nodes[i].Status.Allocatable = capacity, capacity
 	}
-	c := start(t, framework.Options{Nodes: nodes})
+	c := start(t, nodes)
 	// What somebody else bound counts too.
 	for i := range 4 {
 		create(t, c, newPod(fmt.Sprintf("fixed-%d", i), func(p *corev1.Pod) {

@@ -86,16 +86,16 @@ func runFaulty(t *testing.T, c *framework.Cluster, change func(*randombinder.Opt
 	})
 }
 
-// TestLostAnswersNeverBindTwice loses requests and answers in every way, and
+// lostAnswersNeverBindTwice loses requests and answers in every way, and
 // lets some requests arrive after the next one for the same pod.
-func TestLostAnswersNeverBindTwice(t *testing.T) {
+func lostAnswersNeverBindTwice(t *testing.T) {
 	const pods = 300
 	// Hardly more room than the pods take.
 	nodes := controlplane.FakeNodes(10)
 	for i := range nodes {
 		nodes[i].Status.Allocatable[corev1.ResourcePods] = resource.MustParse("31")
 	}
-	c := start(t, framework.Options{Nodes: nodes})
+	c := start(t, nodes)
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(1, 1))
 	late := map[string]func(){}
@@ -162,11 +162,11 @@ func TestLostAnswersNeverBindTwice(t *testing.T) {
 	requireFit(t, c, nodes)
 }
 
-// TestBinderYieldsToOthers has somebody else bind, delete or replace a pod just before
+// binderYieldsToOthers has somebody else bind, delete or replace a pod just before
 // the binder's own Binding arrives.
-func TestBinderYieldsToOthers(t *testing.T) {
+func binderYieldsToOthers(t *testing.T) {
 	const pods = 30
-	c := start(t, framework.Options{NodeCount: 3})
+	c := start(t, controlplane.FakeNodes(3))
 	var mu sync.Mutex
 	attempts := map[string]int{}
 	// The watch tells what became of the pod long before the back-off ends.

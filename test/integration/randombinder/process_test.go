@@ -22,14 +22,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// TestMissingRightIsNamedAtStart takes every single right out of the manifests'
+// missingRightIsNamedAtStart takes every single right out of the manifests'
 // roles in turn. That random-scheduler works with all of them, every other test
 // here shows; so they are neither too few nor too many.
-func TestMissingRightIsNamedAtStart(t *testing.T) {
-	c := start(t, framework.Options{})
+func missingRightIsNamedAtStart(t *testing.T) {
+	c := start(t, nil)
 	clusterRoles, roles := c.Client.RbacV1().ClusterRoles(), c.Client.RbacV1().Roles(names.Namespace)
 	clusterRole, err := clusterRoles.Get(t.Context(), names.RandomScheduler, metav1.GetOptions{})
 	if err != nil {
@@ -106,8 +107,8 @@ func TestMissingRightIsNamedAtStart(t *testing.T) {
 	}
 }
 
-func TestMistakesEndTheProcessWithAWayOut(t *testing.T) {
-	c := start(t, framework.Options{})
+func mistakesEndTheProcessWithAWayOut(t *testing.T) {
+	c := start(t, nil)
 	busy := fmt.Sprintf("--secure-port=%d", framework.FreePort(t))
 	run(t, c, busy)
 	tests := []struct {
@@ -142,10 +143,10 @@ func TestMistakesEndTheProcessWithAWayOut(t *testing.T) {
 	}
 }
 
-// TestDeploymentRunsAsItSays starts two replicas with the arguments of the
+// deploymentRunsAsItSays starts two replicas with the arguments of the
 // installed Deployment and asks them what the kubelet would.
-func TestDeploymentRunsAsItSays(t *testing.T) {
-	c := start(t, framework.Options{NodeCount: 2})
+func deploymentRunsAsItSays(t *testing.T) {
+	c := start(t, controlplane.FakeNodes(2))
 	deployment, err := c.Client.AppsV1().Deployments(names.Namespace).Get(t.Context(), names.RandomScheduler, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -235,9 +236,9 @@ func deadKubeconfig(t *testing.T) string {
 	return file
 }
 
-// TestRemovalLeavesTheNamespaceAndTheRunningPods follows the README's way out.
-func TestRemovalLeavesTheNamespaceAndTheRunningPods(t *testing.T) {
-	c := start(t, framework.Options{NodeCount: 1})
+// removalLeavesTheNamespaceAndTheRunningPods follows the README's way out.
+func removalLeavesTheNamespaceAndTheRunningPods(t *testing.T) {
+	c := start(t, controlplane.FakeNodes(1))
 	p := run(t, c)
 	create(t, c, newPod("runs"))
 	uid := c.WaitForPodRunning(t, "default", "runs").UID

@@ -14,13 +14,13 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// TestKilledSchedulerLosesNoPod kills random-scheduler again and again while
+// killedSchedulerLosesNoPod kills random-scheduler again and again while
 // pods arrive.
-func TestKilledSchedulerLosesNoPod(t *testing.T) {
+func killedSchedulerLosesNoPod(t *testing.T) {
 	pods, kills := atFullSize(200, 400), atFullSize(3, 6)
 	for _, fit := range []string{"constraints", "resources"} {
 		t.Run(fit, func(t *testing.T) {
-			c := start(t, framework.Options{NodeCount: 10})
+			c := start(t, controlplane.FakeNodes(10))
 			arrive := make(chan error, 1)
 			go func() { arrive <- createRange(t.Context(), c, 0, pods, "pod") }()
 			for kill := 1; kill <= kills; kill++ {
@@ -38,11 +38,11 @@ func TestKilledSchedulerLosesNoPod(t *testing.T) {
 	}
 }
 
-// TestAPIServerRestartLosesNoPod kills the API server while Bindings are in
+// apiServerRestartLosesNoPod kills the API server while Bindings are in
 // flight; whether those were carried out, random-scheduler cannot know.
-func TestAPIServerRestartLosesNoPod(t *testing.T) {
+func apiServerRestartLosesNoPod(t *testing.T) {
 	const pods = 400
-	c := start(t, framework.Options{NodeCount: 10})
+	c := start(t, controlplane.FakeNodes(10))
 	p := run(t, c, "--fit=resources", "--pod-initial-backoff=100ms", "--pod-max-backoff=1s")
 	arrive := make(chan error, 1)
 	go func() { arrive <- createRange(t.Context(), c, 0, pods, "pod") }()
@@ -73,11 +73,11 @@ var quickElection = []string{
 	"--leader-elect-retry-period=500ms",
 }
 
-// TestReplicasBindEachPodOnce runs two replicas, kills the leader with SIGKILL
+// replicasBindEachPodOnce runs two replicas, kills the leader with SIGKILL
 // while pods arrive, replaces it, and then stops the second leader in order.
-func TestReplicasBindEachPodOnce(t *testing.T) {
+func replicasBindEachPodOnce(t *testing.T) {
 	pods := atFullSize(300, 600)
-	c := start(t, framework.Options{NodeCount: 10})
+	c := start(t, controlplane.FakeNodes(10))
 	// A rate below the test's own makes the pods wait for the binders.
 	args := append([]string{"--kube-api-qps=100", "--kube-api-burst=10", "--fit=resources"}, quickElection...)
 	replicas := []*framework.Process{launch(t, c, args...), launch(t, c, args...)}
@@ -124,8 +124,8 @@ func TestReplicasBindEachPodOnce(t *testing.T) {
 	requireScheduledEvents(t, c, all)
 }
 
-func TestReplicaStopsInOrder(t *testing.T) {
-	c := start(t, framework.Options{NodeCount: 1})
+func replicaStopsInOrder(t *testing.T) {
+	c := start(t, controlplane.FakeNodes(1))
 	holder := func() string {
 		return c.Kubectl(t, "get", "lease", "random-scheduler", "-n", "berth-system", "-o", "jsonpath={.spec.holderIdentity}")
 	}
@@ -152,8 +152,8 @@ func TestReplicaStopsInOrder(t *testing.T) {
 }
 
 // TestLeaderThatCannotRenewEnds: another replica may hold the lease by then.
-func TestLeaderThatCannotRenewEnds(t *testing.T) {
-	c := start(t, framework.Options{NodeCount: 1})
+func leaderThatCannotRenewEnds(t *testing.T) {
+	c := start(t, controlplane.FakeNodes(1))
 	p := run(t, c, quickElection...)
 	if err := c.KillComponent(controlplane.APIServer); err != nil {
 		t.Fatal(err)

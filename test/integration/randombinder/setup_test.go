@@ -36,13 +36,48 @@ func atFullSize(short, long int) int {
 	return short
 }
 
-// start starts a control plane with an API server that writes an audit log, and
-// installs the random scheduler's manifests.
-func start(t *testing.T, options framework.Options) *framework.Cluster {
+// shared is the control plane of [TestRandomScheduler], whose API server writes an audit
+// log, and began is when the subtest under way got it.
+var (
+	shared *framework.Shared
+	began  time.Time
+)
+
+// TestRandomScheduler runs every test that needs a control plane, on one with the random
+// scheduler's manifests. What takes them away is the last.
+func TestRandomScheduler(t *testing.T) {
+	shared = framework.NewShared(t, framework.Options{Audit: true}, func(c *framework.Cluster) { c.ApplyManifests(t, "manifests/random-scheduler") })
+	for _, tt := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"a cordoned node and one that is not ready get no pod", cordonedAndNotReadyNodesGetNone},
+		{"a node that becomes unready gets no more", nodeThatBecomesUnreadyGetsNoMore},
+		{"a pending pod is woken, and says why it waits", pendingPodIsWokenAndSaysWhyItWaits},
+		{"pods that are not its own stay pending", podsThatAreNotItsOwnStayPending},
+		{"resources are never overcommitted", resourcesAreNeverOvercommitted},
+		{"lost answers never bind twice", lostAnswersNeverBindTwice},
+		{"it yields to others", binderYieldsToOthers},
+		{"a missing right is named at start", missingRightIsNamedAtStart},
+		{"mistakes end the process with a way out", mistakesEndTheProcessWithAWayOut},
+		{"the Deployment runs as it says", deploymentRunsAsItSays},
+		{"a killed scheduler loses no pod", killedSchedulerLosesNoPod},
+		{"a restart of the API server loses no pod", apiServerRestartLosesNoPod},
+		{"replicas bind each pod once", replicasBindEachPodOnce},
+		{"a replica stops in order", replicaStopsInOrder},
+		{"a leader that cannot renew ends", leaderThatCannotRenewEnds},
+		{"the choice is uniform", choiceIsUniform},
+		{"its removal leaves the namespace and the running pods", removalLeavesTheNamespaceAndTheRunningPods},
+	} {
+		t.Run(tt.name, tt.run)
+	}
+}
+
+// start returns the control plane with these nodes.
+func start(t *testing.T, nodes []corev1.Node) *framework.Cluster {
 	t.Helper()
-	options.Audit = true
-	c := framework.Start(t, options)
-	c.ApplyManifests(t, "manifests/random-scheduler")
+	c := shared.Use(t, nodes)
+	began = time.Now()
 	return c
 }
 
@@ -163,12 +198,12 @@ type binding struct {
 	code            int
 }
 
-// bindings returns every Binding that the API server was asked for.
+// bindings returns every Binding that the API server was asked for since the test began.
 func bindings(t *testing.T, c *framework.Cluster) []binding {
 	t.Helper()
 	var found []binding
 	for _, event := range c.AuditEvents(t, func(event *auditv1.Event) bool {
-		return event.Verb == "create" && event.ObjectRef != nil && event.ObjectRef.Resource == "pods" && event.ObjectRef.Subresource == "binding"
+		return event.RequestReceivedTimestamp.After(began) && event.Verb == "create" && event.ObjectRef != nil && event.ObjectRef.Resource == "pods" && event.ObjectRef.Subresource == "binding"
 	}) {
 		found = append(found, binding{pod: event.ObjectRef.Namespace + "/" + event.ObjectRef.Name, user: event.User.Username})
 		b := &found[len(found)-1]

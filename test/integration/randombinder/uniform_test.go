@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 )
 
 const (
@@ -77,8 +77,8 @@ func TestChiSquareTellsSkewFromChance(t *testing.T) {
 // were dealt, not drawn.
 const tooEven = 1.152
 
-func TestChoiceIsUniform(t *testing.T) {
-	c := start(t, framework.Options{NodeCount: uniformNodes})
+func choiceIsUniform(t *testing.T) {
+	c := start(t, controlplane.FakeNodes(uniformNodes))
 	run(t, c, "--seed=1")
 	createMany(t, c, uniformPods, "pod")
 	waitAllBound(t, c, "default", uniformPods)
