@@ -63,9 +63,22 @@ func newCommand() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(newSimulateCommand(), newBenchCommand())
 	cmd.AddCommand(newDevicesCommand(), newCheckCommand())
-	cmd.AddCommand(newExplainCommand())
+	cmd.AddCommand(newExplainCommand(), newVersionCommand())
 	versionFirst(cmd, &showVersion)
 	return cmd
+}
+
+// newVersionCommand prints what --version prints: users of kubectl look for a command.
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print Berth's version and that of the Kubernetes compiled in",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			version.Print(cmd.OutOrStdout(), program)
+			return nil
+		},
+	}
 }
 
 // versionFirst makes a command and those below it print the version alone if that is

@@ -144,6 +144,7 @@ profiles:
 		}},
 		{name: "no command", wantCode: exitOK, wantStdout: []string{"simulate", "Ask what Berth would do"}},
 		{name: "version", args: []string{"--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v", "(Kubernetes v"}},
+		{name: "version as a command", args: []string{"version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v", "(Kubernetes v"}},
 		{name: "version of a command", args: []string{"simulate", "--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v"}},
 
 		{name: "everything fits", args: withArgs("-f", "-", "--config", gpuProfile), stdin: fits, wantCode: exitOK, wantStdout: []string{

@@ -5,8 +5,8 @@ package framework
 
 import (
 	"fmt"
-	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,8 +34,8 @@ func NewShared(parent *testing.T, options Options, install func(c *Cluster)) *Sh
 	return &Shared{parent: parent, options: options, install: install}
 }
 
-// Use returns the control plane with these nodes, ready, and without the pods, events and
-// leases of Berth that subtests before have left. What else they change they have to
+// Use returns the control plane with these nodes, ready, and without the DaemonSets, pods,
+// events and leases of Berth that subtests before have left. What else they change they have to
 // take back.
 func (s *Shared) Use(t *testing.T, nodes []corev1.Node) *Cluster {
 	t.Helper()
@@ -55,19 +55,46 @@ func (s *Shared) Use(t *testing.T, nodes []corev1.Node) *Cluster {
 		c.CreateNode(t, nodes[i])
 	}
 	for i := range nodes {
-		if nodes[i].Annotations[controlplane.CustomStatusAnnotation] != controlplane.CustomStatus {
-			c.waitForNode(t, nodes[i].Name)
-		}
+		c.waitForNode(t, &nodes[i])
 	}
 	return c
 }
 
-// waitForNode waits until a node can take pods.
-func (c *Cluster) waitForNode(tb testing.TB, name string) {
+// AddNode creates a node, of which there may have been one before, and returns when it can
+// take pods.
+func (c *Cluster) AddNode(tb testing.TB, node corev1.Node) {
 	tb.Helper()
-	WaitForCondition(tb, WaitTimeout, "node "+name+" to be ready", func() (bool, error) {
-		node, err := c.Client.CoreV1().Nodes().Get(tb.Context(), name, metav1.GetOptions{})
-		return err == nil && controlplane.NodeUsable(node), err
+	c.CreateNode(tb, node)
+	c.waitForNode(tb, &node)
+}
+
+// nodePatience is how long kwok takes to make a node ready on a busy machine. If the lease
+// of a former node of the name is collected at the wrong moment, it takes until it tries
+// the lease again, more than a minute.
+const nodePatience = 10 * time.Second
+
+// waitForNode waits until a node can take pods, unless it is to be left as it is. One that
+// kwok does not take up is created anew.
+func (c *Cluster) waitForNode(tb testing.TB, node *corev1.Node) {
+	tb.Helper()
+	if node.Annotations[controlplane.CustomStatusAnnotation] == controlplane.CustomStatus {
+		return
+	}
+	nodes := c.Client.CoreV1().Nodes()
+	anew := time.Now().Add(nodePatience)
+	WaitForCondition(tb, WaitTimeout, "node "+node.Name+" to be ready", func() (bool, error) {
+		got, err := nodes.Get(tb.Context(), node.Name, metav1.GetOptions{})
+		if err != nil || controlplane.NodeUsable(got) {
+			return err == nil, err
+		}
+		if time.Now().After(anew) {
+			anew = time.Now().Add(nodePatience)
+			if err := nodes.Delete(tb.Context(), node.Name, metav1.DeleteOptions{}); err != nil {
+				return false, err
+			}
+			_, err = nodes.Create(tb.Context(), node, metav1.CreateOptions{})
+		}
+		return false, err
 	})
 }
 
@@ -86,8 +113,9 @@ func (c *Cluster) clear(t *testing.T) {
 		if err := core.Events(namespace).DeleteCollection(ctx, now, all); err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(namespace, "kube-") || namespace == names.Namespace {
-			continue
+		// What makes pods goes first; Berth's Deployments make new ones.
+		if err := c.Client.AppsV1().DaemonSets(namespace).DeleteCollection(ctx, now, all); err != nil {
+			t.Fatal(err)
 		}
 		if err := core.Pods(namespace).DeleteCollection(ctx, now, all); err != nil {
 			t.Fatal(err)
@@ -106,5 +134,14 @@ func (c *Cluster) clear(t *testing.T) {
 		}
 		nodes, err := core.Nodes().List(ctx, all)
 		return err == nil && len(nodes.Items) == 0, err
+	})
+	// Else they are collected while kwok renews them for new nodes of the same names.
+	leases := c.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, now, all); err != nil {
+		t.Fatal(err)
+	}
+	WaitForCondition(t, WaitTimeout, "the leases of their nodes to be gone", func() (bool, error) {
+		list, err := leases.List(ctx, all)
+		return err == nil && len(list.Items) == 0, err
 	})
 }

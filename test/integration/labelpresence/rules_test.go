@@ -20,15 +20,27 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// TestPolicyOfOld is the example of the removed labelsPresence predicate: with
+// shared is the control plane of [TestLabelPresence].
+var shared *framework.Shared
+
+// TestLabelPresence runs every test of this package on one control plane, on which Berth
+// is installed.
+func TestLabelPresence(t *testing.T) {
+	shared = framework.NewShared(t, framework.Options{}, func(c *framework.Cluster) { c.ApplyManifests(t, "manifests/base") })
+	t.Run("the policy of old", policyOfOld)
+	t.Run("scopes of rules", ruleScopes)
+	t.Run("preferences", preferences)
+	t.Run("DaemonSets", daemonSets)
+}
+
+// policyOfOld is the example of the removed labelsPresence predicate: with
 // the rule "selectable present", a pod with nodeSelector device=gpu lands only
 // on a node that carries both labels.
-func TestPolicyOfOld(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+func policyOfOld(t *testing.T) {
+	c := shared.Use(t, []corev1.Node{
 		framework.Node("gpu", map[string]string{"device": "gpu"}),
 		framework.Node("selectable", map[string]string{"selectable": ""}),
-	}})
-	c.ApplyManifests(t, "manifests/base")
+	})
 	c.StartBerthScheduler(t, "config/berth-scheduler/labelpresence.yaml", framework.SchedulerOptions{})
 
 	c.CreatePod(t, pod("waiting", map[string]string{"device": "gpu"}))
@@ -63,14 +75,13 @@ func TestPolicyOfOld(t *testing.T) {
 	}
 }
 
-// TestRuleScopes has one profile with an absence rule for all, a presence rule
+// ruleScopes has one profile with an absence rule for all, a presence rule
 // for the namespaces of a team, and one for labelled pods.
-func TestRuleScopes(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+func ruleScopes(t *testing.T) {
+	c := shared.Use(t, []corev1.Node{
 		framework.Node("plain", nil),
 		framework.Node("broken", map[string]string{"maintenance": ""}),
-	}})
-	c.ApplyManifests(t, "manifests/base")
+	})
 	scheduler := c.StartBerthScheduler(t, profile(t, `
       rules:
       - labels: [maintenance]
@@ -123,14 +134,13 @@ func TestRuleScopes(t *testing.T) {
 	}
 }
 
-// TestPreferences fills the preferred nodes first, and still uses the others.
-func TestPreferences(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+// preferences fills the preferred nodes first, and still uses the others.
+func preferences(t *testing.T) {
+	c := shared.Use(t, []corev1.Node{
 		framework.Node("slow", nil),
 		framework.Node("fast", map[string]string{"disk": "ssd"}),
 		framework.Node("fast-but-spare", map[string]string{"disk": "ssd", "spare": ""}),
-	}})
-	c.ApplyManifests(t, "manifests/base")
+	})
 	// The weight of the plugin lifts it above the default scores, which sum to 12
 	// and would spread the pods.
 	c.StartBerthScheduler(t, profile(t, `
@@ -150,9 +160,9 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
-// TestDaemonSets has the real DaemonSet controller create pods for nodes that
+// daemonSets has the real DaemonSet controller create pods for nodes that
 // break the rule.
-func TestDaemonSets(t *testing.T) {
+func daemonSets(t *testing.T) {
 	const daemonSet = `
 apiVersion: apps/v1
 kind: DaemonSet
@@ -174,11 +184,10 @@ spec:
 	}
 	for _, tt := range tests {
 		t.Run(tt.policy, func(t *testing.T) {
-			c := framework.Start(t, framework.Options{Nodes: []corev1.Node{
+			c := shared.Use(t, []corev1.Node{
 				framework.Node("selectable", map[string]string{"selectable": ""}),
 				framework.Node("other", nil),
-			}})
-			c.ApplyManifests(t, "manifests/base")
+			})
 			c.StartBerthScheduler(t, profile(t, `
       daemonSets: `+tt.policy+`
       rules: [{labels: [selectable], presence: true}]

@@ -5,7 +5,6 @@ package randombinder
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -159,7 +158,7 @@ func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			pod:  func(*corev1.Pod) {},
 			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
 				node := controlplane.FakeNodes(2)[1]
-				addNode(t, c, node)
+				c.AddNode(t, node)
 			},
 			reason: "1 node(s) cordoned",
 			wayOut: "kubectl uncordon",
@@ -185,7 +184,7 @@ func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			waits, first := fmt.Sprintf("waits-%d", i), fmt.Sprintf("first-%d", i)
 			node := framework.Node("node-0", nil)
 			tt.node(&node)
-			addNode(t, c, node)
+			c.AddNode(t, node)
 			p := run(t, c, append(tt.args, longBackoff, maxBackoff)...)
 			defer func() {
 				p.Stop(t)
@@ -216,21 +215,6 @@ func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			c.WaitForEvent(t, "default", waits, "Scheduled", "picked at random from 1 of ")
 		})
 	}
-}
-
-// addNode creates a node and waits until kwok has made it ready.
-func addNode(t *testing.T, c *framework.Cluster, node corev1.Node) {
-	t.Helper()
-	c.CreateNode(t, node)
-	framework.WaitForCondition(t, framework.WaitTimeout, node.Name+" to be ready", func() (bool, error) {
-		got, err := c.Client.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		return slices.ContainsFunc(got.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}), nil
-	})
 }
 
 func podsThatAreNotItsOwnStayPending(t *testing.T) {

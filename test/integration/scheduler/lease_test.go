@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -58,11 +59,10 @@ func TestBesideStockWithoutElection(t *testing.T) {
 	c.WaitForPodRunning(t, "default", "after")
 }
 
-// TestStandbyNamesTheHolder has three processes on one lease: the holder, a replica
+// standbyNamesTheHolder has three processes on one lease: the holder, a replica
 // of it, and a scheduler of other profiles, whose pods nobody places.
-func TestStandbyNamesTheHolder(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 1})
-	c.ApplyManifests(t, "manifests/base")
+func standbyNamesTheHolder(t *testing.T) {
+	c := shared.Use(t, controlplane.FakeNodes(1))
 	elects := framework.SchedulerOptions{LeaderElect: true}
 	c.StartBerthScheduler(t, beside, elects)
 	leases := c.Client.CoordinationV1().Leases(names.Namespace)
@@ -97,11 +97,10 @@ func TestStandbyNamesTheHolder(t *testing.T) {
 	}
 }
 
-// TestAPIServerIsDown: what is wrong is said at once, and again, and what a start
+// apiServerIsDown: what is wrong is said at once, and again, and what a start
 // checks is checked as soon as the API server is there.
-func TestAPIServerIsDown(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 1})
-	c.ApplyManifests(t, "manifests/base")
+func apiServerIsDown(t *testing.T) {
+	c := shared.Use(t, controlplane.FakeNodes(1))
 	options := framework.SchedulerOptions{
 		Kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), LeaderElect: true,
 	}

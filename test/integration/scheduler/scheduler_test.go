@@ -21,15 +21,28 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/pkg/unknownkeys"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
-// TestPodWaitsForItsScheduler has a stock scheduler run while a pod names one
+// shared is the control plane of [TestInstalled].
+var shared *framework.Shared
+
+// TestInstalled runs on one control plane what needs no more than that Berth is installed.
+func TestInstalled(t *testing.T) {
+	shared = framework.NewShared(t, framework.Options{}, func(c *framework.Cluster) { c.ApplyManifests(t, "manifests/base") })
+	t.Run("a pod waits for its scheduler", podWaitsForItsScheduler)
+	t.Run("keys without effect are reported", keysWithoutEffectAreReported)
+	t.Run("batching stays on", batchingStaysOn)
+	t.Run("a standby names the holder", standbyNamesTheHolder)
+	t.Run("the API server is down", apiServerIsDown)
+}
+
+// podWaitsForItsScheduler has a stock scheduler run while a pod names one
 // that does not; the pod is Pending until that one is started.
-func TestPodWaitsForItsScheduler(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 2})
-	c.ApplyManifests(t, "manifests/base")
+func podWaitsForItsScheduler(t *testing.T) {
+	c := shared.Use(t, controlplane.FakeNodes(2))
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 
 	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "waiting", names.Scheduler))
@@ -53,11 +66,10 @@ func TestPodWaitsForItsScheduler(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutEffectAreReported: a pod with keys that have no effect gets one
+// keysWithoutEffectAreReported: a pod with keys that have no effect gets one
 // Warning event that names them and the way out, and runs.
-func TestKeysWithoutEffectAreReported(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 1})
-	c.ApplyManifests(t, "manifests/base")
+func keysWithoutEffectAreReported(t *testing.T) {
+	c := shared.Use(t, controlplane.FakeNodes(1))
 	c.StartBerthScheduler(t, "config/berth-scheduler/gpu.yaml", framework.SchedulerOptions{})
 
 	// The profile runs GPUDevice alone.
@@ -132,13 +144,12 @@ func TestKeysWithoutEffectAreReported(t *testing.T) {
 	}
 }
 
-// TestBatchingStaysOn runs a workload of one pod per node with LabelPresence on:
+// batchingStaysOn runs a workload of one pod per node with LabelPresence on:
 // the scheduler reuses results, which it never does for a profile with a plugin
 // that does not sign pods.
-func TestBatchingStaysOn(t *testing.T) {
+func batchingStaysOn(t *testing.T) {
 	const nodes = 30
-	c := framework.Start(t, framework.Options{NodeCount: nodes})
-	c.ApplyManifests(t, "manifests/base")
+	c := shared.Use(t, controlplane.FakeNodes(nodes))
 	c.Kubectl(t, "label", "nodes", "--all", "selectable=")
 	for i := range nodes {
 		p := framework.Pod(metav1.NamespaceDefault, fmt.Sprintf("p%d", i), names.Scheduler)
