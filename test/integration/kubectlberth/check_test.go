@@ -439,7 +439,7 @@ func schedulerMistakes(t *testing.T) []planted {
 			name: "U7: a second scheduler on one lease", do: second, undo: noSecond,
 			want: []check.Finding{
 				one(check.Error, "ConfigMap berth-system/second", "leaderElection.resourceName", "is also that of Deployment berth-system/berth-scheduler, which serves berth-tenancy"),
-				one(check.Error, "Deployment berth-system/second", "spec.template.spec.containers[].args", "GenericWorkload=true needs PodGroups of scheduling.k8s.io/v1alpha2, which the API server does not serve"),
+				one(check.Error, "Deployment berth-system/second", "spec.template.spec.containers[].args", "GenericWorkload=true needs PodGroups of "+minor.PodGroups+", which the API server does not serve"),
 			},
 		},
 		{
