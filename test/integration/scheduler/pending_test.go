@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -65,7 +66,11 @@ kind: PodGroup
 metadata: {name: half, namespace: default}
 spec: {minMember: 3}
 `)
-	c.StartBerthScheduler(t, pendingProfiles, framework.SchedulerOptions{})
+	profiles := filepath.Join(framework.Root(), pendingProfiles)
+	if minor.Release != "1.36" {
+		profiles = withoutCoscheduling(t, profiles)
+	}
+	c.StartBerthScheduler(t, profiles, framework.SchedulerOptions{})
 	c.StartBerthScheduler(t, tenancyProfile, framework.SchedulerOptions{LeaderElect: true})
 
 	tolerates := []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}}
@@ -93,7 +98,7 @@ spec: {minMember: 3}
 	tenant := framework.Pod(metav1.NamespaceDefault, "of-a-tenant", schedulerNameOf(t, tenancyProfile))
 	tenant.Namespace = "team-a"
 
-	tests := []struct {
+	type testCase struct {
 		name string
 		pods []*corev1.Pod
 		// want is what the beginning of every pod's message contains.
@@ -102,7 +107,8 @@ spec: {minMember: 3}
 		once string
 		// preemption says that the pods may be told of preemption.
 		preemption bool
-	}{
+	}
+	tests := []testCase{
 		{
 			name: "a quantity that means nothing",
 			pods: []*corev1.Pod{wrongMilli},
@@ -161,6 +167,9 @@ spec: {minMember: 3}
 			want: []string{"PodGroup default/trainning", v1alpha1.PodGroupLabel},
 		},
 	}
+	if minor.Release != "1.36" {
+		tests = slices.DeleteFunc(tests, func(tt testCase) bool { return strings.HasPrefix(tt.name, "a gang ") })
+	}
 	// All at once: each waits for a reason of its own, and together they wait less.
 	for _, tt := range tests {
 		for _, p := range tt.pods {
@@ -185,6 +194,26 @@ spec: {minMember: 3}
 			}
 		})
 	}
+}
+
+// withoutCoscheduling writes a copy of a configuration without Coscheduling, which is built
+// for Kubernetes 1.36 alone, and returns its path.
+func withoutCoscheduling(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(content), "      - name: Coscheduling\n", "")
+	text = strings.ReplaceAll(text, "      disabled:\n      - name: PrioritySort\n", "")
+	if strings.Contains(text, "Coscheduling") {
+		t.Fatalf("%s: Coscheduling is left", file)
+	}
+	path := filepath.Join(t.TempDir(), filepath.Base(file))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // warning waits until the newest Warning event on the pod begins with a text that

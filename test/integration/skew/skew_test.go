@@ -66,6 +66,13 @@ func TestOlderScheduler(t *testing.T) {
 		Nodes:      []corev1.Node{framework.GPUNode("gpu", "NVIDIA-A100-SXM4-40GB", 2, 40960)},
 	})
 	c.ApplyManifests(t, "manifests/overlays/gpu")
+	// The policy gives it to every pod with a share; the GPU operator installs it.
+	c.Apply(t, `
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: nvidia}
+handler: nvidia
+`)
 	c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{
 		Kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler),
 	})
