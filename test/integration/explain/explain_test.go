@@ -107,7 +107,7 @@ func start(t *testing.T) *suite {
 	}
 	s := &suite{framework.Start(t, framework.Options{Nodes: nodes, Audit: true}), t}
 	s.ApplyManifests(t, "manifests/base")
-	for _, file := range []string{"gang/podgroups.yaml", "gang/rbac.yaml", "colocation/rbac.yaml"} {
+	for _, file := range []string{"gang/podgroups.yaml", "gang/rbac.yaml"} {
 		s.Kubectl(t, "apply", "-f", filepath.Join(framework.Root(), "manifests/components", file))
 	}
 	s.Kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "crd/podgroups.scheduling.x-k8s.io")
