@@ -55,7 +55,7 @@ import (
 //   - What allocations other than unrecorded hold of a device is never more than it has,
 //     as long as no other scheduler binds to the node.
 //   - Whatever changes what a pod counts with raises the revision of its node, after
-//     the change.
+//     the change, and puts the node into changes.
 //   - A pod of whose end or node the informer has told is not assumed any more.
 //
 // Assumptions: a UID never comes back; the informer's store changes before any of
@@ -85,6 +85,8 @@ type allocationCache struct {
 	// byNode has the allocations by node, without those unreservedInFlight.
 	byNode     map[string]map[types.UID]*podAllocation
 	nodeStates map[string]*nodeState
+	// changes are the nodes whose revision was raised.
+	changes changeLog[string]
 	// plugins are those that share the cache, one for each profile.
 	plugins []*GPUDevice
 }
@@ -262,7 +264,7 @@ func (c *allocationCache) putLocked(h *podAllocation) {
 	}
 	state.numAllocations.Store(int64(len(c.byNode[h.node])))
 	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == unreservedInFlight) != (h.phase == unreservedInFlight) || h.phase == unrecorded {
-		state.revision.Add(1)
+		c.raiseRevisionLocked(h.node, state)
 	}
 }
 
@@ -284,6 +286,6 @@ func (c *allocationCache) detachLocked(h *podAllocation) {
 			delete(c.byNode, h.node)
 		}
 	}
-	state.revision.Add(1)
+	c.raiseRevisionLocked(h.node, state)
 	c.deleteNodeStateIfUnusedLocked(h.node)
 }

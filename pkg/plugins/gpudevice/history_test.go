@@ -545,6 +545,9 @@ func (h *history) deliverAll() {
 func (h *history) check() {
 	h.t.Helper()
 	h.must(h.live.UpdateSnapshot(h.logger, h.live.snapshot))
+	for range 3 {
+		checkRanking(h.t, h.pl, sharePod("ranked", 1+300*h.rand.IntN(4)), h.profile.Nodes(h.t))
+	}
 	settled := len(h.watch)+len(h.toAllocations)+len(h.toCache)+len(h.dropped) == 0
 	for i, node := range h.nodes {
 		// Two schedulers cannot be told from one that gives a device away twice: what

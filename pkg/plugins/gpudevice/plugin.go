@@ -48,10 +48,11 @@ type GPUDevice struct {
 	// publishedSlices are the nodes whose devices a DRA driver offers.
 	publishedSlices publishedSlices
 	// nextStartNodeIndex is where whyNeverFits starts: the node that admitted a pod last.
-	// Only the scheduling goroutine uses it, cluster and scoreKeys.
+	// Only the scheduling goroutine uses it, cluster, scoreKeys and rankings.
 	nextStartNodeIndex int
 	cluster            clusterMemo
 	scoreKeys          scoreKeys
+	rankings           rankings
 
 	counters counters
 }

@@ -111,7 +111,7 @@ func (pl *GPUDevice) snapshotChanged(state fwk.CycleState, nodeName string) {
 		return
 	}
 	if cell := pl.nodes.get(nodeName); cell != nil {
-		cell.state.revision.Add(1)
+		pl.allocations.raiseRevision(nodeName, cell.state)
 	}
 }
 

@@ -41,20 +41,24 @@ func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *core
 	if skipped {
 		filtered.podRequest.CPUMilli, filtered.maxNode = cpuMilli(pod), pl.updateCluster(nodes)
 	}
-	state.Write(preScoreStateKey, pl.newPreScoreState(filtered))
+	state.Write(preScoreStateKey, pl.preScoreStateOf(filtered))
 	return nil
 }
 
-// newPreScoreState returns what the scores of all nodes need.
-func (pl *GPUDevice) newPreScoreState(filtered *preFilterState) *preScoreState {
-	s := &preScoreState{
-		podRequest: filtered.podRequest,
-		maxNode:    filtered.maxNode,
-		workload:   pl.workload.published.Load(),
-		ranked:     filtered.isWithoutDevices() || pl.workload.read,
+// preScoreStateOf returns what the scores of all nodes need, the same for the whole cycle.
+func (pl *GPUDevice) preScoreStateOf(filtered *preFilterState) *preScoreState {
+	if filtered.scoring == nil {
+		s := &preScoreState{
+			podRequest: filtered.podRequest,
+			maxNode:    filtered.maxNode,
+			workload:   pl.workload.published.Load(),
+			request:    requestKey(filtered.podRequest.Request),
+			ranked:     filtered.isWithoutDevices() || pl.workload.read,
+		}
+		s.key = pl.scoreKeys.of(s)
+		filtered.scoring = s
 	}
-	s.key = pl.scoreKeys.of(s)
-	return s
+	return filtered.scoring
 }
 
 // Score rates a node by the strategy. For a pod that asks for no device, every
@@ -149,7 +153,7 @@ const maxScoreKeys = 4096
 
 // of returns the number of what s asks for.
 func (k *scoreKeys) of(s *preScoreState) uint64 {
-	key := scoreKey{maxNode: s.maxNode, cpu: s.podRequest.CPUMilli, request: requestKey(s.podRequest.Request), constrained: s.podRequest.Request.Constrained()}
+	key := scoreKey{maxNode: s.maxNode, cpu: s.podRequest.CPUMilli, request: s.request, constrained: s.podRequest.Request.Constrained()}
 	if s.workload != nil {
 		key.epoch = s.workload.epoch
 	}

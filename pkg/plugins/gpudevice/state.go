@@ -28,6 +28,8 @@ type preFilterState struct {
 	forbidden bool
 	// maxNode is the largest node of the cluster, the same for the whole cycle.
 	maxNode device.MaxNode
+	// scoring is what all calls of Score need, once that is known; see preScoreStateOf.
+	scoring *preScoreState
 	// dryRun is set on clones: see Clone.
 	dryRun bool
 	// chosen are the devices that Reserve chose last in the cycle of a pod group; nil
@@ -35,8 +37,8 @@ type preFilterState struct {
 	chosen *chosenDevices
 }
 
-// Clone returns a copy that says so. Nothing but Reserve writes the state after
-// PreFilter; but the framework clones it for the simulations of preemption and
+// Clone returns a copy that says so. Nothing but PreScore and Reserve writes the state
+// after PreFilter; but the framework clones it for the simulations of preemption and
 // of nominated pods, and the NodeInfos that Filter is called with then are seen
 // only once.
 func (s *preFilterState) Clone() fwk.StateData {
@@ -79,6 +81,8 @@ type preScoreState struct {
 	podRequest device.PodRequest
 	maxNode    device.MaxNode
 	workload   *publishedWorkload
+	// request is requestKey of the pod's.
+	request string
 	// key is the number of (request, CPU, largest node, expected workload) by which scores
 	// are remembered.
 	key uint64

@@ -28,16 +28,18 @@ type nodeField struct {
 	// scores are the nodes' combined scores, and unfit for those that do not fit. It is
 	// in the finest steps that there are: where one plugin ranks, its own scores.
 	scores []int64
+	// found is what above returns, and points has a list for each of rankings.
 	found  []int32
+	points [][]int32
 }
 
 // ranking is one plugin's ranking with the weight of its score.
 type ranking struct {
 	*candidates.Ranking
 	weight int64
-	// order is what NormalizeScore makes of all nodes that fit, if Ordinal and more than
-	// one plugin ranks.
-	order candidates.Order
+	// points are what NormalizeScore makes of all nodes that no plugin rejects. They are
+	// there if more than one plugin ranks.
+	points []int32
 }
 
 // unfit is the combined score of a node that a plugin rejects, or that was tried in vain.
@@ -88,40 +90,55 @@ func (f *nodeField) passes(i int) bool {
 // combine computes the combined scores.
 func (f *nodeField) combine() {
 	f.scores = slices.Grow(f.scores[:0], f.count)[:f.count]
-	if len(f.rankings) == 1 && f.rankings[0].weight > 0 {
+	if f.alone() {
 		for i, score := range f.rankings[0].Scores {
 			f.scores[i] = int64(score)
 		}
 		return
 	}
-	for i := range f.count {
+	for i := range f.scores {
 		f.scores[i] = unfit
 		if f.passes(i) {
 			f.scores[i] = 0
-			for k := range f.rankings {
-				if r := &f.rankings[k]; r.Ordinal {
-					r.order.Add(int64(r.Scores[i]))
-				}
-			}
 		}
 	}
-	for i := range f.count {
-		if f.scores[i] == unfit {
-			continue
-		}
-		for k := range f.rankings {
-			r := &f.rankings[k]
-			f.scores[i] += r.weight * r.points(i)
+	for k := range f.rankings {
+		r := &f.rankings[k]
+		f.computePoints(k)
+		for i := range f.scores {
+			if f.scores[i] != unfit {
+				f.scores[i] += r.weight * int64(r.points[i])
+			}
 		}
 	}
 }
 
-// points are the points of a node among all that fit.
-func (r *ranking) points(i int) int64 {
-	if r.Ordinal {
-		return r.order.Points(int64(r.Scores[i]))
+// alone reports whether one plugin ranks, and its score counts.
+func (f *nodeField) alone() bool { return len(f.rankings) == 1 && f.rankings[0].weight > 0 }
+
+// computePoints fills in the points of a ranking.
+func (f *nodeField) computePoints(k int) {
+	r := &f.rankings[k]
+	if !r.Ordinal {
+		r.points = r.Scores
+		return
 	}
-	return int64(r.Scores[i])
+	for len(f.points) <= k {
+		f.points = append(f.points, nil)
+	}
+	f.points[k] = slices.Grow(f.points[k][:0], f.count)[:f.count]
+	r.points = f.points[k]
+	var order candidates.Order
+	for i, score := range r.Scores {
+		if f.scores[i] != unfit {
+			order.Add(int64(score))
+		}
+	}
+	for i, score := range r.Scores {
+		if f.scores[i] != unfit {
+			r.points[i] = int32(order.Points(int64(score))) //nolint:gosec // at most 100
+		}
+	}
 }
 
 // maxLevels is how many levels of equal scores best looks for one after the other, in a
@@ -196,38 +213,41 @@ func fromOffset(nodes []int32, offset int) []int32 {
 // A node is left out if best leads it by more points of the ranking plugins than all other
 // plugins together can make up for.
 func (f *nodeField) winners(best, offset int, allowed func(i int) bool) (winners []int32, leftOut bool) {
-	least, compares := f.leastScore(best)
-	winners = f.found[:0]
-	for i, score := range f.scores {
+	least := unfit + 1
+	if f.alone() {
+		least = f.leastToWin(f.scores[best])
+	}
+	leftOut = least > unfit+1 && slices.ContainsFunc(f.scores, func(score int64) bool { return unfit < score && score < least })
+	fit := f.above(least - 1)
+	winners = fit[:0]
+	for _, i := range fit {
 		switch {
-		case score == unfit:
-		case score < least || compares && f.lead(best, i) > f.others:
-			leftOut = leftOut || allowed(i)
-		case allowed(i):
-			winners = append(winners, int32(i))
+		case !allowed(int(i)):
+		case !f.alone() && f.lead(best, int(i)) > f.others:
+			leftOut = true
+		default:
+			winners = append(winners, i)
 		}
 	}
-	f.found = winners
 	winners = fromOffset(winners, offset)
 	at := slices.Index(winners, int32(best)) //nolint:gosec // a number of nodes
 	winners[0], winners[at] = winners[at], winners[0]
 	return winners, leftOut
 }
 
-// leastScore returns the combined score below which best leads a node by too much, and
-// whether those at or above it have to be compared with best one by one.
-func (f *nodeField) leastScore(best int) (least int64, compares bool) {
-	if len(f.rankings) != 1 || f.rankings[0].weight == 0 {
-		return 0, true
-	}
+// leastToWin returns the least score with which a node may win against the best, whose score
+// is given, where one plugin ranks. In an order a node that is not as good has at least a
+// point less.
+func (f *nodeField) leastToWin(best int64) int64 {
 	r := &f.rankings[0]
 	switch {
 	case !r.Ordinal:
-		return f.scores[best] - f.others/r.weight, false
+		return max(best-f.others/r.weight, unfit+1)
 	case r.weight > f.others:
-		return f.scores[best], false // each next score is a point less
+		return best
+	default:
+		return unfit + 1
 	}
-	return 0, false
 }
 
 // lead returns the least by which node a leads node b in the weighted points of the ranking
@@ -236,31 +256,26 @@ func (f *nodeField) lead(a, b int) int64 {
 	var sum int64
 	for k := range f.rankings {
 		r := &f.rankings[k]
-		sum += r.weight * r.lead(a, b, len(f.rankings) == 1)
+		sum += r.weight * r.lead(a, b)
 	}
 	return sum
 }
 
-// lead is the least by which a leads b in points. alone is whether no other plugin ranks:
-// then a is the best of its order.
+// lead is the least by which a leads b in points.
 //
 // For an order that depends on which other nodes fit: a has at least a point more than b if
 // its score is better and it is among the best hundred, and at most as many points less as
 // there are distinct scores from its own to b's, among all that may fit.
-func (r *ranking) lead(a, b int, alone bool) int64 {
-	own, other := int64(r.Scores[a]), int64(r.Scores[b])
+func (r *ranking) lead(a, b int) int64 {
+	lead := int64(r.points[a] - r.points[b])
 	switch {
-	case !r.Ordinal:
-		return own - other
-	case own == other:
-		return 0
-	case alone:
+	case !r.Ordinal || r.Scores[a] == r.Scores[b]:
+		return lead
+	case lead > 0:
 		return 1
-	case own > other:
-		return min(r.order.Points(own), 1)
-	case r.order.Points(own) == 0:
+	case r.points[a] == 0 && r.Scores[a] < r.Scores[b]:
 		return -fwk.MaxNodeScore
 	default:
-		return r.order.Points(own) - r.order.Points(other)
+		return lead
 	}
 }

@@ -3,12 +3,7 @@
 
 package candidates
 
-import (
-	"cmp"
-	"slices"
-
-	fwk "k8s.io/kube-scheduler/framework"
-)
+import fwk "k8s.io/kube-scheduler/framework"
 
 // Order turns scores into an order of 0 to 100 points: the best score has 100, each next
 // distinct one a point less, and what would be below 0 has 0. Equal scores stay equal, and
@@ -25,7 +20,17 @@ type Order struct {
 
 // find returns where the score is, or would be.
 func (o *Order) find(score int64) (int, bool) {
-	return slices.BinarySearchFunc(o.best[:o.count], score, func(known, score int64) int { return cmp.Compare(score, known) })
+	// Written out, because it is called for every node.
+	low, high := 0, o.count
+	for low < high {
+		middle := int(uint(low+high) >> 1) //nolint:gosec // not negative
+		if o.best[middle] > score {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < o.count && o.best[low] == score
 }
 
 // Add takes note of a score.
