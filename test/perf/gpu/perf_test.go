@@ -35,13 +35,11 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestSchedulersLookAtAsManyNodes keeps the comparison fair: the share of nodes
-// that is scored decides the speed of either scheduler.
-func TestSchedulersLookAtAsManyNodes(t *testing.T) {
-	ours := percentage(t, "../../../config/berth-scheduler/gpu.yaml")
-	theirs := percentage(t, "stock.yaml")
-	if ours != theirs {
-		t.Errorf("gpu.yaml scores %d%% of the nodes and stock.yaml %d%% (0: the default)", ours, theirs)
+// TestSamplingIsTheDefault keeps the comparison fair: the share of nodes that is scored
+// decides the speed of either scheduler, and stock's profile is the default one.
+func TestSamplingIsTheDefault(t *testing.T) {
+	if ours := percentage(t, "../../../config/berth-scheduler/gpu.yaml"); ours != 0 {
+		t.Errorf("gpu.yaml scores %d%% of the nodes", ours)
 	}
 }
 
