@@ -182,7 +182,7 @@ func randomPod(random *rand.Rand, i int) *corev1.Pod {
 		wishes = wishes.NodeAffinityIn("disk", []string{"ssd"}, st.NodeSelectorTypeMatchExpressions)
 	case 1:
 		wishes.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-			Weight: 1 + random.Int32N(100),
+			Weight:     1 + random.Int32N(100),
 			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}}},
 		}}}}
 	case 2:
@@ -326,8 +326,8 @@ func BenchmarkShareCycle(b *testing.B) {
 				cycle := func() {
 					i++
 					pod := makePod(fmt.Sprintf("p%d", i), "cpu", "1", names.GPUMilliResource, fmt.Sprint(100*(1+i%8)))
-					if schedule(b, e, pod).Node == "" {
-						b.Fatal("no node")
+					if result := schedule(b, e, pod); result.Node == "" {
+						b.Fatal(result.Message)
 					}
 					if err := e.Delete(b.Context(), pod.Namespace, pod.Name); err != nil {
 						b.Fatal(err)
@@ -354,7 +354,9 @@ func busyCluster(tb testing.TB, count int) *cluster.Cluster {
 		objects = append(objects, node)
 		for d, milli := range []int{1000, 1000, 200 + 100*(i%7), 200 + 100*(i/7%7)} {
 			pod := on(makePod(fmt.Sprintf("bound-%d-%d", i, d), "cpu", "1", names.GPUMilliResource, fmt.Sprint(milli)), node.Name)
-			pod.Annotations = map[string]string{names.GPUAssignedAnnotation: fmt.Sprintf("main=%d:%dm:%dMi", d, milli, 16384*milli/1000)}
+			pod.Annotations = map[string]string{
+				names.GPUDevicesAnnotationPrefix + "main": fmt.Sprint(d), names.GPUAssignedAnnotation: fmt.Sprintf("main=%d:%dm:%dMi", d, milli, 16384*milli/1000),
+			}
 			objects = append(objects, pod)
 		}
 	}
