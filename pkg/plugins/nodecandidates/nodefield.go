@@ -217,7 +217,12 @@ func (f *nodeField) winners(best, offset int, allowed func(i int) bool) (winners
 	if f.alone() {
 		least = f.leastToWin(f.scores[best])
 	}
-	leftOut = least > unfit+1 && slices.ContainsFunc(f.scores, func(score int64) bool { return unfit < score && score < least })
+	for i, score := range f.scores {
+		if unfit < score && score < least && allowed(i) {
+			leftOut = true
+			break
+		}
+	}
 	fit := f.above(least - 1)
 	winners = fit[:0]
 	for _, i := range fit {
