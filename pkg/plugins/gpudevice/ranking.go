@@ -33,6 +33,9 @@ type rankings struct {
 	// slices the revision of the published slices.
 	revisions, slices uint64
 
+	// views are those of the nodes, nil where a node changed since: to find a view by the
+	// name of its node costs as much as to score it.
+	views []*nodeView
 	// changes are the positions of nodes that changed, and last, for each, how many changes
 	// there were with its last one.
 	changes changeLog[int32]
@@ -73,7 +76,11 @@ func (pl *GPUDevice) rank(filtered *preFilterState, nodes []fwk.NodeInfo) *candi
 	s := pl.preScoreStateOf(filtered)
 	ranked := r.of(s)
 	evaluate := func(i int32) {
-		v := pl.view(nodes[i], false)
+		v := r.views[i]
+		if v == nil {
+			v = pl.view(nodes[i], false)
+			r.views[i] = v
+		}
 		ranked.Scores[i] = candidates.Unfit
 		if v.check(filtered) == device.Fits {
 			ranked.Scores[i] = int32(pl.score(s, v)) //nolint:gosec // 28 bits
@@ -121,6 +128,7 @@ func (r *rankings) update(pl *GPUDevice, nodes []fwk.NodeInfo) {
 // changed adds a node to r.changes, which has at most two for each node: then to look at all
 // nodes costs no more.
 func (r *rankings) changed(i int32) {
+	r.views[i] = nil
 	r.changes.add(i, 2*r.count)
 	r.last[i] = r.changes.end()
 }
@@ -129,7 +137,7 @@ func (r *rankings) changed(i int32) {
 func (r *rankings) reset(nodes []fwk.NodeInfo) {
 	*r = rankings{
 		count: len(nodes), generations: make([]int64, len(nodes)), positions: make(map[string]int32, len(nodes)),
-		last: make([]uint64, len(nodes)), ranked: map[rankedKind]*rankedNodes{}, uses: r.uses,
+		views: make([]*nodeView, len(nodes)), last: make([]uint64, len(nodes)), ranked: map[rankedKind]*rankedNodes{}, uses: r.uses,
 	}
 	if len(nodes) > 0 {
 		r.first = &nodes[0]
