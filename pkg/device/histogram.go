@@ -13,8 +13,9 @@ const (
 	// A pod's weight is halved after about 700 further pods.
 	decayEvery = 64
 	decayPart  = 16
-	// dueEvery is after how many pods the workload is worth looking at again: all
-	// remembered scores are worthless then, and scarcityModel has its cost.
+	// dueEvery is after how many pods it is looked whether the workload has changed
+	// (maxDrift). If it is published anew, all remembered scores are worthless, and
+	// scarcityModel has its cost.
 	dueEvery = 128
 	// maxShapes bounds the shapes that are remembered, and maxTypical those that
 	// are expected. The cost of a score is proportional to what of them differs on
@@ -31,6 +32,8 @@ const (
 type Histogram struct {
 	shapes map[string]*countedShape
 	count  int
+	// published is what shapes was when Workload was called last.
+	published map[string]*countedShape
 }
 
 type countedShape struct {
@@ -39,9 +42,10 @@ type countedShape struct {
 	weight int64
 }
 
-// Add counts one pod, and reports whether it is time to look at the workload
-// again: often while little is known, and every dueEvery pods later. A pod that
-// asks for no device is not to be counted: its part is the same on every node.
+// Add counts one pod, and reports whether it is time to call Workload again: often
+// while little is known, and later, every dueEvery pods, if the workload has changed
+// since by more than maxDrift. A pod that asks for no device is not to be counted: its
+// part is the same on every node.
 func (h *Histogram) Add(shape Shape) (due bool) {
 	shape.CPUMilli = coarse(shape.CPUMilli)
 	key := fmt.Sprintf("%d %d %d %d %d %s", shape.CPUMilli, shape.Devices, shape.Milli, shape.MemoryMiB, shape.MinMemoryMiB, shape.Models)
@@ -61,7 +65,10 @@ func (h *Histogram) Add(shape Shape) (due bool) {
 	if h.count%decayEvery == 0 {
 		h.decay()
 	}
-	return h.count%dueEvery == 0 || h.count < dueEvery && h.count&(h.count-1) == 0
+	if h.count < dueEvery {
+		return h.count&(h.count-1) == 0
+	}
+	return h.count%dueEvery == 0 && h.drift() > maxDrift
 }
 
 // coarse rounds an amount of CPU up to three significant bits. Requests that
@@ -100,6 +107,7 @@ func (h *Histogram) dropLightest(keep *countedShape) {
 // Workload returns the commonest shapes, as sampled (Workload.AsSample), or nil if
 // there are none.
 func (h *Histogram) Workload() *Workload {
+	h.takeNote()
 	classes := make([]Class, 0, len(h.shapes))
 	for _, s := range h.shapes {
 		classes = append(classes, Class{Shape: s.shape, Weight: s.weight})

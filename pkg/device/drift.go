@@ -1,0 +1,87 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// maxDrift is how far what pods ask for may be from what was published before it is worth
+// publishing anew.
+//
+// The worth of a node is a mean over the expected pods. So by how much of its worth a
+// placement can be rated otherwise is bounded by the part of the pods, or of the devices
+// that they ask for, that is another: one in fifty. Scarcity is not bounded so, because a
+// class that accepts few devices counts more there: with one in twenty, openb lost 0.4 points
+// where gpuspec33 followed default (DESIGN.md of GPUDevice, "When the pods change"), with
+// one in fifty nothing that can be measured. Where a few shapes keep coming in the same
+// mix, what is counted differs by less. After a change of the mix dueEvery pods are an eighth
+// of all weight, and it is published at once.
+const maxDrift = 0.02
+
+// drift returns by how much what was counted differs from what it was when Workload was
+// called last, from 0 to 1 and a little above: the larger of the part of all pods that have
+// another shape, and the part of all compute that is asked for by another, each with the
+// change of what is presumed for constrained pods (Workload.AsSample), which counts less the
+// more pods were seen.
+//
+// The sums are taken in the order of the keys: the same pods give the same number.
+func (h *Histogram) drift() float64 {
+	was, is := mix(h.published), mix(h.shapes)
+	if was.pods == 0 {
+		return 1
+	}
+	keys := maps.Clone(h.published)
+	maps.Copy(keys, h.shapes)
+	pods, demand := 0.0, 0.0
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		a, b := h.published[key], h.shapes[key]
+		pods += math.Abs(a.pods()/was.pods - b.pods()/is.pods)
+		demand += math.Abs(a.demand()/was.demand - b.demand()/is.demand)
+	}
+	// Of two mixes each part that one has more of, the other has more elsewhere.
+	return max(pods, demand)/2 + presumedPods*math.Abs(1/was.pods-1/is.pods)
+}
+
+// totals are the pods that were counted, of the newest weight each, and what compute they
+// ask for.
+type totals struct{ pods, demand float64 }
+
+// mix adds up shapes. Every pod asks for devices, so both sums are positive if there is one.
+func mix(shapes map[string]*countedShape) totals {
+	var t totals
+	for _, key := range slices.Sorted(maps.Keys(shapes)) {
+		t.pods += shapes[key].pods()
+		t.demand += shapes[key].demand()
+	}
+	return t
+}
+
+// pods is how many pods of the newest weight the shape weighs; 0 for nil.
+func (s *countedShape) pods() float64 {
+	if s == nil {
+		return 0
+	}
+	return float64(s.weight) / podWeight
+}
+
+// demand is what compute they ask for; 0 for nil.
+func (s *countedShape) demand() float64 {
+	if s == nil {
+		return 0
+	}
+	class := Class{Shape: s.shape, Weight: s.weight}
+	return class.demand() / podWeight
+}
+
+// takeNote remembers what was counted, for drift.
+func (h *Histogram) takeNote() {
+	h.published = make(map[string]*countedShape, len(h.shapes))
+	for key, s := range h.shapes {
+		counted := *s
+		h.published[key] = &counted
+	}
+}
