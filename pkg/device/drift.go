@@ -15,9 +15,9 @@ import (
 // The worth of a node is a mean over the expected pods. So by how much of its worth a
 // placement can be rated otherwise is bounded by the part of the pods, or of the devices
 // that they ask for, that is another: one in fifty. Scarcity is not bounded so, because a
-// class that accepts few devices counts more there: with one in twenty, openb lost 0.4 points
-// where gpuspec33 followed default (DESIGN.md of GPUDevice, "When the pods change"), with
-// one in fifty nothing that can be measured. Where a few shapes keep coming in the same
+// class that accepts few devices counts more there: in five orders of openb where gpuspec33
+// follows default (DESIGN.md of GPUDevice, "When the pods change"), one in twenty cost 0.4
+// points in the mean, and one in fifty 0.05. Where a few shapes keep coming in the same
 // mix, what is counted differs by less. After a change of the mix dueEvery pods are an eighth
 // of all weight, and it is published at once.
 const maxDrift = 0.02
