@@ -500,8 +500,8 @@ func TestKubeconfigOfTheEnvironment(t *testing.T) {
 func TestPanic(t *testing.T) {
 	var errs bytes.Buffer
 	cmd := &cobra.Command{Use: program, RunE: func(*cobra.Command, []string) error {
-		var none map[string]int
-		none["a"] = 1
+		fill := func(m map[string]int) { m["a"] = 1 }
+		fill(nil)
 		return nil
 	}}
 	cmd.SetErr(&errs)

@@ -164,7 +164,7 @@ func (o *simulateOptions) checkInput() error {
 	case len(o.Files) == 0:
 		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig, --context or the environment variable KUBECONFIG")
 	}
-	o.Options.Namespace = cmp.Or(o.currentNamespace(), corev1.NamespaceDefault)
+	o.Namespace = cmp.Or(o.currentNamespace(), corev1.NamespaceDefault)
 	if len(o.Profiles) == 0 {
 		return usagef("--config: required: the path of a KubeSchedulerConfiguration")
 	}

@@ -74,8 +74,10 @@ func TestSimulateManifest(t *testing.T) {
 		{name: "with a key that this profile does not read", stdin: webManifest(1, "1", `, annotations: {berth.dev/colocate-with: db}`), wantStdout: []string{
 			`Note: Deployment default/web: metadata: berth.dev/colocate-with has no effect: the scheduler's profile "berth-scheduler" does not run Colocation`,
 		}, wantStderr: there},
-		{name: "behind what is pending longer", args: []string{"-f", file(t, "pending.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: early, uid: p2, namespace: default, creationTimestamp: \"2026-01-01T00:00:00Z\"}\nspec: {schedulerName: berth-scheduler, containers: [{name: c, resources: {requests: {cpu: \"6\"}}}]}\n")},
-			stdin: webManifest(1, "2", ""), wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit; of 2 pods pending beside, 1 found a node."}, wantStderr: there},
+		{
+			name: "behind what is pending longer", args: []string{"-f", file(t, "pending.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: early, uid: p2, namespace: default, creationTimestamp: \"2026-01-01T00:00:00Z\"}\nspec: {schedulerName: berth-scheduler, containers: [{name: c, resources: {requests: {cpu: \"6\"}}}]}\n")},
+			stdin: webManifest(1, "2", ""), wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit; of 2 pods pending beside, 1 found a node."}, wantStderr: there,
+		},
 		{name: "with a misspelt field", stdin: strings.Replace(webManifest(1, "1", ""), "replicas", "replica", 1), wantCode: exitFailed, wantStderr: []string{
 			`-:2: Deployment default/web: unknown field "spec.replica"`,
 		}},

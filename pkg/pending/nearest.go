@@ -102,7 +102,7 @@ func (n *nearest) find(ctx context.Context) string {
 	best, rank, gap := "", nearmiss.Hidden, 0.0
 	required := requirementsOf(n.pod)
 	n.fit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
-		least, _ := n.refusal(ctx, name, status, &required)
+		least := n.refusal(ctx, name, status, &required)
 		if least > rank {
 			return
 		}
@@ -123,26 +123,26 @@ func (n *nearest) measured(plugin string) bool {
 	return slices.ContainsFunc(n.measures, func(m measure) bool { return m.plugin == plugin })
 }
 
-// refusal returns the rank of a plugin that measures nothing itself, and whether the pod
-// asks for the node. NodeResourcesFit is measured by what is free.
-func (n *nearest) refusal(ctx context.Context, name string, status *fwk.Status, required *nodeRequirements) (rank int, wanted bool) {
+// refusal returns the rank of a plugin that measures nothing itself. NodeResourcesFit is
+// measured by what is free.
+func (n *nearest) refusal(ctx context.Context, name string, status *fwk.Status, required *nodeRequirements) (rank int) {
 	switch {
 	case n.measured(status.Plugin()) || status.Plugin() == names.NodeResourcesFit:
-		return 0, false
+		return 0
 	case status.Code() == fwk.Unschedulable:
-		return nearmiss.Apart, false
+		return nearmiss.Apart
 	case status.Plugin() == names.TaintToleration:
 		if _, wanted := n.explainer.untoleratedTaint(ctx, name, n.pod, *required); wanted {
-			return nearmiss.Closed, true
+			return nearmiss.Closed
 		}
 	}
-	return nearmiss.Other, false
+	return nearmiss.Other
 }
 
 // distance returns the sums over the plugin that rejected the node and Berth's, of which
 // those behind it were not asked.
 func (n *nearest) distance(ctx context.Context, info fwk.NodeInfo, status *fwk.Status, required *nodeRequirements) (rank int, gap float64) {
-	rank, _ = n.refusal(ctx, info.Node().Name, status, required)
+	rank = n.refusal(ctx, info.Node().Name, status, required)
 	if status.Plugin() == names.NodeResourcesFit {
 		rank, gap = nearmiss.Distance(nearmiss.Shortages(n.pod, status.Reasons(), info))
 	}

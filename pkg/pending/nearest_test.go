@@ -5,6 +5,7 @@ package pending
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ type withSnapshot struct {
 func (f withSnapshot) SnapshotSharedLister() fwk.SharedLister { return f.snapshot }
 
 func stocked(name string, has int, labels ...string) *corev1.Node {
-	node := st.MakeNode().Name(name).Label(stock, fmt.Sprint(has)).Capacity(map[corev1.ResourceName]string{"cpu": "4", "pods": "10"})
+	node := st.MakeNode().Name(name).Label(stock, strconv.Itoa(has)).Capacity(map[corev1.ResourceName]string{"cpu": "4", "pods": "10"})
 	for _, label := range labels {
 		node.Label(label, "x")
 	}

@@ -7,7 +7,7 @@ package registry
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -16,6 +16,6 @@ import (
 // newCoscheduling builds nothing: the plugin does not exist for Kubernetes 1.37, which
 // has gangs of its own.
 func newCoscheduling(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	return nil, errors.New(GangPlugin + " is in Berth's build for Kubernetes 1.36 alone: remove it from the profile and place gangs by " +
-		"PodGroups of scheduling.k8s.io (manifests/README.md, Gangs), or run that build")
+	return nil, fmt.Errorf("%s is in Berth's build for Kubernetes 1.36 alone: remove it from the profile and place gangs by "+
+		"PodGroups of scheduling.k8s.io (manifests/README.md, Gangs), or run that build", GangPlugin)
 }

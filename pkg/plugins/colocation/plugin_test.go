@@ -4,7 +4,7 @@
 package colocation
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,10 +144,14 @@ func TestMetrics(t *testing.T) {
 		node string
 		pod  *corev1.Pod
 	}{
-		{"a1", asking(with, "backend")}, {"a2", asking(with, "backend")}, {"a2", asking(with, "missing,backend")}, {"b1", asking(with, "backend")},
-		{"a1", asking()}, {"a1", asking(with, "missing")},
+		{"a1", asking(with, "backend")},
+		{"a2", asking(with, "backend")},
+		{"a2", asking(with, "missing,backend")},
+		{"b1", asking(with, "backend")},
+		{"a1", asking()},
+		{"a1", asking(with, "missing")},
 	} {
-		chosen.pod.UID = types.UID(fmt.Sprint(i))
+		chosen.pod.UID = types.UID(strconv.Itoa(i))
 		state, _, status := runPreFilter(t, profile, chosen.pod)
 		if !status.IsSuccess() {
 			t.Fatal(status)

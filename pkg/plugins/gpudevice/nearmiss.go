@@ -75,7 +75,7 @@ func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
 		miss := v.usage.Misses(m.state.podRequest.Request)
 		return miss.String()
 	case device.WrongModel:
-		return fmt.Sprintf("its devices are of model %s", escape(fmt.Sprintf("%q", v.node.Model)))
+		return "its devices are of model " + escape(fmt.Sprintf("%q", v.node.Model))
 	case device.LargerThanDevice, device.TooLittleMemory:
 		return "its devices have " + device.FormatMiB(v.node.MemoryMiB)
 	case device.TooFewDevices:

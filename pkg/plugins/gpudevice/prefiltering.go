@@ -21,8 +21,9 @@ import (
 )
 
 // PreFilter finds out what the pod asks for, and refuses what can never be given.
-// It does not narrow the set of nodes: nominated and hinted nodes pass by a
-// PreFilterResult, so Filter has to look at every node anyway.
+// It narrows the set of nodes no further: nominated and hinted nodes pass by a
+// PreFilterResult, so Filter has to look at every node anyway. To NodeCandidates it
+// leaves a ranking of all nodes.
 func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if candidates.IsDryRun(state) {
 		return nil, pl.preFilterDryRun(state, nodes)
@@ -51,11 +52,9 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	if len(request.Containers) > 0 {
 		pl.workload.learn(pl, pod, s.podRequest, nodes)
 	}
-	if request.Kind != device.RequestNone {
-		if reason := pl.whyNeverFits(request, nodes); reason != "" {
-			pl.countRejection(rejectionNoNode)
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
-		}
+	if reason := pl.whyNeverFits(request, nodes); reason != "" {
+		pl.countRejection(rejectionNoNode)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
 	state.Write(preFilterStateKey, s)
 	if s.skipsFilter() {
@@ -123,6 +122,9 @@ func isDaemonPod(pod *corev1.Pod) bool {
 // As a rule the first node that is asked could: the one that could last time. All
 // are asked only for a pod that no Filter would let through either.
 func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo) string {
+	if request.Kind == device.RequestNone {
+		return ""
+	}
 	var rejections [device.Reasons]int
 	if pl.nextStartNodeIndex >= len(nodes) {
 		pl.nextStartNodeIndex = 0

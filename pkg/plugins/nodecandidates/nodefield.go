@@ -279,7 +279,7 @@ func (r *ranking) lead(a, b int) int64 {
 	case lead > 0:
 		return 1
 	case r.points[a] == 0 && r.Scores[a] < r.Scores[b]:
-		return -fwk.MaxNodeScore
+		return -fwk.MaxScore
 	default:
 		return lead
 	}

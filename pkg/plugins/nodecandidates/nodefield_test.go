@@ -102,7 +102,7 @@ func TestNoWinnerIsLeftOut(t *testing.T) {
 			rankings, weights = append(rankings, r), append(weights, weight)
 			f.add(candidates.Written{Rank: func() *candidates.Ranking { return &r }}, weight)
 		}
-		f.others = fwk.MaxNodeScore * others
+		f.others = fwk.MaxScore * others
 		failing := random.IntN(90)
 		fits := make([]bool, nodes)
 		allowed := make([]bool, nodes)
@@ -132,7 +132,7 @@ func TestNoWinnerIsLeftOut(t *testing.T) {
 		for range 5 {
 			totals := make(map[int]int64, len(feasible))
 			for _, i := range feasible {
-				totals[i] = random.Int64N(fwk.MaxNodeScore*others + 1)
+				totals[i] = random.Int64N(fwk.MaxScore*others + 1)
 			}
 			for k, r := range rankings {
 				for i, points := range pointsAmong(r, feasible) {
@@ -191,7 +191,7 @@ func pointsAmong(r candidates.Ranking, nodes []int) map[int]int64 {
 		points[i] = int64(r.Scores[i])
 		if r.Ordinal {
 			at, _ := slices.BinarySearch(distinct, r.Scores[i])
-			points[i] = max(0, fwk.MaxNodeScore-int64(len(distinct)-1-at))
+			points[i] = max(0, fwk.MaxScore-int64(len(distinct)-1-at))
 		}
 	}
 	return points

@@ -83,7 +83,7 @@ func (pl *NodeCandidates) offer(ctx context.Context, state fwk.CycleState, pod *
 	for _, w := range candidates.Read(run.state)[len(written):] {
 		f.add(w, pl.profile.weights[w.Plugin])
 	}
-	f.others = fwk.MaxNodeScore * (pl.profile.total - f.known)
+	f.others = fwk.MaxScore * (pl.profile.total - f.known)
 	best := f.best(pl.offset, func(i int) bool { return run.fits(ctx, nodes[i]) })
 	if best < 0 {
 		pl.counters[foundNone].Inc()

@@ -382,15 +382,11 @@ func (s *source) decode(it item, written bool) (runtime.Object, *schema.GroupVer
 	if !bytes.HasPrefix(bytes.TrimSpace(it.json), []byte("{")) {
 		return nil, nil, s.errorAt(it, "", errors.New("want a Kubernetes object, with kind and apiVersion"))
 	}
-	var ofList *schema.GroupVersionKind
-	if kind, ok := strings.CutSuffix(it.list.Kind, "List"); ok && kind != "" {
-		ofList = ptr.To(schema.FromAPIVersionAndKind(it.list.APIVersion, kind))
-	}
 	decoder := fromServer
 	if written {
 		decoder = asWritten
 	}
-	obj, gvk, err := decoder.Decode(it.json, ofList, nil)
+	obj, gvk, err := decoder.Decode(it.json, it.kindOfList(), nil)
 	switch {
 	case runtime.IsMissingKind(err):
 		return nil, nil, s.errorAt(it, "", errors.New("kind: required: what the object is"))
@@ -415,6 +411,16 @@ func (s *source) decode(it item, written bool) (runtime.Object, *schema.GroupVer
 		return nil, nil, s.errorAt(it, nameOf(gvk, accessor), err)
 	}
 	return obj, gvk, nil
+}
+
+// kindOfList returns what the items of the item's list are, nil if it stands in none that
+// says so.
+func (it *item) kindOfList() *schema.GroupVersionKind {
+	kind, ok := strings.CutSuffix(it.list.Kind, "List")
+	if !ok || kind == "" {
+		return nil
+	}
+	return ptr.To(schema.FromAPIVersionAndKind(it.list.APIVersion, kind))
 }
 
 // usual matches the beginning of a Pod and of a Node as kubectl prints them, and as Go

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -162,8 +163,8 @@ func randomNode(random *rand.Rand, i int) *corev1.Node {
 // randomPod is a pod with a share, or whole devices, and some wishes.
 func randomPod(random *rand.Rand, i int) *corev1.Pod {
 	name := fmt.Sprintf("p%d", i)
-	cpu := fmt.Sprint(1 + random.IntN(6))
-	milli := fmt.Sprint([]int{100, 250, 300, 500, 500, 700, 1000, 1000, 2000, 4000}[random.IntN(10)])
+	cpu := strconv.Itoa(1 + random.IntN(6))
+	milli := strconv.Itoa([]int{100, 250, 300, 500, 500, 700, 1000, 1000, 2000, 4000}[random.IntN(10)])
 	pod := makePod(name, "cpu", cpu, names.GPUMilliResource, milli)
 	pod.Labels["app"] = []string{"a", "b", "c"}[random.IntN(3)]
 	priority := []int32{0, 0, 0, 10, 100}[random.IntN(5)]
@@ -325,7 +326,7 @@ func BenchmarkShareCycle(b *testing.B) {
 				i := 0
 				cycle := func() {
 					i++
-					pod := makePod(fmt.Sprintf("p%d", i), "cpu", "1", names.GPUMilliResource, fmt.Sprint(100*(1+i%8)))
+					pod := makePod(fmt.Sprintf("p%d", i), "cpu", "1", names.GPUMilliResource, strconv.Itoa(100*(1+i%8)))
 					if result := schedule(b, e, pod); result.Node == "" {
 						b.Fatal(result.Message)
 					}
@@ -353,9 +354,9 @@ func busyCluster(tb testing.TB, count int) *cluster.Cluster {
 		node := makeSharedNode(fmt.Sprintf("n%05d", i), 64, 8, "A")
 		objects = append(objects, node)
 		for d, milli := range []int{1000, 1000, 200 + 100*(i%7), 200 + 100*(i/7%7)} {
-			pod := on(makePod(fmt.Sprintf("bound-%d-%d", i, d), "cpu", "1", names.GPUMilliResource, fmt.Sprint(milli)), node.Name)
+			pod := on(makePod(fmt.Sprintf("bound-%d-%d", i, d), "cpu", "1", names.GPUMilliResource, strconv.Itoa(milli)), node.Name)
 			pod.Annotations = map[string]string{
-				names.GPUDevicesAnnotationPrefix + "main": fmt.Sprint(d), names.GPUAssignedAnnotation: fmt.Sprintf("main=%d:%dm:%dMi", d, milli, 16384*milli/1000),
+				names.GPUDevicesAnnotationPrefix + "main": strconv.Itoa(d), names.GPUAssignedAnnotation: fmt.Sprintf("main=%d:%dm:%dMi", d, milli, 16384*milli/1000),
 			}
 			objects = append(objects, pod)
 		}

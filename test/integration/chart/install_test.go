@@ -141,7 +141,7 @@ func (r *release) placeAtRandom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append(deployment.Spec.Template.Spec.Containers[0].Args, "--kubeconfig="+r.c.ServiceAccountKubeconfig(t, r.namespace, name), "--secure-port=0")
+	args := slices.Concat(deployment.Spec.Template.Spec.Containers[0].Args, []string{"--kubeconfig=" + r.c.ServiceAccountKubeconfig(t, r.namespace, name), "--secure-port=0"})
 	random := framework.StartProcess(t, framework.RandomScheduler, args...)
 	r.c.PlacePod(t, framework.Pod("default", "random", name))
 	random.Stop(t)
@@ -220,7 +220,7 @@ func placing(set []string) values {
 // TestCombinations installs combinations of features, one after the other: it places a pod,
 // looks what is wrong, and takes the release away. make test has those that differ most,
 // make test-long all of them, by both versions of Helm.
-func TestCombinations(t *testing.T) {
+func TestCombinations(t *testing.T) { //nolint:tparallel // one cluster, one release at a time
 	t.Parallel()
 	sets := [][]string{{}, {"gpu", "tenancy"}, combined}
 	versions := []string{"4"}
@@ -302,7 +302,7 @@ func TestTwoInstances(t *testing.T) {
 	for _, scheduler := range []string{"one-tenancy", "two-tenancy"} {
 		pod := framework.Pod("team-a", scheduler, scheduler)
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: names.TenantLabel, Operator: corev1.TolerationOpExists}}
-		if got := strings.Split(c.PlacePod(t, pod), "/")[0]; got != "of-a" {
+		if got, _, _ := strings.Cut(c.PlacePod(t, pod), "/"); got != "of-a" {
 			t.Errorf("the tenant's pod of %s is on %s, want of-a", scheduler, got)
 		}
 	}

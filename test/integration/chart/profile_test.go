@@ -5,6 +5,7 @@ package chart
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -68,9 +69,7 @@ func TestProfilesAreTheDocumentedOnes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
 			v := features(tt.features...)
-			for key, value := range tt.more {
-				v[key] = value
-			}
+			maps.Copy(v, tt.more)
 			documented, err := os.ReadFile(install.Path("config/berth-scheduler", tt.file))
 			if err != nil {
 				t.Fatal(err)
@@ -119,6 +118,7 @@ func TestGangsByCoscheduling(t *testing.T) {
 
 // berth-scheduler starts with the profile of every combination, and every feature is in it.
 func TestProfilesOfAllCombinations(t *testing.T) {
+	t.Parallel()
 	h := newHelm(t, "4", "")
 	plugins := map[string]string{"labelPresence": "LabelPresence", "tenancy": "LabelPresence", "gpu": "GPUDevice", "colocation": "Colocation"}
 	for _, set := range combinations() {

@@ -25,13 +25,13 @@ type Shared struct {
 }
 
 // NewShared returns a control plane with these options, but for its nodes, which lives as
-// long as parent does. install sets up what is the same for all subtests.
-func NewShared(parent *testing.T, options Options, install func(c *Cluster)) *Shared {
-	parent.Helper()
+// long as the test. install sets up what is the same for all subtests.
+func NewShared(t *testing.T, options Options, install func(c *Cluster)) *Shared {
+	t.Helper()
 	if testing.Short() {
-		parent.Skip("starts a control plane: skipped under -short")
+		t.Skip("starts a control plane: skipped under -short")
 	}
-	return &Shared{parent: parent, options: options, install: install}
+	return &Shared{parent: t, options: options, install: install}
 }
 
 // Use returns the control plane with these nodes, ready, and without the DaemonSets, pods,
