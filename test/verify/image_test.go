@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-scheduler/berth/pkg/minor"
 )
 
 // dockerfile is the recipe of both images. No container engine is needed here:
@@ -107,7 +109,7 @@ func TestImageBuilds(t *testing.T) {
 			}
 			run := exec.CommandContext(t.Context(), "sh", "-c", build)
 			run.Dir = context
-			run.Env = append(os.Environ(), "BINARY="+binary, "VERSION=v9.8.7", "MAKEFLAGS=", "MAKEOVERRIDES=")
+			run.Env = append(os.Environ(), "BINARY="+binary, "VERSION=v9.8.7", "K8S="+minor.Release, "MAKEFLAGS=", "MAKEOVERRIDES=")
 			if out, err := run.CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", build, err, out)
 			}
@@ -148,12 +150,19 @@ func copyInto(t *testing.T, source, target, name string) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(filepath.Join(source, name))
-		if err != nil {
-			return err
-		}
 		copied := filepath.Join(target, name)
 		if err := os.MkdirAll(filepath.Dir(copied), 0o755); err != nil {
+			return err
+		}
+		if entry.Type() == fs.ModeSymlink {
+			to, err := os.Readlink(filepath.Join(source, name))
+			if err != nil {
+				return err
+			}
+			return os.Symlink(to, copied)
+		}
+		content, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
 			return err
 		}
 		return os.WriteFile(copied, content, 0o600)
