@@ -88,6 +88,7 @@ var samples = []sampleCheck{
 	}},
 	{file: "tenant.yaml", check: func(t *testing.T, c *keptCluster) {
 		// Confined: without a node of the tenant's own its pods run nowhere.
+		c.kubectl(t, "wait", "deployment/web", "-n=tenant-a", "--for=jsonpath={.status.replicas}=2", "--timeout=60s")
 		c.kubectl(t, "wait", "pods", "-n=tenant-a", "--all", "--for=condition=PodScheduled=False", "--timeout=60s")
 		c.kubectl(t, "patch", "node", "a3", "--patch-file", sample("tenant-node-patch.yaml"))
 		c.kubectl(t, "wait", "deployment/web", "-n=tenant-a", "--for=condition=Available", "--timeout=60s")
