@@ -39,6 +39,21 @@ items:
   spec: {schedulerName: berth-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: "100"}}}]}
 `
 
+// pendingLonger is a pod that leaves too little for one of 2 CPU, and that is older.
+const pendingLonger = `
+apiVersion: v1
+kind: Pod
+metadata: {name: early, uid: p2, namespace: default, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec: {schedulerName: berth-scheduler, containers: [{name: c, resources: {requests: {cpu: "6"}}}]}
+`
+
+const priorityClass = `
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: urgent}
+value: 1000
+---`
+
 // webManifest is a Deployment whose pods ask for so many CPUs.
 func webManifest(replicas int, cpu, more string) string {
 	return fmt.Sprintf(`
@@ -75,8 +90,17 @@ func TestSimulateManifest(t *testing.T) {
 			`Note: Deployment default/web: metadata: berth.dev/colocate-with has no effect: the scheduler's profile "berth-scheduler" does not run Colocation`,
 		}, wantStderr: there},
 		{
-			name: "behind what is pending longer", args: []string{"-f", file(t, "pending.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: early, uid: p2, namespace: default, creationTimestamp: \"2026-01-01T00:00:00Z\"}\nspec: {schedulerName: berth-scheduler, containers: [{name: c, resources: {requests: {cpu: \"6\"}}}]}\n")},
+			name: "behind what is pending longer", args: []string{"-f", file(t, "pending.yaml", pendingLonger)},
 			stdin: webManifest(1, "2", ""), wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit; of 2 pods pending beside, 1 found a node."}, wantStderr: there,
+		},
+		{
+			name: "before what is pending longer, by its PriorityClass", args: []string{"-f", file(t, "early.yaml", pendingLonger)},
+			stdin: priorityClass + webManifest(1, "2", "") + "      priorityClassName: urgent\n", wantStdout: []string{"The pod fits; of 2 pods pending beside, 0 found a node."}, wantStderr: there,
+		},
+		{
+			name: "of a PriorityClass that is not there", stdin: webManifest(2, "1", "") + "      priorityClassName: urgent\n", wantStdout: []string{"All 2 pods fit;"}, wantStderr: []string{
+				there[0], `note: -: Deployment default/web: spec.priorityClassName: there is no PriorityClass "urgent": create it, or name another (it is placed with priority 0)`,
+			},
 		},
 		{name: "with a misspelt field", stdin: strings.Replace(webManifest(1, "1", ""), "replicas", "replica", 1), wantCode: exitFailed, wantStderr: []string{
 			`-:2: Deployment default/web: unknown field "spec.replica"`,

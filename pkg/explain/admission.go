@@ -18,6 +18,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
+// notAdmitted says for what the API server does not create all the pods.
+func notAdmitted(in *Input) []string { return slices.Concat(in.Refused, quotasRefuse(in)) }
+
 // quotasRefuse says which ResourceQuotas do not admit all the pods, if those do not exist
 // yet: a pod that exists was admitted. The API server's own code counts.
 func quotasRefuse(in *Input) []string {

@@ -86,7 +86,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 		if queued := queuedBy(s.in, s.in.Pods[0]); len(queued) > 0 {
 			gated += ". " + queued[0]
 		}
-	} else if refused := quotasRefuse(s.in); len(refused) > 0 {
+	} else if refused := notAdmitted(s.in); len(refused) > 0 {
 		x.State = NotAdmitted
 		gated = fmt.Sprintf("%s is not created as a whole: %s", who, refused[0])
 	}

@@ -36,7 +36,7 @@ func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 	if len(in.Pods) > 1 {
 		x.Pods = len(in.Pods)
 	}
-	refused := quotasRefuse(in)
+	refused := notAdmitted(in)
 	x.Admission = append(queuedBy(in, pod), refused...)
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:

@@ -25,7 +25,8 @@ const (
 	Gated State = "Gated"
 	// NotServed is a pod whose schedulerName nobody serves.
 	NotServed State = "NotServed"
-	// NotAdmitted is a pod that a quota keeps from being created.
+	// NotAdmitted is a pod that the API server would not create: a quota is used up, or its
+	// PriorityClass does not exist.
 	NotAdmitted State = "NotAdmitted"
 	// Waiting is a pod whose gang is not there as a whole.
 	Waiting State = "Waiting"
@@ -58,7 +59,7 @@ type Explanation struct {
 	Scheduler Scheduler `json:"scheduler"`
 	// Gates are the pod's scheduling gates, each with who lifts it.
 	Gates []string `json:"gates,omitempty"`
-	// Admission is what quotas, and Kueue, say of the pod.
+	// Admission is what quotas, PriorityClasses and Kueue say of the pod.
 	Admission []string `json:"admission,omitempty"`
 	// Keys are labels and annotations of the pod that have no effect, each with why.
 	Keys []string `json:"keys,omitempty"`

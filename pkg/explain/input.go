@@ -20,6 +20,9 @@ type Input struct {
 	Pods []*corev1.Pod
 	// Of names the workload that the pods are of; empty for a pod that stands for itself.
 	Of string
+	// Refused says for what an API server refuses the pods that do not exist yet, quotas
+	// apart.
+	Refused []string
 	// Objects are those of the cluster; nil if they could not be read, and then only
 	// what stands in the pod is told.
 	Objects *cluster.Cluster

@@ -93,6 +93,7 @@ func TestFromSnapshot(t *testing.T) {
 		queued = `{"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "metadata": {"name": "w", "namespace": "default", "uid": "w", "ownerReferences": [{"kind": "Pod", "name": "a", "uid": "a"}]},
 			"spec": {"queueName": "lq"}, "status": {"conditions": [{"type": "QuotaReserved", "status": "True"}, {"type": "Admitted", "status": "False", "message": "waits for check x."}]}}`
 	)
+	const urgent = `{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent", "uid": "u"}, "value": 1000}`
 	pod := func(name, spec string) string {
 		return `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "` + name + `", "namespace": "default", "uid": "` + name + `"},
 			"spec": {"schedulerName": "berth-plain", ` + spec + `"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}`
@@ -106,6 +107,8 @@ spec:
   schedulerName: berth-plain
   containers: [{name: c, image: i}]
 `)
+	large := file(t, "large.yaml", strings.Replace(read(t, manifest), "image: i", `image: i, resources: {requests: {cpu: "8"}}`, 1))
+	running := strings.Replace(pod("b", `"nodeName": "n", `), "limits", "requests", 1)
 	for _, tt := range []struct {
 		name      string
 		objects   []string
@@ -119,6 +122,9 @@ spec:
 		{"whose members start one by one", []string{basic, pod("a", member)}, nil, explain.Fits, "node n can take it"},
 		{"a gate of Kueue", []string{queued, pod("a", gated)}, nil, explain.Gated, "Kueue's Workload default/w (queue lq) has its quota, and its admission checks wait: waits for check x. But for that, it fits"},
 		{"a quota that is used up", []string{quota}, []string{file(t, "p.yaml", strings.Replace(read(t, manifest), "image: i", "image: i, resources: {limits: {cpu: 100m}}", 1))}, explain.NotAdmitted, "ResourceQuota default/q admits 0 of 1 pod: 5 of 5 pods are used, and the next pod takes 1. But for that, it fits"},
+		{"a PriorityClass that the cluster does not have", []string{urgent}, []string{file(t, "p.yaml", strings.Replace(read(t, manifest), "spec:", "spec:\n  priorityClassName: urgnt", 1))}, explain.NotAdmitted, `is not created as a whole: spec.priorityClassName: there is no PriorityClass "urgnt": create it, or name another. But for that, it fits`},
+		{"a PriorityClass that comes with the pod", []string{running}, []string{file(t, "p.yaml", strings.Replace(read(t, large), "spec:", "spec:\n  priorityClassName: urgent", 1)+"---\n"+urgent)}, explain.Preempting, "evicts default/b, of lower priority"},
+		{"no PriorityClass", []string{running}, []string{large}, explain.Unschedulable, "Insufficient cpu"},
 		{"a quota of what the pod does not name", []string{quota}, []string{manifest}, explain.NotAdmitted, "ResourceQuota default/q admits 0 of 1 pod: must specify limits.cpu for: c"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func Read(ctx context.Context, o *Options) ([]*explain.Input, error) {
 	var inputs []*explain.Input
 	for _, unit := range units {
 		in := found.in
-		in.Pods, in.Of = unit.pods, unit.of
+		in.Pods, in.Of, in.Refused = unit.pods, unit.of, unit.refused
 		if err := found.readConfig(o, unit.pods[0].Spec.SchedulerName, &in); err != nil {
 			return nil, err
 		}
@@ -98,6 +98,8 @@ type found struct {
 type unit struct {
 	of   string
 	pods []*corev1.Pod
+	// refused says for what an API server would refuse them.
+	refused []string
 }
 
 // units returns what is asked about.
@@ -168,6 +170,7 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 		return nil, err
 	}
 	written, _ := reader.Cluster()
+	listed := f.in.Objects != nil && f.in.Objects.Has("priorityclasses")
 	if f.in.Objects != nil {
 		for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
 			if err := f.in.Objects.Apply(object); err != nil {
@@ -177,6 +180,7 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 	}
 	var units []unit
 	index := map[string]int{}
+	admit := f.priorities(written, listed)
 	for _, pod := range written.Pods() {
 		if pod.Spec.NodeName != "" {
 			continue
@@ -199,12 +203,41 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 			index[key] = len(units)
 			units = append(units, unit{of: of})
 		}
-		units[index[key]].pods = append(units[index[key]].pods, pod)
+		u := &units[index[key]]
+		u.pods = append(u.pods, pod)
+		if why := admit(pod); why != "" && !slices.Contains(u.refused, why) {
+			u.refused = append(u.refused, why)
+		}
 	}
 	if len(units) == 0 {
 		return nil, fmt.Errorf("-f: no pods without a node in %s: want a Pod, Deployment, StatefulSet, ReplicaSet or Job", strings.Join(o.Manifests, ", "))
 	}
 	return units, nil
+}
+
+// priorities returns what gives a pod of a manifest the priority of its class, and says why
+// an API server would refuse the pod. Where the classes of the cluster were not listed,
+// that one is missing is no more than not seen.
+func (f *found) priorities(written *cluster.Cluster, listed bool) func(*corev1.Pod) (refused string) {
+	from := written
+	if f.in.Objects != nil {
+		from = f.in.Objects // with what is written
+	}
+	classes := from.PriorityClasses()
+	told := map[string]bool{}
+	return func(pod *corev1.Pod) string {
+		err := classes.Admit(pod)
+		switch {
+		case err == nil:
+			return ""
+		case listed || pod.Spec.Priority != nil:
+			return err.Error()
+		case !told[pod.Spec.PriorityClassName]:
+			told[pod.Spec.PriorityClassName] = true
+			f.notSeen("PriorityClass %q, so the pods that name it are taken to have priority 0 (-f FILE adds it)", pod.Spec.PriorityClassName)
+		}
+		return ""
+	}
 }
 
 func objects[T runtime.Object](list []T) []runtime.Object {

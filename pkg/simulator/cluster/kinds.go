@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,7 +19,8 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// Kind is a kind of object that a plugin can read.
+// Kind is a kind of object that a plugin can read, or that decides what a pod has which a
+// plugin reads.
 type Kind struct {
 	schema.GroupVersionKind
 	// Resource is the plural by which kubectl knows it.
@@ -42,6 +44,7 @@ type (
 // plugins: what others refer to comes first, pods last.
 var supported = []Kind{
 	kind(corev1.SchemeGroupVersion, "namespaces", false, &corev1.Namespace{}, func(c api, _ string) pages { return page(c.CoreV1().Namespaces().List) }),
+	kind(schedulingv1.SchemeGroupVersion, "priorityclasses", false, &schedulingv1.PriorityClass{}, func(c api, _ string) pages { return page(c.SchedulingV1().PriorityClasses().List) }),
 	kind(corev1.SchemeGroupVersion, "services", true, &corev1.Service{}, func(c api, ns string) pages { return page(c.CoreV1().Services(ns).List) }),
 	kind(discoveryv1.SchemeGroupVersion, "endpointslices", true, &discoveryv1.EndpointSlice{}, func(c api, ns string) pages { return page(c.DiscoveryV1().EndpointSlices(ns).List) }),
 	kind(corev1.SchemeGroupVersion, "replicationcontrollers", true, &corev1.ReplicationController{}, func(c api, ns string) pages { return page(c.CoreV1().ReplicationControllers(ns).List) }),

@@ -64,7 +64,8 @@ func (r *Reader) Cluster() (*Cluster, []Note) {
 // Onto adds what was read to a cluster, and returns it with what the user should know of
 // what was read. An object that is there already stays as it is there, and a note says so.
 // Pods that somebody has written without the time of their creation come after those that
-// are there. The reader must not be used afterwards.
+// are there, and have the priority of their class ([PriorityClasses.Admit]). The reader must
+// not be used afterwards.
 func (r *Reader) Onto(base *Cluster) (*Cluster, []Note) {
 	var notes []Note
 	for left, count := range r.left {
@@ -87,6 +88,7 @@ func (r *Reader) Onto(base *Cluster) (*Cluster, []Note) {
 		}
 		r.addOnto(base, r.written[i].object, there)
 	}
+	notes = append(notes, r.setPriorities(base)...)
 	for file, keys := range there {
 		notes = append(notes, Note{Source: file, Text: fmt.Sprintf("%d object(s) are in the cluster already and are taken as they are there, for example %s", len(keys), keys[0])})
 	}
