@@ -86,7 +86,7 @@ PERF_RECORD ?=
 # The packages whose tests the race detector watches: all that start goroutines or
 # guard memory between them. test/verify finds one that is missing. In the others
 # the detector costs much and can find nothing.
-RACE := ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/controlplane \
+RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/controlplane \
   ./pkg/deviceusage ./pkg/lease ./pkg/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
   ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/process ./pkg/randombinder ./pkg/simulator ./pkg/simulator/cluster ./pkg/simulator/engine
 

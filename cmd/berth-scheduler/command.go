@@ -231,6 +231,7 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 	}
 	config, sched := built.config, built.sched
 	lock := watchLease(built, own)
+	endBindingsFirst(sched, lock, config.ComponentConfig.LeaderElection.RenewDeadline.Duration)
 	check := func() error { return checkCluster(ctx, file, built, opts, own) }
 	reach := func() error { return preflight.Reach(ctx, config.Client, reachTimeout) }
 	unreachable := reach()

@@ -45,6 +45,8 @@ type Lock struct {
 
 	serves     []string
 	mustBeHeld bool
+	// beforeRelease is called before the lease is given back; it may be nil.
+	beforeRelease func(context.Context) error
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -68,6 +70,11 @@ func New(lock *resourcelock.LeaseLock, serves []string, mustBeHeld bool) *Lock {
 	return &Lock{LeaseLock: lock, serves: serves, mustBeHeld: mustBeHeld}
 }
 
+// BeforeRelease has f called before the lease is given back, which is for the next
+// process to lead at once. If f fails it is not given back: it runs out. It must be
+// called before the lock is used.
+func (l *Lock) BeforeRelease(f func(context.Context) error) { l.beforeRelease = f }
+
 // Get implements resourcelock.Interface. It logs a holder that it had not seen.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.LeaseLock.Get(ctx)
@@ -90,13 +97,30 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 // Update implements resourcelock.Interface. A process that has taken the lease over
-// only updates it, and no longer reads it.
+// only updates it, and no longer reads it. A record without a holder gives the lease back.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" {
+		if err := l.mayRelease(ctx); err != nil {
+			return fmt.Errorf("not giving the lease %s back: %w", l.Describe(), err)
+		}
+	}
 	err := l.LeaseLock.Update(ctx, record)
 	if err == nil {
 		l.observe(ctx, &record)
 	}
 	return err
+}
+
+// mayRelease returns why the lease must not be given back: it was read last as another's,
+// whom client-go would take it from, or beforeRelease says so.
+func (l *Lock) mayRelease(ctx context.Context) error {
+	if holder := l.Holder(); holder != "" {
+		return fmt.Errorf("%s holds it", holder)
+	}
+	if l.beforeRelease == nil {
+		return nil
+	}
+	return l.beforeRelease(ctx)
 }
 
 func (l *Lock) wasHeld() bool {

@@ -4,6 +4,7 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -190,5 +191,44 @@ func TestDeletedLease(t *testing.T) {
 	}
 	if _, _, err := newLock(client, "c_3", true, "default-scheduler").Get(ctx); err != nil {
 		t.Errorf("the lease that was made anew: %v", err)
+	}
+}
+
+// TestRelease: a lease is given back only by who holds it, and only when what must come
+// first is done.
+func TestRelease(t *testing.T) {
+	failed := errors.New("not done")
+	tests := []struct {
+		name, holder string
+		before       func(context.Context) error
+		wantErr      bool
+	}{
+		{name: "held", holder: "a_1_x"},
+		{name: "held, and what comes first is done", holder: "a_1_x", before: func(context.Context) error { return nil }},
+		{name: "held, and what comes first is not done", holder: "a_1_x", before: func(context.Context) error { return failed }, wantErr: true},
+		{name: "taken over by another", holder: "b_2_x", wantErr: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx := klog.NewContext(t.Context(), logr.Discard())
+			client := withLease(coordinationv1.LeaseSpec{HolderIdentity: new(tt.holder)})
+			lock := newLock(client, "a_1", false, "x")
+			lock.BeforeRelease(tt.before)
+			record, _, err := lock.Get(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record.HolderIdentity = ""
+			if err := lock.Update(ctx, *record); (err != nil) != tt.wantErr {
+				t.Errorf("error is %v, wanted one: %t", err, tt.wantErr)
+			}
+			got, err := client.CoordinationV1().Leases("ns").Get(ctx, "lease", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if released := *got.Spec.HolderIdentity == ""; released == tt.wantErr {
+				t.Errorf("the lease is held by %q", *got.Spec.HolderIdentity)
+			}
+		})
 	}
 }

@@ -20,7 +20,6 @@ import (
 // runs, or may be called, at the same time as something else.
 var unraced = map[string]string{
 	"cmd/berth-local":     "no tests beside it; its parts are pkg/controlplane and pkg/process",
-	"cmd/berth-scheduler": "waits for a signal; what it runs is of other packages",
 	"cmd/kubectl-berth":   "waits for a signal; what it runs is of other packages",
 	"pkg/device":          "pkg/plugins/gpudevice's tests use it from several goroutines, its own from one",
 	"pkg/registry":        "one mutex, at the start of a process",

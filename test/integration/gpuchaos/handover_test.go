@@ -117,6 +117,50 @@ preemptionPolicy: Never
 	}
 }
 
+// TestLastBinding asks a leader to end while a Binding is on its way. The lease stays with
+// it until the Binding is answered, and only then the next one leads.
+func TestLastBinding(t *testing.T) {
+	const slow = 2 * time.Second // of the network: longer than the next one takes to see a lease that is free
+	c := startPool(t, 1, 1)
+	election := []string{"--leader-elect-retry-period=500ms"} // the rest as it is: half of 10 s is the patience
+	var next, old *framework.Scheduler
+	onItsWay, answered := make(chan struct{}), make(chan struct{})
+	var led bool
+	var answer *faultproxy.Answer
+	start := func(hook func(*faultproxy.Binding) *faultproxy.Answer) *framework.Scheduler {
+		proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), faultproxy.Hooks{Binding: hook})
+		return c.LaunchScheduler(t, framework.Binary(t, framework.BerthScheduler), gpuProfile, framework.SchedulerOptions{
+			Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: election,
+		})
+	}
+	old = start(func(b *faultproxy.Binding) *faultproxy.Answer {
+		if b.Nth > 1 {
+			return passOn(b)
+		}
+		close(onItsWay)
+		defer close(answered)
+		<-time.After(slow)
+		led, answer = leads(next), passOn(b)
+		return answer
+	})
+	waitLeads(t, old)
+	next = start(passOn)
+	next.WaitReady(t)
+	c.CreatePod(t, sharePod("last", "500"))
+	<-onItsWay
+	old.Signal(syscall.SIGTERM)
+	<-answered
+	if led || answer == nil || answer.Code != http.StatusCreated {
+		t.Errorf("another one led before the last Binding was sent: %t; it was answered %+v, want %d", led, answer, http.StatusCreated)
+	}
+	if code := old.Wait(t, framework.WaitTimeout); code != 0 {
+		t.Errorf("the former leader ended with code %d", code)
+	}
+	waitLeads(t, next)
+	c.CreatePod(t, sharePod("next", "500"))
+	requireRight(t, c, next, 2)
+}
+
 // TestHandovers lets two replicas take turns, killed or told to end, while pods with
 // shares come and go and each Binding is delayed by a random time up to a minute.
 func TestHandovers(t *testing.T) {
