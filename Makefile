@@ -55,20 +55,35 @@ K8S_LDFLAGS = $(foreach package,k8s.io/component-base/version k8s.io/client-go/p
 DEBUG ?=
 BERTH_LDFLAGS = $(if $(DEBUG),,-s -w) $(K8S_LDFLAGS) -X github.com/berth-scheduler/berth/pkg/version.version=$(VERSION)
 
-# Never -trimpath: parts of Kubernetes' test framework find their data by source
-# path. No VCS stamping: VERSION says it, and git may distrust a checkout in CI.
+# Not -trimpath: parts of Kubernetes' test framework find their data by source path.
+# No VCS stamping: VERSION says it, and git may distrust a checkout in CI.
 GO_BUILD = $(GO) build -buildvcs=false
 
+# What leaves this machine is the same wherever it is built: without paths, by one
+# version of Go, which the go command fetches and verifies where it is another one
+# itself, and with the commit's time for every file.
+RELEASE_GO := go1.26.8
+RELEASE_BUILD = GOTOOLCHAIN=$(RELEASE_GO) GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= $(GO_BUILD) -trimpath -ldflags '$(BERTH_LDFLAGS)'
+RELEASE_TOOL = GOOS= GOARCH= SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(GO) run ./hack/release
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+
 # The tag says what is in the image; manifests/ name the tag of the release, for the
-# newer minor release of Kubernetes. The
-# build arguments GO_IMAGE and BASE_IMAGE pin what an image is made of
-# (IMAGE_FLAGS='--build-arg BASE_IMAGE=NAME@sha256:...').
+# newer minor release of Kubernetes.
 ENGINE ?= docker
 IMAGE_PREFIX ?= localhost/
 IMAGE_TAG ?= $(VERSION)$(if $(filter 1.36,$(K8S)),-k8s1.36)
-IMAGE_FLAGS ?=
+IMAGE_PLATFORMS ?= linux/$(shell $(GO) env GOHOSTARCH)
+IMAGE_OUT ?= out/image
+IMAGE_BINARIES := berth-scheduler random-scheduler
 IMAGE_LABELS = $(foreach label,version=$(VERSION) revision=$(shell git rev-parse HEAD 2>/dev/null) licenses=Apache-2.0 $\
   source=https://github.com/berth-scheduler/berth,--label org.opencontainers.image.$(label)) --label dev.berth.kubernetes-version=$(K8S_VERSION)
+
+# What a release is made for: the schedulers for Linux, kubectl berth for all.
+RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+RELEASE_MINORS ?= 1.37 1.36
+RELEASE_OUT ?= out/release
+# Binaries by minor release and platform, as hack/release expects them.
+BUILD_OUT ?= out/build
 
 # Regular expression of the benchmarks to run.
 BENCH ?= .
@@ -130,14 +145,46 @@ chart: $(BIN)/helm4 ## Package the Helm chart into out/, with what its links lea
 demo: build ## Place pods with three schedulers on a local cluster (KEEP=1 leaves it running).
 	@KEEP='$(KEEP)' DEMO_BREAK='$(DEMO_BREAK)' $(BIN)/demo
 
-.PHONY: image
-image: ## Build the container images (IMAGE_PREFIX, IMAGE_TAG, IMAGE_FLAGS, ENGINE=docker|podman).
-	@command -v $(ENGINE) >/dev/null || { echo "image: $(ENGINE) not found; install it, or set ENGINE" >&2; exit 1; }
-	for binary in berth-scheduler random-scheduler; do \
-	  $(ENGINE) build -f hack/image/Dockerfile --build-arg BINARY=$$binary --build-arg VERSION='$(VERSION)' --build-arg K8S=$(K8S) \
-	    $(IMAGE_LABELS) --label org.opencontainers.image.title=$$binary $(IMAGE_FLAGS) \
-	    --tag $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) .; \
+# The binaries of one platform, PLATFORM=OS/ARCHITECTURE.
+.PHONY: release-binaries
+release-binaries: OS = $(word 1,$(subst /, ,$(PLATFORM)))
+release-binaries: ARCH = $(word 2,$(subst /, ,$(PLATFORM)))
+release-binaries: COMMANDS ?= $(if $(filter linux,$(OS)),$(IMAGE_BINARIES)) kubectl-berth
+release-binaries:
+	@mkdir -p $(BUILD_OUT)/k8s$(K8S)_$(OS)_$(ARCH)
+	GOOS=$(OS) GOARCH=$(ARCH) $(RELEASE_BUILD) -o $(BUILD_OUT)/k8s$(K8S)_$(OS)_$(ARCH)/ $(addprefix ./cmd/,$(COMMANDS))
+
+# The images of binaries that are there.
+.PHONY: image-files
+image-files:
+	@mkdir -p $(IMAGE_OUT)
+	@for binary in $(IMAGE_BINARIES); do \
+	  $(RELEASE_TOOL) image -name $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) -binary "$(BUILD_OUT)/k8s$(K8S)_{os}_{arch}/$$binary" \
+	    -platforms '$(IMAGE_PLATFORMS)' $(IMAGE_LABELS) --label org.opencontainers.image.title=$$binary \
+	    -output $(IMAGE_OUT)/$${binary}_$(IMAGE_TAG).oci.tar; \
 	done
+
+.PHONY: image
+image: ## Make the container images in out/image and load them (IMAGE_PREFIX, IMAGE_TAG, IMAGE_PLATFORMS, ENGINE=docker|podman, or nothing).
+	@[[ -z "$(ENGINE)" ]] || command -v $(ENGINE) >/dev/null || { echo "image: $(ENGINE) not found; install it, set ENGINE, or have the files alone with ENGINE=" >&2; exit 1; }
+	for platform in $(IMAGE_PLATFORMS); do $(MAKE) --no-print-directory release-binaries PLATFORM=$$platform COMMANDS='$(IMAGE_BINARIES)'; done
+	@$(MAKE) --no-print-directory image-files
+	$(if $(ENGINE),for binary in $(IMAGE_BINARIES); do $(ENGINE) load --input $(IMAGE_OUT)/$${binary}_$(IMAGE_TAG).oci.tar; done)
+
+.PHONY: release
+release: IMAGE_PLATFORMS = $(filter linux/%,$(RELEASE_PLATFORMS))
+release: $(BIN)/helm4 ## Make everything that a release consists of, in out/release (RELEASE_PLATFORMS, RELEASE_MINORS).
+	rm -rf $(RELEASE_OUT) $(BUILD_OUT)
+	mkdir -p $(RELEASE_OUT)
+	for minor in $(RELEASE_MINORS); do \
+	  for platform in $(RELEASE_PLATFORMS); do $(MAKE) --no-print-directory release-binaries K8S=$$minor PLATFORM=$$platform; done; \
+	  $(MAKE) --no-print-directory image-files K8S=$$minor IMAGE_OUT=$(RELEASE_OUT) IMAGE_PLATFORMS='$(IMAGE_PLATFORMS)'; \
+	done
+	SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(BIN)/helm4 package manifests/chart --destination $(RELEASE_OUT)
+	for folder in base overlays/ha overlays/tenancy overlays/ha-tenancy overlays/gpu overlays/gpu-gang random-scheduler; do \
+	  $(GO) run k8s.io/kubernetes/cmd/kubectl kustomize manifests/$$folder >$(RELEASE_OUT)/manifests-$${folder##*/}.yaml; \
+	done
+	$(RELEASE_TOOL) files -version $(VERSION) -build $(BUILD_OUT) -krew-k8s $(word 1,$(RELEASE_MINORS)) -out $(RELEASE_OUT)
 
 .PHONY: clean
 clean: ## Stop a kept demo, and remove what the other targets built. Caches of Go stay.
@@ -256,6 +303,16 @@ lint: ## Run the linters, import rules included (.golangci.yaml).
 .PHONY: lint-fix
 lint-fix: ## Run the linters and apply the fixes that they offer.
 	$(TOOL) golangci-lint run --fix
+
+# The module proxy has code, not what is known against it: that is a database of its own.
+VULN_DB ?= https://vuln.go.dev
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what the commands call (VULN_DB=https://vuln.go.dev, or file:///a/copy).
+	@status=0; $(TOOL) govulncheck -db $(VULN_DB) ./cmd/... || status=$$?; \
+	case $$status in \
+	  0 | 3) ;; \
+	  *) echo "vulncheck: nothing was checked, see above; where $(VULN_DB) cannot be reached, name a copy of the database with VULN_DB" >&2 ;; \
+	esac; exit $$status
 
 # A step of verify changes nothing, or regenerates in place and shows the diff.
 # It compares files before and after, not with the last commit: it works in a

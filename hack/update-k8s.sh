@@ -164,8 +164,8 @@ echo "moved to ${version}"
 
 # What stands elsewhere, and what follows Kubernetes at a pace of its own.
 go_minor=$(awk '$1 == "go" { split($2, part, "."); print part[1] "." part[2] }' "${modfile}")
-if [[ -f hack/image/Dockerfile ]] && ! grep -q "golang:${go_minor}\$" hack/image/Dockerfile; then
-  echo "to do: hack/image/Dockerfile: build with golang:${go_minor}, as ${modfile} says"
+if [[ -f Makefile ]] && ! grep -q "^RELEASE_GO := go${go_minor//./\\.}\\." Makefile; then
+  echo "to do: Makefile: build releases (RELEASE_GO) with go${go_minor}, as ${modfile} says"
 fi
 if [[ -f README.md ]] && ! grep -q "Kubernetes ${version#v}" README.md; then
   echo "to do: README.md: the table of versions does not say Kubernetes ${version#v}"

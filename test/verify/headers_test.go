@@ -57,7 +57,7 @@ func commentSign(name string, content []byte) string {
 		return "#"
 	}
 	switch base := path.Base(name); {
-	case base == "Makefile", base == "Dockerfile", base == ".gitignore", base == ".dockerignore":
+	case base == "Makefile", base == ".gitignore":
 		return "#"
 	case bytes.HasPrefix(content, []byte("#!")):
 		return "#"

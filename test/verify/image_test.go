@@ -5,11 +5,13 @@ package verify
 
 import (
 	"debug/elf"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,28 +20,6 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/minor"
 )
-
-// dockerfile is the recipe of both images. No container engine is needed here:
-// the tests follow the recipe with the tools that it calls.
-const dockerfile = "hack/image/Dockerfile"
-
-// instructions returns the Dockerfile's instructions, one a line, without
-// comments.
-func instructions(t *testing.T) []string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root(t), dockerfile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	joined := strings.ReplaceAll(string(content), "\\\n", " ")
-	var lines []string
-	for line := range strings.Lines(joined) {
-		if line = strings.Join(strings.Fields(line), " "); line != "" && line[0] != '#' {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
 
 // makeDryRun returns the commands that make would run.
 func makeDryRun(t *testing.T, args ...string) string {
@@ -58,146 +38,135 @@ func makeDryRun(t *testing.T, args ...string) string {
 // linkerFlags matches the flags of a go build of our own commands.
 var linkerFlags = regexp.MustCompile(`-ldflags '([^']*pkg/version\.version=[^']*)'`)
 
-func TestImageIsLinkedLikeTheBinaries(t *testing.T) {
-	var got [2]string
-	for i, target := range []string{"build", "build-binary"} {
-		commands := makeDryRun(t, target, "BINARY=berth-scheduler", "VERSION=v9.8.7")
+func TestReleaseIsLinkedLikeTheBinaries(t *testing.T) {
+	var got [3]string
+	for i, args := range [][]string{{"build"}, {"build-binary", "BINARY=berth-scheduler"}, {"release-binaries", "PLATFORM=linux/arm64"}} {
+		commands := makeDryRun(t, append(args, "VERSION=v9.8.7")...)
 		match := linkerFlags.FindStringSubmatch(commands)
 		if match == nil {
-			t.Fatalf("make %s: no linker flags with our version in:\n%s", target, commands)
+			t.Fatalf("make %s: no linker flags with our version in:\n%s", args[0], commands)
 		}
 		got[i] = match[1]
-	}
-	if diff := cmp.Diff(got[0], got[1]); diff != "" {
-		t.Errorf("linker flags (-build,+build-binary):\n%s", diff)
+		if i > 0 {
+			if diff := cmp.Diff(got[0], got[i]); diff != "" {
+				t.Errorf("linker flags (-build,+%s):\n%s", args[0], diff)
+			}
+		}
 	}
 	if !strings.Contains(got[0], "version.gitVersion=v1.") || !strings.Contains(got[0], "pkg/version.version=v9.8.7") {
 		t.Errorf("linker flags lack the version of Kubernetes or of Berth: %s", got[0])
 	}
 }
 
-// TestImageBuilds follows the build stage for each of the two schedulers, in a
-// folder that holds what the recipe copies and nothing else.
-func TestImageBuilds(t *testing.T) {
-	if os.Getenv("BERTH_LONG") != "1" {
-		t.Skip("compiles two binaries again, elsewhere: only with BERTH_LONG=1")
-	}
-	source := root(t)
-	context := t.TempDir()
-	var build string
-	lines := instructions(t)
-	for _, line := range lines {
-		fields := strings.Fields(line)
-		switch {
-		case fields[0] == "COPY" && !strings.HasPrefix(fields[1], "--from"):
-			for _, name := range fields[1 : len(fields)-1] {
-				copyInto(t, source, context, name)
-			}
-		case fields[0] == "RUN":
-			if _, arguments, found := strings.Cut(line, " make "); found {
-				build = "make " + arguments
-			}
-		}
-	}
-	if build == "" {
-		t.Fatalf("%s: no RUN make …", dockerfile)
-	}
-	for _, binary := range []string{"berth-scheduler", "random-scheduler"} {
-		t.Run(binary, func(t *testing.T) {
-			if !slices.Contains(lines, `ENTRYPOINT ["`+binary+`"]`) {
-				t.Errorf("%s: no entry point for %s", dockerfile, binary)
-			}
-			run := exec.CommandContext(t.Context(), "sh", "-c", build)
-			run.Dir = context
-			run.Env = append(os.Environ(), "BINARY="+binary, "VERSION=v9.8.7", "K8S="+minor.Release, "MAKEFLAGS=", "MAKEOVERRIDES=")
-			if out, err := run.CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", build, err, out)
-			}
-			built := filepath.Join(context, "bin", binary)
-			if !slices.Contains(lines, "COPY --from=build /src/bin/${BINARY} /usr/local/bin/${BINARY}") {
-				t.Errorf("%s does not copy bin/%s, where make puts it", dockerfile, binary)
-			}
-			executable, err := elf.Open(built)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer executable.Close()
-			for _, segment := range executable.Progs {
-				if segment.Type == elf.PT_INTERP {
-					t.Errorf("%s is linked dynamically; the image has no libc", binary)
-				}
-			}
-			out, err := exec.CommandContext(t.Context(), built, "--version").CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "v9.8.7") {
-				t.Errorf("%s --version: %v, %q does not name the version it was built with", binary, err, out)
-			}
-		})
-	}
-}
-
-// copyInto copies a file or a folder of the repository, as the .dockerignore lets
-// the builder see it.
-func copyInto(t *testing.T, source, target, name string) {
-	t.Helper()
-	ignore, err := os.ReadFile(filepath.Join(source, ".dockerignore"))
+// TestReleaseIsBuiltWithTheModulesGo: the version of Go that builds releases is a patch
+// release of the one that go.mod names.
+func TestReleaseIsBuiltWithTheModulesGo(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root(t), "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(strings.Split(string(ignore), "\n"), "!"+strings.TrimPrefix(name, "./")) {
-		t.Errorf(".dockerignore hides %s, which %s copies", name, dockerfile)
-	}
-	err = fs.WalkDir(os.DirFS(source), name, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		copied := filepath.Join(target, name)
-		if err := os.MkdirAll(filepath.Dir(copied), 0o755); err != nil {
-			return err
-		}
-		if entry.Type() == fs.ModeSymlink {
-			to, err := os.Readlink(filepath.Join(source, name))
-			if err != nil {
-				return err
-			}
-			return os.Symlink(to, copied)
-		}
-		content, err := os.ReadFile(filepath.Join(source, name))
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(copied, content, 0o600)
-	})
-	if err != nil {
-		t.Fatalf("%s copies %s: %v", dockerfile, name, err)
+	want := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(content)
+	got := regexp.MustCompile(`GOTOOLCHAIN=go(\d+\.\d+)\.\d+ `).FindStringSubmatch(makeDryRun(t, "release-binaries", "PLATFORM=linux/amd64"))
+	if want == nil || got == nil || got[1] != string(want[1]) {
+		t.Errorf("releases are built with %q, go.mod names %q", got, want)
 	}
 }
 
-func TestImageIsRestricted(t *testing.T) {
-	defaults := map[string]string{}
-	for _, line := range instructions(t) {
-		fields := strings.Fields(line)
-		if name, value, found := strings.Cut(fields[1], "="); fields[0] == "ARG" && found && strings.HasSuffix(name, "_IMAGE") {
-			defaults["${"+name+"}"] = value
+// TestImagesAreReproducible makes the images as a release does, once here and once in a
+// copy of this tree elsewhere with an empty build cache, and runs one of their binaries.
+func TestImagesAreReproducible(t *testing.T) {
+	if os.Getenv("BERTH_LONG") != "1" {
+		t.Skip("compiles two binaries twice, once without a cache: only with BERTH_LONG=1")
+	}
+	elsewhere := t.TempDir()
+	copyTree(t, root(t), elsewhere)
+	var digests [2]string
+	for i, source := range []string{root(t), elsewhere} {
+		out := t.TempDir()
+		build := exec.CommandContext(t.Context(), "make", "--no-print-directory", "image", "ENGINE=", "VERSION=v9.8.7", "IMAGE_OUT="+out, "BUILD_OUT="+out+"/build")
+		build.Dir = source
+		build.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1795384246", "K8S="+minor.Release, "MAKEFLAGS=", "MAKEOVERRIDES=")
+		if source == elsewhere {
+			build.Env = append(build.Env, "GOCACHE="+t.TempDir())
 		}
-		if fields[0] != "FROM" {
-			continue
+		var stderr strings.Builder
+		build.Stderr = &stderr
+		printed, err := build.Output()
+		if err != nil {
+			t.Fatalf("make image in %s: %v\n%s", source, err, stderr.String())
 		}
-		image := fields[1]
-		if value, found := defaults[image]; found {
-			image = value
+		digests[i] = strings.Join(regexp.MustCompile(`\S+-scheduler:\S+@sha256:[0-9a-f]{64}`).FindAllString(string(printed), -1), "\n")
+		if strings.Count(digests[i], "@") != 2 {
+			t.Fatalf("make image printed no digests:\n%s", printed)
 		}
-		switch {
-		case strings.HasPrefix(image, "golang:"):
-			content, err := os.ReadFile(filepath.Join(root(t), "go.mod"))
+		if source == elsewhere {
+			for _, binary := range []string{"berth-scheduler", "random-scheduler"} {
+				checkStatic(t, filepath.Join(out, "build", "k8s"+minor.Release+"_linux_"+runtime.GOARCH, binary))
+			}
+		}
+	}
+	if diff := cmp.Diff(digests[0], digests[1]); diff != "" {
+		t.Errorf("digests of the images (-here,+elsewhere):\n%s", diff)
+	}
+	t.Log(digests[0])
+}
+
+// checkStatic runs a binary that shall need nothing but the kernel.
+func checkStatic(t *testing.T, file string) {
+	t.Helper()
+	executable, err := elf.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer executable.Close()
+	for _, segment := range executable.Progs {
+		if segment.Type == elf.PT_INTERP {
+			t.Errorf("%s is linked dynamically; the image has no libc", file)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), file, "--version").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "v9.8.7") {
+		t.Errorf("%s --version: %v, %q does not name the version it was built with", file, err, out)
+	}
+}
+
+// copyTree copies what git tracks, and what is new and not ignored, as it is on disk.
+func copyTree(t *testing.T, source, target string) {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = source
+	names, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(names), "\x00"), "\x00") {
+		from, to := filepath.Join(source, name), filepath.Join(target, name)
+		info, err := os.Lstat(from)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Deleted, and not committed yet.
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			link, err := os.Readlink(from)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if minor := strings.TrimPrefix(image, "golang:"); !regexp.MustCompile(`(?m)^go ` + regexp.QuoteMeta(minor) + `(\.\d+)?$`).Match(content) {
-				t.Errorf("%s builds with Go %s, go.mod names another", dockerfile, minor)
+			if err := os.Symlink(link, to); err != nil {
+				t.Fatal(err)
 			}
-		case image == "entry-${BINARY}":
-		case !strings.HasSuffix(image, ":nonroot"):
-			t.Errorf("%s: FROM %s: want an image that does not run as root", dockerfile, image)
+			continue
+		}
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, content, info.Mode()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -218,7 +187,7 @@ func release(t *testing.T) string {
 
 // TestImageSaysWhatIsInIt: two trees never give two images of one name.
 func TestImageSaysWhatIsInIt(t *testing.T) {
-	commands := makeDryRun(t, "image", "VERSION=v9.8.7-3-gabcdef0-dirty")
+	commands := makeDryRun(t, "image-files", "VERSION=v9.8.7-3-gabcdef0-dirty")
 	for _, want := range []string{
 		"$binary:v9.8.7-3-gabcdef0-dirty ", "org.opencontainers.image.version=v9.8.7-3-gabcdef0-dirty",
 		"org.opencontainers.image.revision=", "org.opencontainers.image.title=$binary", "org.opencontainers.image.licenses=Apache-2.0",
@@ -227,16 +196,13 @@ func TestImageSaysWhatIsInIt(t *testing.T) {
 			t.Errorf("make image: want %q in\n%s", want, commands)
 		}
 	}
-	if pinned := makeDryRun(t, "image", "IMAGE_FLAGS=--build-arg BASE_IMAGE=example.com/base@sha256:0"); !strings.Contains(pinned, "--build-arg BASE_IMAGE=example.com/base@sha256:0") {
-		t.Errorf("IMAGE_FLAGS are not passed on:\n%s", pinned)
-	}
 }
 
 // TestManifestsUseTheImages compares the images in manifests/ with the names that
 // make image gives.
 func TestManifestsUseTheImages(t *testing.T) {
-	commands := makeDryRun(t, "image", "IMAGE_TAG="+release(t))
-	tag := regexp.MustCompile(`--tag (\S+)\$binary:(\S+)`).FindStringSubmatch(commands)
+	commands := makeDryRun(t, "image-files", "IMAGE_TAG="+release(t))
+	tag := regexp.MustCompile(`-name (\S+)\$binary:(\S+)`).FindStringSubmatch(commands)
 	if tag == nil {
 		t.Fatalf("make image names no image:\n%s", commands)
 	}

@@ -194,17 +194,17 @@ func TestUpdateKubernetesRestores(t *testing.T) {
 		moved      bool
 	}{
 		{name: "does not build", code: "package checkout\n\nvar x int = \"\"\n", want: []string{"building everything", "the module files are as they were"}},
-		{name: "builds", code: "package checkout\n", want: []string{"moved to v1." + here, "to do: README.md", "to do: hack/image/Dockerfile"}, moved: true},
+		{name: "builds", code: "package checkout\n", want: []string{"moved to v1." + here, "to do: README.md", "to do: Makefile: build releases"}, moved: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkout := t.TempDir()
 			for name, content := range map[string]string{
 				// The other version is named where nothing is loaded from.
-				"go.mod":                "module example.com/checkout\n\ngo 1.26.0\n\nreplace k8s.io/api => k8s.io/api v0.36.99\n",
-				"hack/tools/go.mod":     "module example.com/checkout/hack/tools\n\ngo 1.26.0\n",
-				"checkout.go":           tt.code,
-				"README.md":             "Kubernetes 1.0.0\n",
-				"hack/image/Dockerfile": "ARG GO_IMAGE=golang:1.0\n",
+				"go.mod":            "module example.com/checkout\n\ngo 1.26.0\n\nreplace k8s.io/api => k8s.io/api v0.36.99\n",
+				"hack/tools/go.mod": "module example.com/checkout/hack/tools\n\ngo 1.26.0\n",
+				"checkout.go":       tt.code,
+				"README.md":         "Kubernetes 1.0.0\n",
+				"Makefile":          "RELEASE_GO := go1.0.1\n",
 			} {
 				path := filepath.Join(checkout, name)
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
