@@ -82,14 +82,14 @@ func (c *Cluster) RunScheduler(tb testing.TB, bin, kubeconfig string, args ...st
 		tb.Fatal(err)
 	}
 	port := FreePort(tb)
-	args = append(slices.Clone(args),
-		"--bind-address=127.0.0.1",
-		"--secure-port="+strconv.Itoa(port),
-		// Who may read /metrics is looked up as the same user. In a pod, both default
-		// to the ServiceAccount's token.
-		"--authentication-kubeconfig="+kubeconfig,
-		"--authorization-kubeconfig="+kubeconfig,
-	)
+	args = append(slices.Clone(args), "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port))
+	// Who may read /metrics is looked up as the same user. In a pod, all default to the
+	// ServiceAccount's token.
+	if bin == RandomScheduler {
+		args = append(args, "--kubeconfig="+kubeconfig)
+	} else {
+		args = append(args, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	}
 	return &Scheduler{Process: StartProcess(tb, bin, args...), port: port, http: client}
 }
 

@@ -4,30 +4,46 @@
 package manifests
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/kustomize/api/resmap"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/yaml"
 
-	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
-// rightsInRoles lists the rights of the scheduler's own roles, without the
-// namespaces and names that limit them, which an audited request may not have.
-func rightsInRoles(t *testing.T, built resmap.ResMap) []string {
+// rightsInRoles lists the rights of the roles of these names, without the namespaces and
+// names that limit them, which an audited request may not have.
+func rightsInRoles(t *testing.T, all []*resource.Resource, roles []string) []string {
 	t.Helper()
-	rules := install.Find[rbacv1.ClusterRole](t, built, "ClusterRole", names.Scheduler).Rules
-	rules = append(rules, install.Find[rbacv1.Role](t, built, "Role", names.Scheduler).Rules...)
 	var rights []string
-	for _, rule := range rules {
-		rule.ResourceNames = nil
-		for _, right := range rightsOf(rule, "") {
-			rights = append(rights, right.String())
+	found := map[string]bool{}
+	for _, r := range all {
+		if kind := r.GetKind(); kind != "ClusterRole" && kind != "Role" || !slices.Contains(roles, r.GetName()) {
+			continue
 		}
+		found[r.GetName()] = true
+		content, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal(content, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			rule.ResourceNames = nil
+			for _, right := range rightsOf(rule, "") {
+				rights = append(rights, right.String())
+			}
+		}
+	}
+	if len(found) != len(roles) {
+		t.Fatalf("found the roles %v, want %v", found, roles)
 	}
 	return rights
 }
@@ -36,7 +52,7 @@ func rightsInRoles(t *testing.T, built resmap.ResMap) []string {
 func node(name, cpu string) corev1.Node {
 	n := framework.Node(name, nil)
 	for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
-		list[corev1.ResourceCPU] = resource.MustParse(cpu)
+		list[corev1.ResourceCPU] = apiresource.MustParse(cpu)
 	}
 	return n
 }
