@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 )
 
 // writes returns what the scheduler wrote to pods, as "verb resource/subresource"
@@ -37,23 +38,23 @@ func writes(t *testing.T, c *framework.Cluster) map[string][]string {
 // writes to them: the Binding, with node and devices, and nothing else.
 func TestOneWrite(t *testing.T) {
 	const pods = 150
-	c := framework.Start(t, framework.Options{Nodes: sharedNodes(40, 4), Audit: true})
+	c := framework.Start(t, framework.Options{Nodes: gpuchurn.Nodes(40, 4), Audit: true})
 	c.ApplyManifests(t, "manifests/base")
-	watch := startWatch(t, c)
+	watch := gpuchurn.StartWatch(t, c)
 	s := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	rng := rand.New(rand.NewPCG(6, 0))
 	// The first pod waits when the scheduler begins to give devices away, and is fenced
 	// against Bindings of a former one.
-	c.CreatePod(t, sharePod("first", "100"))
+	c.CreatePod(t, gpuchurn.SharePod("first", "100"))
 	c.WaitForPodScheduled(t, namespace, "first")
 	want := map[string][]string{"first": {"patch pods/status 200", "create pods/binding 201 with the record"}}
 	for i := range pods {
 		name := fmt.Sprintf("pod-%d", i)
-		c.CreatePod(t, randomPod(rng, name))
+		c.CreatePod(t, gpuchurn.RandomPod(rng, name))
 		want[name] = []string{"create pods/binding 201 with the record"}
 	}
 	// One that finds no room is told so, in its status; that is a write more.
-	c.CreatePod(t, podOf("too-many", container("main", "8000", "")))
+	c.CreatePod(t, gpuchurn.Pod("too-many", gpuchurn.Container("main", "8000", "")))
 	want["too-many"] = []string{"patch pods/status 200"}
 	c.WaitForPod(t, namespace, "too-many", "refused", func(pod *corev1.Pod) bool {
 		condition := framework.PodScheduledCondition(pod)
@@ -64,7 +65,7 @@ func TestOneWrite(t *testing.T) {
 	if diff := cmp.Diff(want, writes(t, c)); diff != "" {
 		t.Errorf("Unexpected writes to pods (-want,+got):\n%s", diff)
 	}
-	violations, versions, bindings := watch.history.Violations()
+	violations, versions, bindings := watch.History.Violations()
 	if len(violations) > 0 {
 		t.Error(violations)
 	}

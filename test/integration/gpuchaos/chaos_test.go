@@ -17,16 +17,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
-
-// quickElection keeps the test from waiting long for a killed leader's lease.
-var quickElection = []string{
-	"--leader-elect=true",
-	"--leader-elect-lease-duration=4s",
-	"--leader-elect-renew-deadline=3s",
-	"--leader-elect-retry-period=500ms",
-}
 
 // size is how much a chaos test does.
 type size struct {
@@ -42,60 +35,16 @@ var (
 	large = size{nodes: 200, devices: 4, pods: 5000, alive: 1350, unseen: 60, kills: 24, restarts: 5}
 )
 
-// replicas keeps two schedulers running, as a Deployment would.
-type replicas struct {
-	c          *framework.Cluster
-	kubeconfig string
-	running    []*framework.Scheduler
-	// lost ended by themselves because they had lost the lease, and corrupted because
-	// a pod was replaced by one of the same name while the API server was away:
-	// kube-scheduler 1.36 takes that for a corrupted cache, and starts over.
-	lost, corrupted int
-	// killed counts the kills, and all are those that ever ran.
-	killed int
-	all    []*framework.Scheduler
-}
-
-func (r *replicas) fill(t *testing.T) {
-	t.Helper()
-	r.running = slices.DeleteFunc(r.running, func(s *framework.Scheduler) bool {
-		if s.Running() {
-			return false
-		}
-		switch output := strings.ToLower(s.Output()); {
-		case strings.Contains(output, "leaderelection lost"):
-			r.lost++
-		case strings.Contains(output, "scheduler cache is corrupted"):
-			r.corrupted++
-		default:
-			t.Errorf("a replica ended by itself with code %d", s.ExitCode())
-		}
-		return true
-	})
-	for len(r.running) < 2 {
-		s := r.c.LaunchScheduler(t, framework.BerthScheduler, gpuProfile, framework.SchedulerOptions{
-			Kubeconfig: r.kubeconfig, LeaderElect: true, Args: quickElection,
-		})
-		r.running, r.all = append(r.running, s), append(r.all, s)
-	}
-}
-
-// leads reports whether the replica has become leader.
-func leads(s *framework.Scheduler) bool {
-	return strings.Contains(strings.ToLower(s.Output()), "successfully acquired lease")
-}
-
-// kill kills the leader, the standby, or both.
-func (r *replicas) kill(rng *rand.Rand) {
+// kill kills the leader, the standby, or both, and returns how many that were.
+func kill(rs *gpuchurn.Replicas, rng *rand.Rand) (killed int) {
 	whom := rng.IntN(10)
-	r.running = slices.DeleteFunc(r.running, func(s *framework.Scheduler) bool {
-		if whom < 8 && leads(s) || whom == 8 && !leads(s) || whom == 9 {
+	for _, s := range rs.Running() {
+		if leads := gpuchurn.Leads(s); whom < 8 && leads || whom == 8 && !leads || whom == 9 {
 			s.Kill()
-			r.killed++
-			return true
+			killed++
 		}
-		return false
-	})
+	}
+	return killed
 }
 
 // TestChaos kills schedulers with SIGKILL, and restarts the API server, at random
@@ -109,13 +58,16 @@ func TestChaos(t *testing.T) {
 	start := time.Now()
 	rng := rand.New(rand.NewPCG(seed, 99))
 	c := startPool(t, of.nodes, of.devices)
-	watch := startWatch(t, c)
-	ch := &churn{c: c, watch: watch, pods: of.pods, alive: of.alive, unseen: of.unseen, seed: seed}
-	rs := &replicas{c: c, kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)}
-	rs.fill(t)
-	ch.limit.Store(int64(of.unseen))
+	watch := gpuchurn.StartWatch(t, c)
+	ch := &gpuchurn.Churn{C: c, Watch: watch, Pods: of.pods, Alive: of.alive, Unseen: of.unseen, Seed: seed}
+	rs := &gpuchurn.Replicas{
+		C: c, Binary: framework.Binary(t, framework.BerthScheduler), Kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), Args: gpuchurn.QuickElection(),
+	}
+	killed := 0
+	rs.Fill(t)
+	ch.Limit.Store(int64(of.unseen))
 	arrived := make(chan error, 1)
-	go func() { arrived <- ch.run(t.Context()) }()
+	go func() { arrived <- ch.Run(t.Context()) }()
 
 	// A moment is a number of pods that have arrived, and some milliseconds more.
 	var moments []int
@@ -131,7 +83,7 @@ func TestChaos(t *testing.T) {
 		if !t.Failed() {
 			return
 		}
-		for i, s := range rs.all {
+		for i, s := range rs.All {
 			if err := os.WriteFile(filepath.Join(t.ArtifactDir(), fmt.Sprintf("scheduler-%d.log", i)), []byte(s.Output()), 0o600); err != nil {
 				t.Log(err)
 			}
@@ -139,10 +91,10 @@ func TestChaos(t *testing.T) {
 	})
 	for i, moment := range moments {
 		// Not many pods arrive without the kill that is due.
-		ch.limit.Store(int64(moment + of.unseen))
+		ch.Limit.Store(int64(moment + of.unseen))
 		framework.WaitForCondition(t, 4*framework.WaitTimeout, fmt.Sprintf("moment %d of %d", i, len(moments)), func() (bool, error) {
-			rs.fill(t)
-			return ch.arrivals() >= moment && slices.ContainsFunc(rs.running, leads), nil
+			rs.Fill(t)
+			return ch.Arrivals() >= moment && rs.Leader() != nil, nil
 		})
 		<-time.After(time.Duration(rng.IntN(300)) * time.Millisecond) // a moment, not a wait for something
 		if restarts[i] {
@@ -150,18 +102,18 @@ func TestChaos(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rng.IntN(2) == 0 {
-				rs.kill(rng) // both at once
+				killed += kill(rs, rng) // both at once
 			}
 			if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
-		rs.kill(rng)
+		killed += kill(rs, rng)
 	}
-	ch.limit.Store(math.MaxInt64)
+	ch.Limit.Store(math.MaxInt64)
 	framework.WaitForCondition(t, 10*framework.WaitTimeout, "all pods to arrive", func() (bool, error) {
-		rs.fill(t)
+		rs.Fill(t)
 		select {
 		case err := <-arrived:
 			if err != nil {
@@ -173,26 +125,26 @@ func TestChaos(t *testing.T) {
 		}
 	})
 
-	rs.fill(t)
-	r, pods := waitSettled(t, c, -1)
-	history, versions, bindings := watch.history.Violations()
-	if violations := slices.Concat(r.Violations, oracle.CheckLost(ch.kept, pods), history); len(violations) > 0 {
+	rs.Fill(t)
+	r, pods := gpuchurn.WaitSettled(t, c, -1)
+	history, versions, bindings := watch.History.Violations()
+	if violations := slices.Concat(r.Violations, oracle.CheckLost(ch.Kept, pods), history); len(violations) > 0 {
 		t.Error(violations)
 	}
-	for _, s := range rs.running {
+	for _, s := range rs.Running() {
 		s.WaitReady(t)
-		requireView(t, c, s, names.Scheduler)
+		gpuchurn.RequireView(t, c, s, names.Scheduler)
 	}
 	unknown := 0
-	for _, s := range rs.all {
+	for _, s := range rs.All {
 		unknown += strings.Count(s.Output(), "It is not known whether the pod was bound")
 	}
 	conflicts := warned(t, c, "GPUDeviceConflict")
 	t.Logf("%v: %d schedulers started and %d killed at %d moments, %d of them restarts of the API server, %d schedulers lost the lease and %d their cache; "+
 		"%d pods created (%d by a name used before), %d deleted, %d of them ended before; %d versions with %d bindings seen; "+
 		"at the end %d bound, %d pending; %d Bindings of unknown outcome, %d pods with conflict events",
-		time.Since(start).Round(time.Second), len(rs.all), rs.killed, len(moments), of.restarts, rs.lost, rs.corrupted,
-		ch.created, ch.renamed, ch.deleted, ch.ended, versions, bindings, r.Bound, r.Pending, unknown, len(conflicts))
+		time.Since(start).Round(time.Second), len(rs.All), killed, len(moments), of.restarts, rs.Lost, rs.Corrupted,
+		ch.Created, ch.Renamed, ch.Deleted, ch.Ended, versions, bindings, r.Bound, r.Pending, unknown, len(conflicts))
 	if len(conflicts) > 0 {
 		t.Errorf("conflicts were reported: %v", conflicts)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 )
 
 // TestEndedInMidCycle ends a pending pod between the start of its scheduling cycle
@@ -39,11 +40,11 @@ func TestEndedInMidCycle(t *testing.T) {
 			return false
 		},
 	}, "-v=3")) // tells of the events of pods
-	c.CreatePod(t, sharePod("ending", "700"))
+	c.CreatePod(t, gpuchurn.SharePod("ending", "700"))
 	framework.WaitForCondition(t, framework.WaitTimeout, "the first scheduling cycle", func() (bool, error) { return held.Load(), nil })
-	c.CreatePod(t, sharePod("next", "1000"))
+	c.CreatePod(t, gpuchurn.SharePod("next", "1000"))
 	c.WaitForPodScheduled(t, namespace, "next")
-	requireView(t, c, s.Load(), names.Scheduler)
+	gpuchurn.RequireView(t, c, s.Load(), names.Scheduler)
 	ended, err := c.Client.CoreV1().Pods(namespace).Get(t.Context(), "ending", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

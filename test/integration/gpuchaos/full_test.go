@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 )
 
 // TestKillsOnAFullPool places exactly as many halves as the pool has room for, and kills
@@ -20,9 +21,9 @@ func TestKillsOnAFullPool(t *testing.T) {
 	const nodes, devices, kills = 32, 8, 5
 	const pods = 2 * nodes * devices
 	c := startPool(t, nodes, devices)
-	watch := startWatch(t, c)
+	watch := gpuchurn.StartWatch(t, c)
 	for i := range pods {
-		c.CreatePod(t, sharePod(fmt.Sprintf("half-%d", i), "500"))
+		c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("half-%d", i), "500"))
 	}
 	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
 	launch := func() *framework.Scheduler {
@@ -32,16 +33,16 @@ func TestKillsOnAFullPool(t *testing.T) {
 	var at []int
 	for kill := range kills {
 		framework.WaitForCondition(t, 2*framework.WaitTimeout, fmt.Sprintf("kill %d", kill), func() (bool, error) {
-			_, bound := watch.counts()
+			_, bound := watch.Counts()
 			return bound > kill*pods/(kills+1), fmt.Errorf("%d pods are bound", bound)
 		})
 		s.Kill()
-		_, bound := watch.counts()
+		_, bound := watch.Counts()
 		at = append(at, bound)
 		s = launch()
 	}
-	r, _ := waitSettled(t, c, pods)
-	history, _, bindings := watch.history.Violations()
+	r, _ := gpuchurn.WaitSettled(t, c, pods)
+	history, _, bindings := watch.History.Violations()
 	if violations := slices.Concat(r.Violations, history); len(violations) > 0 {
 		t.Error(violations)
 	}
@@ -53,6 +54,6 @@ func TestKillsOnAFullPool(t *testing.T) {
 		t.Errorf("%d thousandths of %d devices are held by %d pods, %d pods are pending, %d bindings were seen", held, nodes*devices, r.Bound, r.Pending, bindings)
 	}
 	s.WaitReady(t)
-	requireView(t, c, s, names.Scheduler)
+	gpuchurn.RequireView(t, c, s, names.Scheduler)
 	t.Logf("%d of %d pods are bound on %d devices, %d pending, none allocated more than once; killed when %v were bound", r.Bound, pods, nodes*devices, r.Pending, at)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
@@ -25,13 +26,13 @@ func replica(t *testing.T, c *framework.Cluster, hook func(*faultproxy.Binding) 
 	t.Helper()
 	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), faultproxy.Hooks{Binding: hook})
 	return c.LaunchScheduler(t, framework.Binary(t, framework.BerthScheduler), gpuProfile, framework.SchedulerOptions{
-		Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: quickElection,
+		Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: gpuchurn.QuickElection(),
 	})
 }
 
 func waitLeads(t *testing.T, s *framework.Scheduler) {
 	t.Helper()
-	framework.WaitForCondition(t, framework.WaitTimeout, "the replica to lead", func() (bool, error) { return leads(s), nil })
+	framework.WaitForCondition(t, framework.WaitTimeout, "the replica to lead", func() (bool, error) { return gpuchurn.Leads(s), nil })
 }
 
 // TestHandover ends a leader while its Bindings are on their way, for every device that
@@ -64,7 +65,7 @@ preemptionPolicy: Never
 			next := replica(t, c, passOn)
 			next.WaitReady(t)
 			for i := range nodes * devices {
-				c.CreatePod(t, sharePod(fmt.Sprintf("%s-late-%d", end.name, i), "1000"))
+				c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("%s-late-%d", end.name, i), "1000"))
 			}
 			framework.WaitForCondition(t, framework.WaitTimeout, "a Binding for each device", func() (bool, error) {
 				mu.Lock()
@@ -76,7 +77,7 @@ preemptionPolicy: Never
 				return len(pods) == nodes*devices, fmt.Errorf("there are %d", len(pods))
 			})
 			for i := range nodes * devices {
-				pod := sharePod(fmt.Sprintf("%s-next-%d", end.name, i), "1000")
+				pod := gpuchurn.SharePod(fmt.Sprintf("%s-next-%d", end.name, i), "1000")
 				pod.Spec.PriorityClassName = "first"
 				c.CreatePod(t, pod)
 			}
@@ -97,7 +98,7 @@ preemptionPolicy: Never
 			if answers[http.StatusConflict] != total {
 				t.Errorf("%d Bindings of the former leader were answered %v, want all refused with %d", total, answers, http.StatusConflict)
 			}
-			r, _ := waitSettled(t, c, nodes*devices)
+			r, _ := gpuchurn.WaitSettled(t, c, nodes*devices)
 			if len(r.Violations) > 0 {
 				t.Error(r.Violations)
 			}
@@ -140,13 +141,13 @@ func TestLastBinding(t *testing.T) {
 		close(onItsWay)
 		defer close(answered)
 		<-time.After(slow)
-		led, answer = leads(next), passOn(b)
+		led, answer = gpuchurn.Leads(next), passOn(b)
 		return answer
 	})
 	waitLeads(t, old)
 	next = start(passOn)
 	next.WaitReady(t)
-	c.CreatePod(t, sharePod("last", "500"))
+	c.CreatePod(t, gpuchurn.SharePod("last", "500"))
 	<-onItsWay
 	old.Signal(syscall.SIGTERM)
 	<-answered
@@ -157,7 +158,7 @@ func TestLastBinding(t *testing.T) {
 		t.Errorf("the former leader ended with code %d", code)
 	}
 	waitLeads(t, next)
-	c.CreatePod(t, sharePod("next", "500"))
+	c.CreatePod(t, gpuchurn.SharePod("next", "500"))
 	requireRight(t, c, next, 2)
 }
 
@@ -169,7 +170,7 @@ func TestHandovers(t *testing.T) {
 	const delay, turns = time.Minute, 12
 	of := size{nodes: 20, devices: 4, pods: 3000, alive: 240, unseen: 120}
 	c := startPool(t, of.nodes, of.devices)
-	watch := startWatch(t, c)
+	watch := gpuchurn.StartWatch(t, c)
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))
 	random := func(n int) int {
@@ -192,16 +193,16 @@ func TestHandovers(t *testing.T) {
 		return answer
 	}
 	running := []*framework.Scheduler{replica(t, c, delayed), replica(t, c, delayed)}
-	ch := &churn{c: c, watch: watch, pods: of.pods, alive: of.alive, unseen: of.unseen, seed: seed}
-	ch.limit.Store(math.MaxInt64)
+	ch := &gpuchurn.Churn{C: c, Watch: watch, Pods: of.pods, Alive: of.alive, Unseen: of.unseen, Seed: seed}
+	ch.Limit.Store(math.MaxInt64)
 	arrived := make(chan error, 1)
-	go func() { arrived <- ch.run(t.Context()) }()
+	go func() { arrived <- ch.Run(t.Context()) }()
 	for turn := range turns {
 		framework.WaitForCondition(t, 10*framework.WaitTimeout, fmt.Sprintf("turn %d of %d", turn, turns), func() (bool, error) {
-			return ch.arrivals() >= (turn+1)*of.pods/(turns+1) && slices.ContainsFunc(running, leads), nil
+			return ch.Arrivals() >= (turn+1)*of.pods/(turns+1) && slices.ContainsFunc(running, gpuchurn.Leads), nil
 		})
 		running = slices.DeleteFunc(running, func(s *framework.Scheduler) bool {
-			if !leads(s) {
+			if !gpuchurn.Leads(s) {
 				return false
 			}
 			s.Signal([]syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[turn%2])
@@ -221,9 +222,9 @@ func TestHandovers(t *testing.T) {
 		}
 	})
 	onTheirWay.Wait()
-	r, pods := waitSettled(t, c, -1)
-	history, versions, bindings := watch.history.Violations()
-	if violations := slices.Concat(r.Violations, oracle.CheckLost(ch.kept, pods), history); len(violations) > 0 {
+	r, pods := gpuchurn.WaitSettled(t, c, -1)
+	history, versions, bindings := watch.History.Violations()
+	if violations := slices.Concat(r.Violations, oracle.CheckLost(ch.Kept, pods), history); len(violations) > 0 {
 		t.Error(violations)
 	}
 	mu.Lock()

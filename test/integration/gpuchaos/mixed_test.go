@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
@@ -42,7 +43,7 @@ func pluginNodes(n int, devices string) []corev1.Node {
 // wholePod asks a device plugin for one device.
 func wholePod(name string) *corev1.Pod {
 	one := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
-	return podOf(name, corev1.Container{
+	return gpuchurn.Pod(name, corev1.Container{
 		Name: "main", Image: "registry.example.com/app",
 		Resources: corev1.ResourceRequirements{Limits: one, Requests: one},
 	})
@@ -69,8 +70,8 @@ func by(scheduler string, pod *corev1.Pod) *corev1.Pod {
 // no new share.
 func TestMixedPool(t *testing.T) {
 	const shared, devices, plugin = 4, 2, 3
-	nodes := append(sharedNodes(shared, devices), pluginNodes(plugin, "4")...)
-	both := sharedNodes(1, devices)[0]
+	nodes := append(gpuchurn.Nodes(shared, devices), pluginNodes(plugin, "4")...)
+	both := gpuchurn.Nodes(1, devices)[0]
 	both.Name = "both"
 	both.Labels[corev1.LabelHostname] = both.Name
 	both.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("2")
@@ -81,7 +82,7 @@ func TestMixedPool(t *testing.T) {
 	stock := c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 
 	t.Run("as it is, default-scheduler places no share", func(t *testing.T) {
-		c.CreatePod(t, by(corev1.DefaultSchedulerName, sharePod("refused", "500")))
+		c.CreatePod(t, by(corev1.DefaultSchedulerName, gpuchurn.SharePod("refused", "500")))
 		pod := c.WaitForPodUnschedulable(t, namespace, "refused")
 		if message := framework.PodScheduledCondition(pod).Message; !strings.Contains(message, "Insufficient "+names.GPUMilliResource) {
 			t.Errorf("the reason is %q", message)
@@ -95,11 +96,11 @@ func TestMixedPool(t *testing.T) {
 			c.CreatePod(t, by(corev1.DefaultSchedulerName, wholePod(fmt.Sprintf("stock-%d", i))))
 			c.CreatePod(t, wholePod(fmt.Sprintf("berth-%d", i)))
 		}
-		c.CreatePod(t, sharePod("share", "500"))
+		c.CreatePod(t, gpuchurn.SharePod("share", "500"))
 		c.WaitForPodScheduled(t, namespace, "share")
 		var on map[string][]string
 		framework.WaitForCondition(t, framework.WaitTimeout, "the devices of the plugin to be taken", func() (bool, error) {
-			_, pods, err := check(t.Context(), c)
+			_, pods, err := gpuchurn.Check(t.Context(), c)
 			on = byNode(pods)
 			taken := len(on["both"])
 			for i := range plugin {
@@ -131,21 +132,21 @@ func TestMixedPool(t *testing.T) {
 
 	t.Run("a node with a share that nobody recorded is refused", func(t *testing.T) {
 		for _, name := range []string{"unknown-0", "unknown-1"} {
-			c.CreatePod(t, by(corev1.DefaultSchedulerName, sharePod(name, "100")))
+			c.CreatePod(t, by(corev1.DefaultSchedulerName, gpuchurn.SharePod(name, "100")))
 			c.WaitForPodScheduled(t, namespace, name)
 		}
 		requireWarned(t, c, "GPUDevicesUnknown", "takes no new shares", "unknown-0", "unknown-1")
 		for i := range 2 * shared * devices {
-			c.CreatePod(t, sharePod(fmt.Sprintf("half-%d", i), "500"))
+			c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("half-%d", i), "500"))
 		}
-		r, pods := waitSettled(t, c, -1)
+		r, pods := gpuchurn.WaitSettled(t, c, -1)
 		requireUnknown(t, r, "unknown-")
 		for node, names := range byNode(pods) {
 			if r.Blocked.Has(node) && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "half-") }) {
 				t.Errorf("node %s is blocked and was given %v", node, names)
 			}
 		}
-		requireView(t, c, s, names.Scheduler)
+		gpuchurn.RequireView(t, c, s, names.Scheduler)
 		// They go, and the nodes are open again: every half has its place then.
 		forceDelete(t, c, "unknown-0")
 		forceDelete(t, c, "unknown-1")
@@ -194,13 +195,13 @@ func bothAtOnce(t *testing.T, c *framework.Cluster, s *framework.Scheduler) {
 		switch rng.IntN(8) {
 		case 0:
 			name = fmt.Sprintf("unknown-%d", n)
-			pod = by(corev1.DefaultSchedulerName, sharePod(name, "200"))
+			pod = by(corev1.DefaultSchedulerName, gpuchurn.SharePod(name, "200"))
 		case 1:
 			name = fmt.Sprintf("whole-%d", n)
 			pod = by([]string{corev1.DefaultSchedulerName, names.Scheduler}[n%2], wholePod(name))
 		default:
 			name = fmt.Sprintf("share-%d", n)
-			pod = sharePod(name, []string{"300", "500", "700"}[n%3])
+			pod = gpuchurn.SharePod(name, []string{"300", "500", "700"}[n%3])
 		}
 		c.CreatePod(t, pod)
 		for there = append(there, name); len(there) > alive; {
@@ -210,9 +211,9 @@ func bothAtOnce(t *testing.T, c *framework.Cluster, s *framework.Scheduler) {
 		}
 		<-time.After(20 * time.Millisecond) // a pace that lets both schedulers place what comes
 	}
-	r, _ := waitSettled(t, c, -1)
+	r, _ := gpuchurn.WaitSettled(t, c, -1)
 	requireUnknown(t, r, "unknown-")
-	requireView(t, c, s, names.Scheduler)
+	gpuchurn.RequireView(t, c, s, names.Scheduler)
 	crossings, worst, unknown := o.crossings()
 	t.Logf("%d pods in %v; %d shares were bound beside a pod of unknown devices, the latest %v after it; %d pods of unknown devices were reported",
 		n, duration, crossings, worst.Round(time.Millisecond), int(metric(t, s, "berth_gpudevice_unassigned_pods_total")))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
@@ -117,13 +118,13 @@ func TestProtection(t *testing.T) {
 			binary := tt.binary(t)
 			c := startPool(t, nodes, devices)
 			for i := range pods {
-				c.CreatePod(t, sharePod(fmt.Sprintf("pod-%d", i), "600"))
+				c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("pod-%d", i), "600"))
 			}
 			s := c.LaunchScheduler(t, binary, gpuProfile, framework.SchedulerOptions{
 				Kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler),
 			})
 			s.WaitReady(t)
-			r, _ := waitSettled(t, c, -1)
+			r, _ := gpuchurn.WaitSettled(t, c, -1)
 			over := r.Violations.Of(oracle.Overcommitted)
 			t.Logf("%d bound, %d pending, %d devices allocated more than once", r.Bound, r.Pending, len(over))
 			if failed := len(over) > 0; failed != tt.want {

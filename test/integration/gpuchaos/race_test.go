@@ -18,6 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
@@ -86,7 +87,7 @@ func TestRaceOfTwo(t *testing.T) {
 	var schedulers []*framework.Scheduler
 	for _, schedulerName := range competing {
 		for i := range devices {
-			pod := sharePod(fmt.Sprintf("%s-%d", schedulerName, i), "600")
+			pod := gpuchurn.SharePod(fmt.Sprintf("%s-%d", schedulerName, i), "600")
 			pod.Spec.SchedulerName = schedulerName
 			c.CreatePod(t, pod)
 		}
@@ -99,7 +100,7 @@ func TestRaceOfTwo(t *testing.T) {
 			},
 		}))
 	}
-	r, _ := waitSettled(t, c, 2*devices)
+	r, _ := gpuchurn.WaitSettled(t, c, 2*devices)
 	over := r.Violations.Of(oracle.Overcommitted)
 	if len(over) != devices || len(r.Violations) != devices {
 		t.Fatalf("%d devices are allocated more than once, want all %d, and no other violation\n%s", len(over), devices, r.Violations)
@@ -109,12 +110,12 @@ func TestRaceOfTwo(t *testing.T) {
 	}
 	for i, s := range schedulers {
 		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", devices)
-		requireView(t, c, s, competing[i])
+		gpuchurn.RequireView(t, c, s, competing[i])
 	}
 
 	// An overcommitted device counts as full. When one of its pods is gone, what is
 	// left of it is free again, and no more.
-	late := sharePod("late", "400")
+	late := gpuchurn.SharePod("late", "400")
 	late.Spec.SchedulerName = competing[0]
 	c.CreatePod(t, late)
 	c.WaitForPodUnschedulable(t, namespace, late.Name)
@@ -124,7 +125,7 @@ func TestRaceOfTwo(t *testing.T) {
 	if pod := c.WaitForPodScheduled(t, namespace, late.Name); pod.Spec.NodeName != node {
 		t.Errorf("the pod that waited is on %s, and the device that was freed on %s", pod.Spec.NodeName, node)
 	}
-	if r, _ = waitSettled(t, c, 2*devices); len(r.Violations.Of(oracle.Overcommitted)) != devices-1 {
+	if r, _ = gpuchurn.WaitSettled(t, c, 2*devices); len(r.Violations.Of(oracle.Overcommitted)) != devices-1 {
 		t.Errorf("want %d devices allocated more than once\n%s", devices-1, r.Violations)
 	}
 }
@@ -183,9 +184,9 @@ func raceUnforced(t *testing.T, competing [2]string) {
 		s.WaitReady(t)
 	}
 	for i := range pods {
-		c.CreatePod(t, by(competing[i%2], sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
+		c.CreatePod(t, by(competing[i%2], gpuchurn.SharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
 	}
-	r, _ := waitSettled(t, c, -1)
+	r, _ := gpuchurn.WaitSettled(t, c, -1)
 	over := r.Violations.Of(oracle.Overcommitted)
 	if len(r.Violations) > len(over) {
 		t.Errorf("there is more wrong than devices allocated more than once\n%s", r.Violations)
@@ -209,7 +210,7 @@ func raceUnforced(t *testing.T, competing [2]string) {
 	}
 	var reported []float64
 	for i, s := range schedulers {
-		requireView(t, c, s, competing[i])
+		gpuchurn.RequireView(t, c, s, competing[i])
 		// One at least for each device, and none without.
 		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", float64(len(over)))
 		reported = append(reported, metric(t, s, "berth_gpudevice_assignment_conflicts_total"))

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 )
 
 // TestReplacedUnseen replaces a pod by another one of the same name while the
@@ -35,15 +36,15 @@ func TestReplacedUnseen(t *testing.T) {
 		},
 		Drop: func(r *http.Request) bool { return watchBroken.Load() && r.URL.Path == "/api/v1/pods" },
 	})
-	c.CreatePod(t, sharePod("pod", "800"))
+	c.CreatePod(t, gpuchurn.SharePod("pod", "800"))
 	c.WaitForPodScheduled(t, namespace, "pod")
 	s.WaitForOutput(t, framework.WaitTimeout, "Successfully bound pod to node")
 	forceDelete(t, c, "pod")
-	c.CreatePod(t, sharePod("pod", "700"))
+	c.CreatePod(t, gpuchurn.SharePod("pod", "700"))
 	watchBroken.Store(false)
 	pod := c.WaitForPodScheduled(t, namespace, "pod")
 	if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:700m:28672Mi"; got != want {
 		t.Errorf("the second pod was given %q, want %q", got, want)
 	}
-	requireView(t, c, s, names.Scheduler)
+	gpuchurn.RequireView(t, c, s, names.Scheduler)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
@@ -39,7 +40,7 @@ func TestDeviceUse(t *testing.T) {
 	if framework.Long() {
 		steps = 10_000
 	}
-	nodes := sharedNodes(4, 3)
+	nodes := gpuchurn.Nodes(4, 3)
 	h := &uses{t: t, rng: rand.New(rand.NewPCG(10, 0)), nodes: map[string]*useNode{}, created: map[string]string{}, did: map[string]int{}}
 	for i := range nodes {
 		nodes[i].Labels[versionLabel] = "0"
@@ -205,7 +206,7 @@ func (h *uses) other() *corev1.Pod {
 }
 
 func (h *uses) limited(limits ...string) *corev1.Pod {
-	pod := podOf(h.name(), container("main", "", ""))
+	pod := gpuchurn.Pod(h.name(), gpuchurn.Container("main", "", ""))
 	for i := 0; i < len(limits); i += 2 {
 		pod.Spec.Containers[0].Resources.Limits[corev1.ResourceName(limits[i])] = resource.MustParse(limits[i+1])
 	}

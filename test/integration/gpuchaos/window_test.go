@@ -15,6 +15,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 )
 
 // startBehind starts berth-scheduler behind a proxy, without leader election.
@@ -77,7 +78,7 @@ func TestLostAnswers(t *testing.T) {
 			case kind == "reborn" && b.Nth == 1:
 				// The pod goes, another one comes by its name, and only then the Binding arrives.
 				forceDelete(t, c, b.Pod)
-				c.CreatePod(t, sharePod(b.Pod, "300"))
+				c.CreatePod(t, gpuchurn.SharePod(b.Pod, "300"))
 				passOn(b)
 				return nil
 			}
@@ -95,19 +96,19 @@ func TestLostAnswers(t *testing.T) {
 	s := startBehind(t, c, gpuProfile, hooks)
 
 	t.Run("written", func(t *testing.T) {
-		c.CreatePod(t, sharePod("written", "600"))
+		c.CreatePod(t, gpuchurn.SharePod("written", "600"))
 		c.WaitForPodScheduled(t, namespace, "written")
 		// Nobody else gets what may be allocated.
-		c.CreatePod(t, sharePod("second", "600"))
+		c.CreatePod(t, gpuchurn.SharePod("second", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "second")
 		requireMetric(t, s, "berth_gpudevice_bindings_in_doubt_total", 1)
-		requireView(t, c, s, names.Scheduler)
+		gpuchurn.RequireView(t, c, s, names.Scheduler)
 		forceDelete(t, c, "written")
 		c.WaitForPodScheduled(t, namespace, "second")
 		forceDelete(t, c, "second")
 	})
 	t.Run("edited", func(t *testing.T) {
-		c.CreatePod(t, sharePod("edited", "600"))
+		c.CreatePod(t, gpuchurn.SharePod("edited", "600"))
 		pod := c.WaitForPodScheduled(t, namespace, "edited")
 		if pod.Labels["edited"] != "true" {
 			t.Error("the pod was bound before it was edited: this shows nothing")
@@ -119,9 +120,9 @@ func TestLostAnswers(t *testing.T) {
 		forceDelete(t, c, "edited")
 	})
 	t.Run("unheard", func(t *testing.T) {
-		c.CreatePod(t, sharePod("unheard", "600"))
+		c.CreatePod(t, gpuchurn.SharePod("unheard", "600"))
 		c.WaitForPodScheduled(t, namespace, "unheard")
-		c.CreatePod(t, sharePod("third", "600"))
+		c.CreatePod(t, gpuchurn.SharePod("third", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "third")
 		if unanswered.Load() == 0 {
 			t.Error("the scheduler did not ask what became of the pod")
@@ -129,7 +130,7 @@ func TestLostAnswers(t *testing.T) {
 		// It goes and comes back by the same name before the scheduler has learnt
 		// what became of the first. The share is that of another pod then.
 		forceDelete(t, c, "unheard")
-		c.CreatePod(t, sharePod("unheard", "400"))
+		c.CreatePod(t, gpuchurn.SharePod("unheard", "400"))
 		getBroken.Store(false)
 		for _, name := range []string{"third", "unheard"} {
 			c.WaitForPodScheduled(t, namespace, name)
@@ -140,13 +141,13 @@ func TestLostAnswers(t *testing.T) {
 	})
 	t.Run("late", func(t *testing.T) {
 		unanswered.Store(0)
-		c.CreatePod(t, sharePod("late", "600"))
+		c.CreatePod(t, gpuchurn.SharePod("late", "600"))
 		framework.WaitForCondition(t, framework.WaitTimeout, "the scheduler to ask what became of the pod", func() (bool, error) {
 			return unanswered.Load() > 0, nil
 		})
 		// Nothing in the API says that the share is taken, and yet it may be at any
 		// moment: the Binding is still on its way.
-		c.CreatePod(t, sharePod("fourth", "600"))
+		c.CreatePod(t, gpuchurn.SharePod("fourth", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "fourth")
 		forceDelete(t, c, "fourth")
 		getBroken.Store(false)
@@ -155,7 +156,7 @@ func TestLostAnswers(t *testing.T) {
 		forceDelete(t, c, "late")
 	})
 	t.Run("reborn", func(t *testing.T) {
-		c.CreatePod(t, sharePod("reborn", "900"))
+		c.CreatePod(t, gpuchurn.SharePod("reborn", "900"))
 		pod := c.WaitForPodScheduled(t, namespace, "reborn")
 		if got, want := pod.Annotations[names.GPUAssignedAnnotation], "main=0:300m:12288Mi"; got != want {
 			t.Errorf("the second pod of the name was given %q, want %q", got, want)
@@ -202,16 +203,16 @@ func TestFaultyNetwork(t *testing.T) {
 		return passOn(b)
 	}})
 	for i := range pods {
-		c.CreatePod(t, sharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3]))
+		c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3]))
 	}
-	r, _ := waitSettled(t, c, -1)
+	r, _ := gpuchurn.WaitSettled(t, c, -1)
 	if len(r.Violations) > 0 {
 		t.Error(r.Violations)
 	}
 	if r.Pending == 0 || r.Bound == 0 {
 		t.Errorf("%d pods are bound and %d pending: the pods do not compete", r.Bound, r.Pending)
 	}
-	requireView(t, c, s, names.Scheduler)
+	gpuchurn.RequireView(t, c, s, names.Scheduler)
 	if n := metric(t, s, "berth_gpudevice_assignment_conflicts_total"); n != 0 {
 		t.Errorf("%v conflicts are reported, and there are none", n)
 	}
