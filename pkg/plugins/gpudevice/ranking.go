@@ -75,27 +75,37 @@ func (pl *GPUDevice) rank(filtered *preFilterState, nodes []fwk.NodeInfo) *candi
 	r.update(pl, nodes)
 	s := pl.preScoreStateOf(filtered)
 	ranked := r.of(s)
-	evaluate := func(i int32) {
-		v := r.views[i]
-		if v == nil {
-			v = pl.view(nodes[i], false)
-			r.views[i] = v
+	view := func(i int32) *nodeView {
+		if r.views[i] == nil {
+			r.views[i] = pl.view(nodes[i], false)
 		}
+		return r.views[i]
+	}
+	evaluate := func(i int32) {
+		v := view(i)
 		ranked.Scores[i] = candidates.Unfit
 		if v.check(filtered) == device.Fits {
 			ranked.Scores[i] = int32(pl.score(s, v)) //nolint:gosec // 28 bits
 		}
 	}
 	changes, all := r.changes.since(ranked.seen)
-	if all && ranked.key == s.key {
+	if !all || ranked.key == 0 {
+		for i := range ranked.Scores {
+			evaluate(int32(i)) //nolint:gosec // a number of nodes
+		}
+	} else {
 		for k, i := range changes {
 			if r.last[i] == ranked.seen+uint64(k)+1 { //nolint:gosec // not negative
 				evaluate(i) // once, where it changed several times
 			}
 		}
-	} else {
-		for i := range ranked.Scores {
-			evaluate(int32(i)) //nolint:gosec // a number of nodes
+		if ranked.key != s.key {
+			// Filter reads nothing of what scores depend on beside the nodes.
+			for i, score := range ranked.Scores {
+				if score != candidates.Unfit {
+					ranked.Scores[i] = int32(pl.score(s, view(int32(i)))) //nolint:gosec // 28 bits
+				}
+			}
 		}
 	}
 	ranked.key, ranked.seen, ranked.Ordinal = s.key, r.changes.end(), s.ranked
