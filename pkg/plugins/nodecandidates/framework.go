@@ -36,9 +36,6 @@ const (
 	// minNodes is the number of nodes up to which the scheduler looks at all of them
 	// anyway (schedule_one.go, minFeasibleNodesToFind).
 	minNodes = 100
-	// minPercentage is the least part of the nodes that it looks for if the percentage is
-	// its own choice (minFeasibleNodesPercentageToFind).
-	minPercentage = 5
 	// defaultPreemption is the name of the plugin that evicts pods in PostFilter.
 	defaultPreemption = "DefaultPreemption"
 )
@@ -52,7 +49,7 @@ type profile struct {
 	// weights are those of the plugins that score, by name, and total is their sum.
 	weights map[string]int64
 	total   int64
-	// percentage is percentageOfNodesToScore; 0 if the scheduler chooses it.
+	// percentage is percentageOfNodesToScore, 0 to 100; 0 if the scheduler chooses it.
 	percentage int
 }
 
@@ -100,14 +97,11 @@ func CheckOrder(path *field.Path, running *schedconfig.Plugins) field.ErrorList 
 	return errs
 }
 
-// sampleSize returns how many nodes that fit the scheduler looks for among so many nodes
-// (numFeasibleNodesToFind).
-func (p *profile) sampleSize(nodes int) int {
-	percentage := p.percentage
-	if percentage == 0 {
-		percentage = max(50-nodes/125, minPercentage)
-	}
-	return max(nodes*percentage/100, minNodes)
+// maxOffered returns how many of so many nodes are offered at most: all that the scheduler
+// looks for in the least sample that it takes of any number of nodes; more if the profile
+// sets a percentageOfNodesToScore that asks for more (numFeasibleNodesToFind).
+func (p *profile) maxOffered(nodes int) int {
+	return max(nodes*p.percentage/100, minNodes)
 }
 
 // dryRun tries nodes before the framework does.
@@ -142,7 +136,7 @@ func (d *dryRun) allows(node fwk.NodeInfo) bool {
 	return d.allowed == nil || d.allowed.Has(node.Node().Name)
 }
 
-// fits reports whether the pod passes the filters of all plugins on the node.
+// fits reports whether the pod passes the filters of all plugins on the node, which is allowed.
 func (d *dryRun) fits(ctx context.Context, node fwk.NodeInfo) bool {
-	return d.allows(node) && d.handle.RunFilterPluginsWithNominatedPods(ctx, d.state, d.pod, node).IsSuccess()
+	return d.handle.RunFilterPluginsWithNominatedPods(ctx, d.state, d.pod, node).IsSuccess()
 }

@@ -111,9 +111,9 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// TestSampleSize: kube-scheduler's own search finds as many nodes that fit as sampleSize
-// says, and all of up to minNodes.
-func TestSampleSize(t *testing.T) {
+// TestMaxOffered: of any number of nodes kube-scheduler finds as many that fit as maxOffered
+// says, and all of up to minNodes. Where the percentage is its own choice it finds no fewer.
+func TestMaxOffered(t *testing.T) {
 	for _, own := range []*int32{nil, new(int32(7)), new(int32(60))} {
 		p := profile{}
 		if own != nil {
@@ -140,8 +140,9 @@ func TestSampleSize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := min(count, p.sampleSize(count)); result.FeasibleNodes != want {
-				t.Errorf("percentage %d of %d nodes: kube-scheduler finds %d, sampleSize says %d", p.percentage, count, result.FeasibleNodes, want)
+			want := min(count, p.maxOffered(count))
+			if got := result.FeasibleNodes; got < want || got > want && (own != nil || count <= minNodes) {
+				t.Errorf("percentage %d of %d nodes: kube-scheduler finds %d, maxOffered says %d", p.percentage, count, got, want)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	foundCandidates outcome = "Candidates"
 	// foundAll is that every node that may fit can win.
 	foundAll outcome = "AllNodes"
-	// foundNone is that no node fits of those that the plugins rank.
+	// foundNone is that no node fits of those that were tried.
 	foundNone outcome = "None"
 	// missedAll is that none of the offered nodes fit in the end.
 	missedAll outcome = "Missed"

@@ -25,6 +25,8 @@ type nodeField struct {
 	// between two nodes.
 	others int64
 
+	// tries is how many nodes may still be tried.
+	tries int
 	// scores are the nodes' combined scores, and unfit for those that do not fit. It is
 	// in the finest steps that there are: where one plugin ranks, its own scores.
 	scores []int64
@@ -45,10 +47,14 @@ type ranking struct {
 // unfit is the combined score of a node that a plugin rejects, or that was tried in vain.
 const unfit int64 = -1
 
+// triesPart is the part of the nodes that are tried at most, one of so many. To try one takes
+// about as long as to filter it, and if all are tried in vain that comes on top.
+const triesPart = 10
+
 // reset forgets the last pod.
 func (f *nodeField) reset(count int) {
 	clear(f.rankings)
-	f.count, f.rankings, f.known, f.others = count, f.rankings[:0], 0, 0
+	f.count, f.rankings, f.known, f.others, f.tries = count, f.rankings[:0], 0, 0, max(count/triesPart, minNodes)
 }
 
 // add adds what a plugin has written. A ranking of other nodes than the cycle's is taken
@@ -145,29 +151,35 @@ func (f *nodeField) computePoints(k int) {
 // pass over all nodes each, before it sorts what is left.
 const maxLevels = 8
 
-// best returns the best node that fits; -1 if none does. Of equal ones it tries those
-// first that come first from offset on. What it tries in vain is unfit from then on.
-func (f *nodeField) best(offset int, fits func(i int) bool) int {
+// best returns the best node that fits; -1 if none does of those that are tried before
+// f.tries is 0. Of equal ones it tries those first that come first from offset on. What is
+// not allowed, or tried in vain, is unfit from then on.
+func (f *nodeField) best(offset int, allowed, fits func(i int) bool) int {
 	f.combine()
 	for range maxLevels {
 		level := f.greatest()
 		if len(level) == 0 {
 			return -1
 		}
-		if i := f.try(fromOffset(level, offset), fits); i >= 0 {
+		if i := f.try(fromOffset(level, offset), allowed, fits); i >= 0 || f.tries == 0 {
 			return i
 		}
 	}
 	rest := fromOffset(f.above(unfit), offset)
 	slices.SortStableFunc(rest, func(a, b int32) int { return cmp.Compare(f.scores[b], f.scores[a]) })
-	return f.try(rest, fits)
+	return f.try(rest, allowed, fits)
 }
 
-// try returns the first of the nodes that fits, -1 if none does.
-func (f *nodeField) try(nodes []int32, fits func(i int) bool) int {
+// try returns the first of the nodes that fits, -1 if none does of those that may be tried.
+func (f *nodeField) try(nodes []int32, allowed, fits func(i int) bool) int {
 	for _, i := range nodes {
-		if fits(int(i)) {
-			return int(i)
+		if allowed(int(i)) {
+			if fits(int(i)) {
+				return int(i)
+			}
+			if f.tries--; f.tries == 0 {
+				return -1
+			}
 		}
 		f.scores[i] = unfit
 	}
@@ -238,6 +250,15 @@ func (f *nodeField) winners(best, offset int, allowed func(i int) bool) (winners
 	at := slices.Index(winners, int32(best)) //nolint:gosec // a number of nodes
 	winners[0], winners[at] = winners[at], winners[0]
 	return winners, leftOut
+}
+
+// bestOf returns so many of the winners, the best ones, and of equal ones the first.
+func (f *nodeField) bestOf(winners []int32, count int) []int32 {
+	// As a rule all are equal.
+	if order := func(a, b int32) int { return cmp.Compare(f.scores[b], f.scores[a]) }; !slices.IsSortedFunc(winners, order) {
+		slices.SortStableFunc(winners[1:], order) // the first is the one that fits
+	}
+	return winners[:count]
 }
 
 // leastToWin returns the least score with which a node may win against the best, whose score

@@ -20,6 +20,8 @@ func written(ordinal bool, scores ...int32) candidates.Written {
 	return candidates.Written{Plugin: "p", Rank: func() *candidates.Ranking { return &candidates.Ranking{Scores: scores, Ordinal: ordinal} }}
 }
 
+func all(int) bool { return true }
+
 func TestWinners(t *testing.T) {
 	const unfit = candidates.Unfit
 	type weighted struct {
@@ -72,8 +74,8 @@ func TestWinners(t *testing.T) {
 			var got []int32
 			var leftOut bool
 			if f.anyFits() {
-				if best := f.best(0, func(i int) bool { return !slices.Contains(tt.failing, i) }); best >= 0 {
-					got, leftOut = f.winners(best, 0, func(int) bool { return true })
+				if best := f.best(0, all, func(i int) bool { return !slices.Contains(tt.failing, i) }); best >= 0 {
+					got, leftOut = f.winners(best, 0, all)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" || leftOut != tt.wantLeftOut {
@@ -114,7 +116,7 @@ func TestNoWinnerIsLeftOut(t *testing.T) {
 		if !f.anyFits() {
 			continue
 		}
-		best := f.best(offset, func(i int) bool { return fits[i] })
+		best := f.best(offset, func(i int) bool { return allowed[i] }, func(i int) bool { return fits[i] })
 		feasible := feasibleNodes(rankings, fits)
 		if best < 0 {
 			if len(feasible) > 0 {
@@ -197,6 +199,18 @@ func pointsAmong(r candidates.Ranking, nodes []int) map[int]int64 {
 	return points
 }
 
+func TestBestOf(t *testing.T) {
+	f := &nodeField{scores: []int64{5, 9, 7, 9, 7, 9, 7}}
+	for name, tt := range map[string]struct{ winners, want []int32 }{
+		"the best that fits, then its equals":                    {[]int32{3, 5, 1}, []int32{3, 5}},
+		"better ones before others, and of equal ones the first": {[]int32{2, 6, 0, 4, 5}, []int32{2, 5}},
+	} {
+		if diff := cmp.Diff(tt.want, f.bestOf(tt.winners, 2)); diff != "" {
+			t.Errorf("%s (-want,+got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestFromOffset(t *testing.T) {
 	for offset, want := range map[int]string{0: "[1 4 9]", 1: "[1 4 9]", 2: "[4 9 1]", 9: "[9 1 4]", 10: "[1 4 9]"} {
 		if got := fmt.Sprint(fromOffset([]int32{1, 4, 9}, offset)); got != want {
@@ -227,8 +241,8 @@ func BenchmarkWinners(b *testing.B) {
 						f.add(w, 2000)
 					}
 					f.others = 1200
-					best := f.best(0, func(int) bool { return true })
-					if winners, leftOut := f.winners(best, 0, func(int) bool { return true }); len(winners) == 0 || !leftOut {
+					best := f.best(0, all, all)
+					if winners, leftOut := f.winners(best, 0, all); len(winners) == 0 || !leftOut {
 						b.Fatal(len(winners))
 					}
 				}

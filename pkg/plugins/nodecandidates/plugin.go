@@ -28,7 +28,8 @@ type NodeCandidates struct {
 	// missed are the pods, by UID, whose next attempt is to look at all nodes.
 	missed *lru.Cache
 	// offset is the node with which the choice among equal ones begins: the one after those
-	// that were offered last, where there were more.
+	// that were offered last, where there were more. So it is not always the same that are
+	// offered, as with the scheduler's own nextStartNodeIndex.
 	offset   int
 	nodes    nodeField
 	counters counters

@@ -84,12 +84,13 @@ func (pl *NodeCandidates) offer(ctx context.Context, state fwk.CycleState, pod *
 		f.add(w, pl.profile.weights[w.Plugin])
 	}
 	f.others = fwk.MaxScore * (pl.profile.total - f.known)
-	best := f.best(pl.offset, func(i int) bool { return run.fits(ctx, nodes[i]) })
+	allowed := func(i int) bool { return run.allows(nodes[i]) }
+	best := f.best(pl.offset, allowed, func(i int) bool { return run.fits(ctx, nodes[i]) })
 	if best < 0 {
 		pl.counters[foundNone].Inc()
 		return nil
 	}
-	winners, leftOut := f.winners(best, pl.offset, func(i int) bool { return run.allows(nodes[i]) })
+	winners, leftOut := f.winners(best, pl.offset, allowed)
 	if !leftOut && len(winners) > minNodes {
 		// The other plugins decide among all that fit, and the framework would look at
 		// fewer of them.
@@ -97,10 +98,8 @@ func (pl *NodeCandidates) offer(ctx context.Context, state fwk.CycleState, pod *
 		return nil
 	}
 	pl.counters[foundCandidates].Inc()
-	// Of more nodes than a sample of all has, the framework is shown as many, in turn.
-	// best is the first of them.
-	if most := pl.profile.sampleSize(len(nodes)); len(winners) > most {
-		winners = winners[:most]
+	if most := pl.profile.maxOffered(len(nodes)); len(winners) > most {
+		winners = f.bestOf(winners, most)
 		pl.offset = int(winners[most-1]) + 1
 	}
 	names := make(sets.Set[string], len(winners))

@@ -20,6 +20,9 @@ import (
 // byNumber ranks node-0 100, node-1 99 and so on, and the last nodes 0.
 func byNumber(i int) string { return strconv.Itoa(max(0, 100-i)) }
 
+// fromHundredFifty ranks node-0 150, node-1 149 and so on.
+func fromHundredFifty(i int) string { return strconv.Itoa(max(0, 150-i)) }
+
 func TestPreFilter(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -50,11 +53,13 @@ func TestPreFilter(t *testing.T) {
 			return ""
 		})}, want: []string{"node-7", "node-99"}},
 		{name: "equal ones are all offered", options: options{weight: 2000, nodes: rankedNodes(200, func(i int) string { return strconv.Itoa(i % 2) })}, wantCount: 100},
-		{name: "no more than a sample of all has", options: options{weight: 2000, nodes: rankedNodes(600, func(i int) string { return strconv.Itoa(min(i, 1)) })}, wantCount: 600 * (50 - 600/125) / 100},
+		{name: "no more than the least sample has", options: options{weight: 2000, nodes: rankedNodes(600, func(i int) string { return strconv.Itoa(min(i, 1)) })}, wantCount: 100},
 		{name: "no more than a sample of the profile has", options: options{weight: 2000, percentage: ptr.To[int32](40), nodes: rankedNodes(600, func(i int) string { return strconv.Itoa(min(i, 1)) })}, wantCount: 240},
 		{name: "all are equal", options: options{weight: 2000, nodes: rankedNodes(200, func(int) string { return "1" })}},
 		{name: "no node passes", options: options{weight: 2000, nodes: rankedNodes(200, func(int) string { return "" })}},
 		{name: "no node fits", options: options{weight: 2000, nodes: rankedNodes(200, byNumber)}, pod: rankedPod("large").Req(map[corev1.ResourceName]string{corev1.ResourceCPU: "9"}).Obj()},
+		{name: "a tenth of 1,000 nodes is tried in vain", options: options{weight: 2000, nodes: rankedNodes(1000, fromHundredFifty)}, pod: rankedPod("p").NodeSelector(map[string]string{"rank": "20"}).Obj()},
+		{name: "less than a tenth of 2,000 nodes is tried in vain", options: options{weight: 2000, nodes: rankedNodes(2000, fromHundredFifty)}, pod: rankedPod("p").NodeSelector(map[string]string{"rank": "20"}).Obj(), want: []string{"node-130"}},
 		{name: "a node that the pod's own selector excludes", options: options{weight: 2000, nodes: rankedNodes(200, byNumber)}, pod: rankedPod("p").NodeSelector(map[string]string{"rank": "50"}).Obj(), want: []string{"node-50"}},
 		{name: "nodes by name", options: options{weight: 2000, nodes: rankedNodes(200, byNumber)}, pod: rankedPod("p").NodeAffinityIn("metadata.name", []string{"node-3"}, 1).Obj(), want: []string{"node-3"}},
 		{name: "a pod that is not ranked for", options: options{weight: 2000, nodes: rankedNodes(200, byNumber)}, pod: rankedPod("p").Label(rankerName, "").Obj()},
@@ -89,16 +94,16 @@ func TestPreFilter(t *testing.T) {
 	}
 }
 
-// Where equal nodes are more than a sample has, it is not always the same that are offered.
+// Where equal nodes are more than are offered, it is not always the same.
 func TestEqualNodesInTurn(t *testing.T) {
 	c := newCluster(t, options{weight: 2000, nodes: rankedNodes(1000, func(i int) string { return strconv.Itoa(min(i, 1)) })})
 	seen := sets.New[string]()
-	for range 4 {
+	for range 10 {
 		_, offered := c.offered(t, rankedPod("p").Obj())
 		seen = seen.Union(offered)
 	}
 	if seen.Len() != 999 {
-		t.Errorf("four cycles offered %d of the 999 equal nodes", seen.Len())
+		t.Errorf("ten cycles offered %d of the 999 equal nodes", seen.Len())
 	}
 }
 
