@@ -65,7 +65,9 @@ files, as "kubectl get nodes,pods,namespaces,services,… -A -o yaml" prints the
 comes the answer, then where each pod would be, or why it would not. Bound pods occupy
 their nodes; pending ones are placed in the order of the scheduling queue. The
 question is about the pods of the manifests or, without any, about all that are
-pending. A manifest counts as kubectl apply takes it: without a namespace it is in
+pending. On Kubernetes 1.37 the members of a PodGroup (scheduling.k8s.io) are placed
+together, by the scheduler's own cycle for them: at least minCount of them, or none.
+A manifest counts as kubectl apply takes it: without a namespace it is in
 that of -n or of the context, a Deployment, StatefulSet, ReplicaSet, Job or CronJob
 stands for its pods, a field that does not exist is an error, and what Berth would
 warn of in an event is a note.
@@ -105,6 +107,9 @@ there is).`,
 				return err
 			}
 			o.Stdin = cmd.InOrStdin()
+			if err := placeGangs(); err != nil {
+				return err
+			}
 			return simulate(withErrorsOnly(cmd.Context()), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

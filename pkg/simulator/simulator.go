@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	kubeversion "k8s.io/component-base/version"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -268,25 +269,14 @@ func (s *Simulation) run(ctx context.Context, p *profile, seed int64, parallelis
 	}
 	// Interrupted between two pods, and not within a scheduling cycle.
 	cycle := context.WithoutCancel(ctx)
-	for pod, asked := range pods {
+	for arrival := range pods {
 		if err := ctx.Err(); err != nil {
 			return run, nil, err
 		}
-		result, err := sim.Schedule(cycle, pod)
-		if err != nil {
+		if err := s.schedule(cycle, sim, recorder, &arrival); err != nil {
 			return run, nil, err
 		}
-		if err := recorder.Record(report.Event{
-			Pod: result.Pod, Asked: asked, Node: result.Node, Message: result.Message, Victims: result.Victims, Beside: s.input.beside(pod),
-		}); err != nil {
-			return run, nil, err
-		}
-		if result.Node == "" && s.input.fromTrace() {
-			if err := sim.Delete(cycle, pod.Namespace, pod.Name); err != nil {
-				return run, nil, err
-			}
-		}
-		progress(1)
+		progress(len(arrival.pods))
 	}
 	if err := s.recordUnserved(p, sim, recorder); err != nil {
 		return run, nil, err
@@ -298,28 +288,90 @@ func (s *Simulation) run(ctx context.Context, p *profile, seed int64, parallelis
 	return run, slices.Concat(s.keysWithoutEffect(p, sim), sim.Warnings()), nil
 }
 
-// arrivals are the pods of a run in their order, each with what it asks for if that
-// is not what it says. Those of a trace are made as they come: thousands of objects
-// that will fail need not exist at one time.
-func (s *Simulation) arrivals(sim *engine.Engine, p *profile, seed int64) (iter.Seq2[*corev1.Pod, *corev1.Pod], error) {
+// arrival is one pod that arrives, or the members of a PodGroup that arrive together.
+type arrival struct {
+	pods []*corev1.Pod
+	// asked is what the one pod asks for, if that is not what it says.
+	asked *corev1.Pod
+}
+
+// schedule has an arrival placed, and records what becomes of it.
+func (s *Simulation) schedule(ctx context.Context, sim *engine.Engine, recorder *report.Recorder, a *arrival) error {
+	if sim.IsMember(a.pods[0]) {
+		return s.schedulePodGroup(ctx, sim, recorder, a.pods)
+	}
+	pod := a.pods[0]
+	result, err := sim.Schedule(ctx, pod)
+	if err != nil {
+		return err
+	}
+	if err := recorder.Record(report.Event{
+		Pod: result.Pod, Asked: a.asked, Node: result.Node, Message: result.Message, Victims: result.Victims, Beside: s.input.beside(pod),
+	}); err != nil {
+		return err
+	}
+	if result.Node == "" && s.input.fromTrace() {
+		return sim.Delete(ctx, pod.Namespace, pod.Name)
+	}
+	return nil
+}
+
+// schedulePodGroup is schedule for the members of a PodGroup.
+func (s *Simulation) schedulePodGroup(ctx context.Context, sim *engine.Engine, recorder *report.Recorder, pods []*corev1.Pod) error {
+	group, err := sim.SchedulePodGroup(ctx, pods)
+	if err != nil {
+		return err
+	}
+	name := pods[0].Namespace + "/" + *pods[0].Spec.SchedulingGroup.PodGroupName
+	for i, result := range group.Members {
+		if err := recorder.Record(report.Event{
+			Pod: result.Pod, Node: result.Node, Message: result.Message, Victims: result.Victims, Beside: s.input.beside(pods[i]),
+			PodGroup: name, Proposed: result.Proposed,
+		}); err != nil {
+			return err
+		}
+	}
+	recorder.RecordPodGroup(s.podGroup(name, pods[0], group.Message))
+	return nil
+}
+
+// podGroup says what is known of a PodGroup but for its members that arrived.
+func (s *Simulation) podGroup(name string, member *corev1.Pod, message string) report.PodGroup {
+	g := report.PodGroup{PodGroup: name, Message: message, Beside: s.input.beside(member)}
+	for _, group := range s.input.cluster.PodGroups() {
+		if group.Namespace+"/"+group.Name == name {
+			g.MinCount = group.MinCount
+		}
+	}
+	for _, pod := range s.input.cluster.Bound() {
+		if pod.Namespace == member.Namespace && pod.Spec.SchedulingGroup != nil && ptr.Equal(pod.Spec.SchedulingGroup.PodGroupName, member.Spec.SchedulingGroup.PodGroupName) {
+			g.Bound++
+		}
+	}
+	return g
+}
+
+// arrivals are the pods of a run in their order. Those of a trace are made as they come:
+// thousands of objects that will fail need not exist at one time.
+func (s *Simulation) arrivals(sim *engine.Engine, p *profile, seed int64) (iter.Seq[arrival], error) {
 	if !s.input.fromTrace() {
 		ordered, err := sim.InQueueOrder(slices.DeleteFunc(s.input.cluster.Pending(), func(pod *corev1.Pod) bool { return !sim.Handles(pod) }))
-		return func(yield func(pod, asked *corev1.Pod) bool) {
-			for _, pod := range ordered {
-				if !yield(pod, nil) {
+		return func(yield func(arrival) bool) {
+			for _, pods := range ordered {
+				if !yield(arrival{pods: pods}) {
 					return
 				}
 			}
 		}, err
 	}
 	order, err := trace.Arrivals(s.input.trace.Pods, s.capacity, s.targetLoad(), seed)
-	return func(yield func(pod, asked *corev1.Pod) bool) {
+	return func(yield func(arrival) bool) {
 		for i := range order {
 			pod, asked := order[i].Object(p.schedulerName), (*corev1.Pod)(nil)
 			if p.whole != nil {
 				pod, asked = p.whole.Pod(&order[i], p.schedulerName), pod
 			}
-			if !yield(pod, asked) {
+			if !yield(arrival{[]*corev1.Pod{pod}, asked}) {
 				return
 			}
 		}

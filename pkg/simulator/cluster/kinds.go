@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,10 @@ type Kind struct {
 	// Object is an empty object of the kind. It must not be changed.
 	Object runtime.Object
 
+	// OptIn is whether an API server serves it only if it is told to. Where it does not,
+	// there are none.
+	OptIn bool
+
 	// list lists the objects of a namespace, or of all, a page at a time.
 	list func(api, string) pages
 }
@@ -42,7 +47,7 @@ type (
 
 // supported are the kinds in the order in which their objects become known to
 // plugins: what others refer to comes first, pods last.
-var supported = []Kind{
+var supported = slices.Concat([]Kind{
 	kind(corev1.SchemeGroupVersion, "namespaces", false, &corev1.Namespace{}, func(c api, _ string) pages { return page(c.CoreV1().Namespaces().List) }),
 	kind(schedulingv1.SchemeGroupVersion, "priorityclasses", false, &schedulingv1.PriorityClass{}, func(c api, _ string) pages { return page(c.SchedulingV1().PriorityClasses().List) }),
 	kind(corev1.SchemeGroupVersion, "services", true, &corev1.Service{}, func(c api, ns string) pages { return page(c.CoreV1().Services(ns).List) }),
@@ -61,9 +66,10 @@ var supported = []Kind{
 	kind(resourcev1.SchemeGroupVersion, "deviceclasses", false, &resourcev1.DeviceClass{}, func(c api, _ string) pages { return page(c.ResourceV1().DeviceClasses().List) }),
 	kind(resourcev1.SchemeGroupVersion, "resourceslices", false, &resourcev1.ResourceSlice{}, func(c api, _ string) pages { return page(c.ResourceV1().ResourceSlices().List) }),
 	kind(resourcev1.SchemeGroupVersion, "resourceclaims", true, &resourcev1.ResourceClaim{}, func(c api, ns string) pages { return page(c.ResourceV1().ResourceClaims(ns).List) }),
+}, podGroupKinds, []Kind{
 	kind(corev1.SchemeGroupVersion, "nodes", false, &corev1.Node{}, func(c api, _ string) pages { return page(c.CoreV1().Nodes().List) }),
 	kind(corev1.SchemeGroupVersion, "pods", true, &corev1.Pod{}, func(c api, ns string) pages { return page(c.CoreV1().Pods(ns).List) }),
-}
+})
 
 func kind(version schema.GroupVersion, resource string, namespaced bool, obj runtime.Object, list func(api, string) pages) Kind {
 	return Kind{

@@ -54,7 +54,7 @@ func (l Listing) List(ctx context.Context, client kubernetes.Interface) (*Cluste
 			}
 		}
 		switch {
-		case err == nil:
+		case err == nil || kind.OptIn && apierrors.IsNotFound(err):
 		case !slices.Contains(l.Required, resource) && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)):
 			notes = append(notes, Note{Text: fmt.Sprintf("%s were left out: %v", resource, err)})
 		default:

@@ -46,7 +46,7 @@ func validate(kind Kind, obj runtime.Object, meta metav1.Object) error {
 	case *corev1.Pod:
 		return validatePod(obj)
 	default:
-		return nil
+		return validatePodGroup(obj)
 	}
 }
 

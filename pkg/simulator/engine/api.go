@@ -15,9 +15,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// api stands in for the API server that plugins write to. It takes Bindings and
-// evictions down for the engine, which carries them out, and refuses everything
-// else by name: a plugin that needs more than that gets an error and not a
+// api stands in for the API server that plugins write to. It takes Bindings,
+// evictions and what becomes of PodGroups down for the engine, which carries them out, and
+// refuses everything else by name: a plugin that needs more than that gets an error and not a
 // silence.
 //
 // It is built on the typed clientset that turns requests into actions; nothing is
@@ -30,10 +30,18 @@ type api struct {
 	sent requests
 }
 
-// requests are the Bindings and evictions that plugins have sent.
+// requests are what plugins, and the scheduler of PodGroups, have sent.
 type requests struct {
 	bindings []*corev1.Binding
 	evicted  []types.NamespacedName
+	// statusPatches are of PodGroups.
+	statusPatches []statusPatch
+}
+
+// statusPatch is a strategic merge patch of an object's status.
+type statusPatch struct {
+	key   types.NamespacedName
+	patch []byte
 }
 
 func newAPI() *api {
@@ -70,6 +78,10 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 			// A victim's condition, or a nomination that is over: nobody reads them.
 			return true, &corev1.Pod{}, nil
 		}
+	}
+	if request, ok := action.(clienttesting.PatchAction); ok && verb == "patch status" && action.GetResource().Resource == "podgroups" {
+		a.sent.statusPatches = append(a.sent.statusPatches, statusPatch{types.NamespacedName{Namespace: request.GetNamespace(), Name: request.GetName()}, request.GetPatch()})
+		return true, nil, nil
 	}
 	return true, nil, apierrors.NewMethodNotSupported(action.GetResource().GroupResource(), verb+" (the simulator has no API server)")
 }

@@ -45,6 +45,8 @@ func (e *Engine) Set(ctx context.Context, obj runtime.Object) error {
 		}
 	case *corev1.Pod:
 		return e.observe(logger, obj)
+	default:
+		e.setPodGroup(logger, old, obj)
 	}
 	return nil
 }
@@ -66,6 +68,7 @@ func (e *Engine) Remove(ctx context.Context, obj runtime.Object) error {
 	if err := informer.remove(obj); err != nil {
 		return err
 	}
+	e.removePodGroup(klog.FromContext(ctx), obj)
 	if node, ok := obj.(*corev1.Node); ok {
 		if err := e.cache.RemoveNode(klog.FromContext(ctx), node); err != nil {
 			return fmt.Errorf("removing node %q from the cache: %w", node.Name, err)
@@ -79,7 +82,7 @@ func (e *Engine) Try(ctx context.Context, pod *corev1.Pod) (Result, error) {
 	preempts := e.preempts
 	e.preempts = false
 	defer func() { e.preempts = preempts }()
-	return e.schedule(ctx, pod, "")
+	return e.Schedule(ctx, pod)
 }
 
 // Profiles returns what each profile runs, by schedulerName, after multiPoint was

@@ -28,7 +28,16 @@ import (
 //
 // That a pod fits nowhere is a Result. An error is what ends a simulation: a
 // plugin that failed, a pod that has a node already or is no profile's, or ctx.
+//
+// A member of a PodGroup is placed as by [Engine.SchedulePodGroup].
 func (e *Engine) Schedule(ctx context.Context, pod *corev1.Pod) (Result, error) {
+	if e.IsMember(pod) {
+		group, err := e.SchedulePodGroup(ctx, []*corev1.Pod{pod})
+		if err != nil {
+			return Result{}, err
+		}
+		return group.Members[0], nil
+	}
 	return e.schedule(ctx, pod, "")
 }
 
@@ -143,28 +152,42 @@ func (e *Engine) schedulingCycle(ctx context.Context, fw framework.Framework, po
 	if err := e.cache.UpdateSnapshot(logger, e.snapshot); err != nil {
 		return result, nil, err
 	}
-	if e.snapshot.NumNodesInPlacement() == 0 {
-		result.Message = scheduler.ErrNoNodesAvailable.Error()
-		return result, nil, nil
-	}
 	state := framework.NewCycleState()
 	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
+	found, fit, err := e.schedulePod(ctx, fw, state, pod, chosen)
+	node := found.Node
+	found.Pod, found.Node = pod, ""
+	switch {
+	case err != nil:
+		return result, nil, err
+	case fit != nil:
+		found.Message = fit.Error()
+		return found, &failure{fit: fit, state: state}, nil
+	case node == "":
+		found.Message = scheduler.ErrNoNodesAvailable.Error()
+		return found, nil, nil
+	}
+	return e.assumeAndBind(ctx, fw, state, found, node)
+}
 
+// schedulePod looks for a node for the pod in the snapshot. The result has the node and how
+// it was found; if there is none, the error says why. Neither is there in a cluster without
+// nodes.
+func (e *Engine) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, chosen string) (Result, *framework.FitError, error) {
+	var result Result
+	if e.snapshot.NumNodesInPlacement() == 0 {
+		return result, nil, nil
+	}
 	found, err := e.findNodesThatFitPod(ctx, fw, state, pod)
 	if err != nil {
 		return result, nil, err
 	}
 	result.Feasible, result.Evaluated = len(found.feasible), found.evaluated()
 	if len(found.feasible) == 0 {
-		fit := &framework.FitError{Pod: pod, NumAllNodes: e.snapshot.NumNodesInPlacement(), Diagnosis: found.diagnosis()}
-		result.Message = fit.Error()
-		return result, &failure{fit: fit, state: state}, nil
+		return result, &framework.FitError{Pod: pod, NumAllNodes: e.snapshot.NumNodesInPlacement(), Diagnosis: found.diagnosis()}, nil
 	}
-	var node string
-	if node, result.Scores, err = e.selectHost(ctx, fw, state, pod, found.feasible, chosen); err != nil {
-		return result, nil, err
-	}
-	return e.assumeAndBind(ctx, fw, state, result, node)
+	result.Node, result.Scores, err = e.selectHost(ctx, fw, state, pod, found.feasible, chosen)
+	return result, nil, err
 }
 
 // assumeAndBind runs what comes after the choice of a node: assume, Reserve, Permit, Bind.
@@ -205,16 +228,23 @@ func (e *Engine) assumeAndBind(ctx context.Context, fw framework.Framework, stat
 		return result, nil, nil
 	}
 	fw.RunPostBindPlugins(ctx, state, assumed, node)
-	// What the API server would tell: first to the plugins, then to the cache, as
-	// their handlers were added.
-	if err := e.informers.byResource["pods"].set(bound, false); err != nil {
+	if err := e.confirm(logger, bound); err != nil {
 		return result, nil, err
-	}
-	if err := e.cache.AddPod(logger, bound); err != nil {
-		return result, nil, fmt.Errorf("confirming it on node %q: %w", node, err)
 	}
 	result.Pod, result.Node = bound, node
 	return result, nil, nil
+}
+
+// confirm does what the API server's event of a bound pod does: first it comes to the
+// plugins, then to the cache, as their handlers were added.
+func (e *Engine) confirm(logger klog.Logger, bound *corev1.Pod) error {
+	if err := e.informers.byResource["pods"].set(bound, false); err != nil {
+		return err
+	}
+	if err := e.cache.AddPod(logger, bound); err != nil {
+		return fmt.Errorf("confirming it on node %q: %w", bound.Spec.NodeName, err)
+	}
+	return nil
 }
 
 // boundPod returns the pod as the API server would write it for the Binding that
@@ -257,30 +287,48 @@ func (e *Engine) postFilter(ctx context.Context, fw framework.Framework, pod *co
 		klog.FromContext(ctx).V(2).Info("A PostFilter plugin failed", "pod", klog.KObj(pod), "err", status.AsError())
 		return nil, false, nil
 	}
-	evicted := e.api.take().evicted
+	if victims, err = e.evict(ctx, e.api.take().evicted); err != nil {
+		return nil, false, err
+	}
+	_, activated := e.activated.uids.Load(pod.UID)
+	again = len(victims) > 0 || activated
+	if nominated != nil && nominated.NominatingInfo != nil && nominated.Mode() != fwk.ModeNoop {
+		_, err = e.nominate(ctx, pod, nominated.NominatedNodeName)
+	}
+	return victims, again, err
+}
+
+// evict deletes the pods that plugins have evicted, and returns those that were there.
+func (e *Engine) evict(ctx context.Context, evicted []types.NamespacedName) ([]*corev1.Pod, error) {
 	slices.SortFunc(evicted, func(a, b types.NamespacedName) int { // they came in parallel
 		return strings.Compare(a.String(), b.String())
 	})
+	var victims []*corev1.Pod
 	for _, key := range evicted {
 		victim := e.Pod(key.Namespace, key.Name)
 		if victim == nil {
 			continue
 		}
 		if err := e.Delete(ctx, key.Namespace, key.Name); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		victims = append(victims, victim)
 	}
-	_, activated := e.activated.uids.Load(pod.UID)
-	again = len(victims) > 0 || activated
-	if nominated == nil || nominated.NominatingInfo == nil || nominated.Mode() == fwk.ModeNoop || nominated.NominatedNodeName == pod.Status.NominatedNodeName {
-		return victims, again, nil
+	return victims, nil
+}
+
+// nominate makes the node the pod's status.nominatedNodeName, and returns the pod as it is
+// then.
+func (e *Engine) nominate(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
+	if node == pod.Status.NominatedNodeName {
+		return pod, nil
 	}
 	updated := pod.DeepCopy()
-	updated.Status.NominatedNodeName = nominated.NominatedNodeName
+	updated.Status.NominatedNodeName = node
 	if err := e.informers.byResource["pods"].set(updated, false); err != nil {
-		return nil, false, err
+		return pod, err
 	}
+	e.cache.UpdatePodGroupMember(klog.FromContext(ctx), pod, updated)
 	e.nominator.DeleteNominatedPodIfExists(pod)
-	return victims, again, e.observe(klog.FromContext(ctx), updated)
+	return updated, e.observe(klog.FromContext(ctx), updated)
 }

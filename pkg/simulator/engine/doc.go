@@ -17,6 +17,9 @@
 //     NormalizeScore with weights, Reserve, Permit, Bind, PostBind. A Binding goes
 //     through the profile's Bind plugins, and what they send is what the pod gets:
 //     a share's devices are the annotations of that Binding.
+//   - With the feature gates [GangGates] the members of a PodGroup of Kubernetes 1.37 are
+//     placed by upstream's own cycle of a pod group, with its assuming, reverting and
+//     preemption ([Engine.SchedulePodGroup]).
 //   - Plugins get the same events through informers of the same factory type. Here
 //     they are delivered before the call that causes them returns, so that no
 //     cycle sees a lister that lags behind.

@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +51,9 @@ type Engine struct {
 	parallelism int
 	percentage  int32
 	preempts    bool
+	// podGroups is whether members of a PodGroup are placed in one cycle, podGroupCycle.
+	podGroups     bool
+	podGroupCycle func() (*podGroupCycle, error)
 
 	// nextStart is where the next search for feasible nodes begins.
 	nextStart int
@@ -81,8 +86,9 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 	// The cache and the frameworks record from the start, without asking.
 	metrics.Register()
 	ctx, cancel := context.WithCancel(ctx)
+	podGroups := utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)
 	e := &Engine{
-		cache:       minor.NewCache(ctx, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)),
+		cache:       minor.NewCache(ctx, podGroups),
 		snapshot:    schedcache.NewEmptySnapshot(),
 		api:         newAPI(),
 		nominator:   newNominator(),
@@ -91,13 +97,18 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 		rand:        rand.New(rand.NewPCG(opts.Seed, 0)), //nolint:gosec // reproducible on purpose
 		parallelism: max(1, opts.Parallelism),
 		preempts:    opts.Preemption,
+		podGroups:   podGroups,
 		cancel:      cancel,
 	}
+	e.podGroupCycle = sync.OnceValues(func() (*podGroupCycle, error) { return newPodGroupCycle(ctx, e) })
 	if config.PercentageOfNodesToScore != nil {
 		e.percentage = *config.PercentageOfNodesToScore
 	}
 	e.informers = newInformerSet(e.api)
 	if e.profiles, err = e.newFrameworks(ctx, config, opts); err == nil {
+		if opts.SchedulerName != "" {
+			e.only = e.profiles[config.Profiles[0].SchedulerName]
+		}
 		err = e.load(ctx, objects)
 	}
 	if err == nil {
@@ -106,9 +117,6 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 	if err != nil {
 		cancel()
 		return nil, err
-	}
-	if opts.SchedulerName != "" {
-		e.only = e.profiles[config.Profiles[0].SchedulerName]
 	}
 	return e, nil
 }
@@ -148,6 +156,8 @@ func (e *Engine) load(ctx context.Context, objects *cluster.Cluster) error {
 				if err := e.observe(logger, obj); err != nil {
 					return err
 				}
+			default:
+				e.setPodGroup(logger, nil, obj)
 			}
 		}
 	}
@@ -162,6 +172,9 @@ func (e *Engine) observe(logger klog.Logger, pod *corev1.Pod) error {
 			return fmt.Errorf("adding pod %s to the cache: %w", klog.KObj(pod), err)
 		}
 		return nil
+	}
+	if e.Handles(pod) {
+		e.cache.AddPodGroupMember(pod)
 	}
 	if pod.Status.NominatedNodeName != "" {
 		info, err := framework.NewPodInfo(pod)
@@ -185,6 +198,7 @@ func (e *Engine) Delete(ctx context.Context, namespace, name string) error {
 	}
 	e.nominator.DeleteNominatedPodIfExists(pod)
 	if pod.Spec.NodeName == "" {
+		e.cache.RemovePodGroupMember(pod)
 		return nil
 	}
 	if err := e.cache.RemovePod(klog.FromContext(ctx), pod); err != nil {
@@ -209,33 +223,57 @@ func (e *Engine) Warnings() []string { return e.events.lines() }
 
 // InQueueOrder returns the pods in the order in which the queue of their
 // scheduler would hand them out if all came at once: by the profile's QueueSort
-// plugin, with the creation timestamp as the time of arrival. Pods that are equal
-// to it keep their order. The argument is not changed.
-func (e *Engine) InQueueOrder(pods []*corev1.Pod) ([]*corev1.Pod, error) {
+// plugin, with the creation timestamp as the time of arrival. Each is alone, for
+// [Engine.Schedule], or with the other members of its PodGroup, for
+// [Engine.SchedulePodGroup]. Those that are equal to it keep their order. The argument
+// is not changed.
+func (e *Engine) InQueueOrder(pods []*corev1.Pod) ([][]*corev1.Pod, error) {
 	less := e.queueSort()
-	queued := make([]*framework.QueuedPodInfo, 0, len(pods))
-	for _, pod := range pods {
-		info, err := framework.NewPodInfo(pod)
-		if err != nil {
-			return nil, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
-		}
-		queued = append(queued, minor.NewQueuedPodInfo(info, pod.CreationTimestamp.Time))
+	type entity struct {
+		queued queuedEntity
+		pods   []*corev1.Pod
 	}
-	slices.SortStableFunc(queued, func(a, b *framework.QueuedPodInfo) int {
+	var entities []entity
+	order := make(map[*corev1.Pod]int, len(pods))
+	for i, pod := range pods {
+		order[pod] = i
+	}
+	for _, together := range e.byPodGroup(pods) {
+		queued := make([]*framework.QueuedPodInfo, 0, len(together))
+		for _, pod := range together {
+			info, err := newQueuedPod(pod, order[pod])
+			if err != nil {
+				return nil, err
+			}
+			queued = append(queued, info)
+		}
+		entities = append(entities, entity{e.queuedEntityOf(queued), together})
+	}
+	slices.SortStableFunc(entities, func(a, b entity) int {
 		switch {
-		case less(a, b):
+		case less(a.queued, b.queued):
 			return -1
-		case less(b, a):
+		case less(b.queued, a.queued):
 			return 1
 		default:
 			return 0
 		}
 	})
-	sorted := make([]*corev1.Pod, 0, len(pods))
-	for _, info := range queued {
-		sorted = append(sorted, info.Pod)
+	sorted := make([][]*corev1.Pod, 0, len(entities))
+	for i := range entities {
+		sorted = append(sorted, entities[i].pods)
 	}
 	return sorted, nil
+}
+
+// newQueuedPod returns a pod as the queue hands it out. Of pods that were created in the
+// same second those came first that stand first in the input, where the pod is at this place.
+func newQueuedPod(pod *corev1.Pod, place int) (*framework.QueuedPodInfo, error) {
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
+	}
+	return minor.NewQueuedPodInfo(info, pod.CreationTimestamp.Add(time.Duration(place))), nil
 }
 
 // queueSort returns the order that all profiles share.

@@ -44,6 +44,10 @@ type Result struct {
 	// PreEnqueue plugin keeps it out of the queue, for example because of its
 	// scheduling gates.
 	Node string
+	// Proposed is the node that was found for a member of a PodGroup that was not bound,
+	// because too few other members found one. Members behind the one with which that was
+	// clear were not tried, and have none.
+	Proposed string
 	// Message says why the pod was not bound, in the words of the event that
 	// kube-scheduler records ("0/3 nodes are available: …"). Empty if it was bound.
 	Message string

@@ -246,8 +246,8 @@ func TestInQueueOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, pod := range sorted {
-		got = append(got, pod.Name)
+	for _, alone := range sorted {
+		got = append(got, alone[0].Name)
 	}
 	if diff := cmp.Diff([]string{"important", "early", "late", "late-too"}, got); diff != "" {
 		t.Errorf("Unexpected order (-want,+got):\n%s", diff)

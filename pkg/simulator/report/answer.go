@@ -24,16 +24,20 @@ type Answer struct {
 	Pods    int `json:"pods"`
 	Placed  int `json:"placed"`
 	Evicted int `json:"evicted"`
+	// PodGroups is how many PodGroups the pods are of, and Whole of how many of them all
+	// members have a node.
+	PodGroups int `json:"podGroups,omitempty"`
+	Whole     int `json:"podGroupsWhole,omitempty"`
 	// Text is the same in a sentence.
 	Text string `json:"text"`
 }
 
-// answerOf sums up the placements.
-func answerOf(placements []Placement) *Answer {
+// answerOf sums up a run.
+func answerOf(run *Run) *Answer {
 	a := &Answer{}
 	others, othersPlaced := 0, 0
-	for i := range placements {
-		p := &placements[i]
+	for i := range run.Placements {
+		p := &run.Placements[i]
 		if p.Beside {
 			others++
 			if p.Node != "" {
@@ -61,6 +65,17 @@ func answerOf(placements []Placement) *Answer {
 		a.Text = "the pod fits"
 	default:
 		a.Text = fmt.Sprintf("all %d pods fit", a.Pods)
+	}
+	for i := range run.PodGroups {
+		if g := &run.PodGroups[i]; !g.Beside {
+			a.PodGroups++
+			if g.isWhole() {
+				a.Whole++
+			}
+		}
+	}
+	if a.PodGroups > 0 {
+		a.Text += fmt.Sprintf("; %d of %s placed whole", a.Whole, output.Count(a.PodGroups, "PodGroup"))
 	}
 	if a.Evicted > 0 {
 		a.Text += fmt.Sprintf("; %s evicted for that", wouldBe(a.Evicted))
@@ -91,6 +106,7 @@ func (r *Report) writeAnswers(out *bytes.Buffer) {
 			text = p.Name + ": " + p.Answer.Text
 		}
 		fmt.Fprintf(out, "%s.\n\n", text)
+		writePodGroups(out, p.PodGroups)
 		writePlacements(out, p.Placements)
 		fmt.Fprintln(out)
 	}
@@ -125,6 +141,9 @@ func (p *Placement) why() string {
 	}
 	if p.Message != "" {
 		parts = append(parts, output.Line(p.Message))
+	}
+	if p.Proposed != "" {
+		parts = append(parts, "would fit on "+p.Proposed)
 	}
 	if len(p.Evicts) > 0 {
 		parts = append(parts, "evicts "+strings.Join(p.Evicts, ", "))

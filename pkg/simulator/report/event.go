@@ -25,6 +25,10 @@ type Event struct {
 	// Beside is whether nobody asked about the pod: it is pending in the cluster to which
 	// manifests are applied.
 	Beside bool
+	// PodGroup is the PodGroup with which it was placed, as namespace/name; empty if it was
+	// placed alone. Proposed is the node that was found for it if it was not bound because
+	// too few others of the PodGroup found one.
+	PodGroup, Proposed string
 }
 
 // Placement is an Event as it is listed.
@@ -41,6 +45,8 @@ type Placement struct {
 	Message string `json:"message,omitempty"`
 	// Evicts are the pods that have to go for it, as namespace/name.
 	Evicts []string `json:"evicts,omitempty"`
-	// Beside is as in [Event].
-	Beside bool `json:"beside,omitempty"`
+	// Beside, PodGroup and Proposed are as in [Event].
+	Beside   bool   `json:"beside,omitempty"`
+	PodGroup string `json:"podGroup,omitempty"`
+	Proposed string `json:"proposed,omitempty"`
 }

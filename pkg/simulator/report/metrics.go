@@ -120,11 +120,13 @@ type Run struct {
 	Points []Point
 	// Placements are what became of each pod, in the order of arrival.
 	Placements []Placement
+	// PodGroups are what became of each PodGroup, in the order of arrival.
+	PodGroups []PodGroup
 }
 
 // Run returns what has been recorded.
 func (r *Recorder) Run(seed int64) Run {
-	run := Run{Seed: seed, Metrics: map[string]float64{}, Placements: r.placements}
+	run := Run{Seed: seed, Metrics: map[string]float64{}, Placements: r.placements, PodGroups: r.podGroups}
 	for _, metric := range Metrics() {
 		if value, ok := metric.value(r); ok {
 			run.Metrics[metric.Key] = round(value)

@@ -27,6 +27,7 @@ type Recorder struct {
 	failedConstrained int
 	failedMilli       int64
 	placements        []Placement
+	podGroups         []PodGroup
 }
 
 // NewRecorder starts with the nodes and the pods that are bound to them. keys say
@@ -85,6 +86,7 @@ func placementOf(event *Event) Placement {
 	p := Placement{
 		Pod: pod.Namespace + "/" + pod.Name, Node: event.Node,
 		Devices: pod.Annotations[names.GPUAssignedAnnotation], Message: event.Message, Beside: event.Beside,
+		PodGroup: event.PodGroup, Proposed: event.Proposed,
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		p.Of = owner.Kind + " " + pod.Namespace + "/" + owner.Name

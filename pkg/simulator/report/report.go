@@ -96,6 +96,8 @@ type Profile struct {
 	// run.
 	Answer     *Answer     `json:"answer,omitempty"`
 	Placements []Placement `json:"placements,omitempty"`
+	// PodGroups are what became of each PodGroup of the pods, in the order in which they came.
+	PodGroups []PodGroup `json:"podGroups,omitempty"`
 	// Metrics are mean and standard deviation over the runs.
 	Metrics map[string]Statistic `json:"metrics"`
 	// Series are mean and standard deviation over the runs, at each percent of load
@@ -179,9 +181,9 @@ func (p *Profile) SetRuns(runs []Run, placements bool) {
 	for i := range runs {
 		p.Runs = append(p.Runs, RunSummary{Seed: runs[i].Seed, Metrics: runs[i].Metrics})
 	}
-	p.Answer, p.Placements = nil, nil
+	p.Answer, p.Placements, p.PodGroups = nil, nil, nil
 	if placements && len(runs) == 1 {
-		p.Answer, p.Placements = answerOf(runs[0].Placements), runs[0].Placements
+		p.Answer, p.Placements, p.PodGroups = answerOf(&runs[0]), runs[0].Placements, runs[0].PodGroups
 	}
 }
 
