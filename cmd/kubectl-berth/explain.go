@@ -87,6 +87,9 @@ command line is wrong; 3 the pod has no node, and why was said.`,
 				return err
 			}
 			o.Stdin, o.Now = cmd.InOrStdin(), time.Now()
+			if err := placeGangs(); err != nil {
+				return err
+			}
 			return o.run(withErrorsOnly(cmd.Context()), cmd.OutOrStdout())
 		},
 	}

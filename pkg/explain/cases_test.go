@@ -16,15 +16,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	apitypes "k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/explain"
 	"github.com/berth-scheduler/berth/pkg/explain/source"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
 const (
 	clusterFile    = "testdata/cluster.yaml"
+	podGroupsFile  = "testdata/podgroups.yaml"
 	profilesFile   = "testdata/profiles.yaml"
 	tenancyProfile = "../../config/berth-scheduler/tenancy.yaml"
 )
@@ -37,6 +42,14 @@ type testCase struct {
 	Causes   []string      `json:"causes"`
 	First    string        `json:"first"`
 	Manifest string        `json:"manifest"`
+}
+
+// placeGangs has profiles place the PodGroups of Kubernetes, if this release's can be.
+func placeGangs(t *testing.T) {
+	t.Helper()
+	for gate, on := range engine.GangGates() {
+		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, featuregate.Feature(gate), on)
+	}
 }
 
 func readCases(t *testing.T) []testCase {
@@ -60,7 +73,7 @@ func (c *testCase) read(t *testing.T) *explain.Input {
 		t.Fatal(err)
 	}
 	options := &source.Options{
-		Namespace: corev1.NamespaceDefault, Manifests: []string{file}, Snapshots: []string{clusterFile},
+		Namespace: corev1.NamespaceDefault, Manifests: []string{file}, Snapshots: []string{clusterFile, podGroupsFile},
 		Config: profilesFile, Now: time.Unix(0, 0),
 	}
 	if c.Tenancy {
@@ -176,8 +189,12 @@ func key(t *testing.T, object runtime.Object) string {
 // TestCases explains pods that wait for causes that are known, and makes the first
 // change that is proposed.
 func TestCases(t *testing.T) {
+	placeGangs(t)
 	for _, tt := range readCases(t) {
 		t.Run(tt.Name, func(t *testing.T) {
+			if len(engine.GangGates()) == 0 && strings.Contains(tt.Manifest, "schedulingGroup") {
+				t.Skip("the PodGroups of this release cannot be simulated")
+			}
 			in := tt.read(t)
 			x := explainIt(t, in)
 			text := table(t, x)

@@ -55,14 +55,22 @@ func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 	return x, errors.Join(err, e.Close())
 }
 
-// newEngine builds the engine, and says whether the profiles place gangs. Coscheduling
-// cannot be simulated: what it adds is found out here, and all other plugins decide as
-// ever.
+// newEngine builds the engine, and says whether the profiles place gangs of Coscheduling.
+// That plugin cannot be simulated: what it adds is found out here, and all other plugins
+// decide as ever.
 func newEngine(ctx context.Context, in *Input) (*engine.Engine, bool, error) {
 	configuration, gangs := engine.WithoutGangs(in.Config)
 	e, err := engine.New(ctx, engine.Options{Config: configuration, Parallelism: in.Parallelism, Preemption: true}, in.Objects)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", in.Profile, err)
+	}
+	for _, group := range in.PodGroups {
+		if group.Native && e.PlacesPodGroups() {
+			err = errors.Join(err, e.SetMinCount(ctx, group.Namespace, group.Name, group.MinMember))
+		}
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, e.Close())
 	}
 	return e, gangs, nil
 }
@@ -113,7 +121,7 @@ func (s *situation) missed(placed int, first *engine.Result) bool {
 // a node.
 func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 	pods := s.arriving(nil)
-	placed, first, failed, err := s.place(ctx, pods)
+	placed, first, failed, err := s.placeEach(ctx, pods)
 	if err != nil {
 		return errors.Join(err, s.remove(ctx, pods))
 	}

@@ -119,12 +119,9 @@ func Members(in *Input, pod *corev1.Pod) []*corev1.Pod {
 // whether its members find room with this pod among them.
 func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 	x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, s.gang.Text)
-	if s.gang.native {
-		return nil // the field cannot be changed
-	}
 	var there []string
 	for _, g := range s.in.PodGroups {
-		if g.Namespace == s.pod.Namespace && !g.Native {
+		if g.Namespace == s.pod.Namespace && g.Native == s.gang.native {
 			there = append(there, g.Name)
 		}
 	}
@@ -151,6 +148,11 @@ func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 			pod.Labels = maps.Clone(pod.Labels)
 			pod.Labels[registry.PodGroupLabel] = meant
 		},
+	}
+	if s.gang.native {
+		change.Text = fmt.Sprintf("create the pod anew with spec.schedulingGroup.podGroupName: %s, which is a PodGroup", meant)
+		change.pod = func(pod *corev1.Pod) { pod.Spec.SchedulingGroup.PodGroupName = &meant }
+		s.gang = &Gang{Found: true, native: true, Needed: needed}
 	}
 	s.pods, s.needed = pods, max(1, needed-bound)
 	var err error

@@ -28,6 +28,7 @@ import (
 // proposed, in an engine that has nothing to do with the one that tried it: each must
 // give the pods their nodes.
 func TestRandom(t *testing.T) {
+	placeGangs(t)
 	snapshots := 40
 	if os.Getenv("BERTH_LONG") == "1" {
 		snapshots = 2000
@@ -93,14 +94,32 @@ func schedule(t *testing.T, in *explain.Input) (placed, needed int) {
 			needed = group.MinMember
 		}
 	}
+	var pods []*corev1.Pod
 	for _, pod := range in.Pods {
 		pod = pod.DeepCopy()
 		pod.Spec.SchedulingGates = nil
+		pods = append(pods, pod)
+	}
+	var results []engine.Result
+	if e.IsMember(pods[0]) {
+		if err := e.SetMinCount(t.Context(), pods[0].Namespace, in.PodGroups[0].Name, in.PodGroups[0].MinMember); err != nil {
+			t.Fatal(err)
+		}
+		group, err := e.SchedulePodGroup(t.Context(), pods)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods, results = nil, group.Members
+	}
+	for _, pod := range pods {
 		result, err := e.Schedule(t.Context(), pod)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result.Node != "" {
+		results = append(results, result)
+	}
+	for i := range results {
+		if results[i].Node != "" {
 			placed++
 		}
 	}
@@ -138,7 +157,7 @@ func (r *random) input(t *testing.T, config *schedconfig.KubeSchedulerConfigurat
 	count := 1
 	if !tenancy && r.chance(15) {
 		count = 1 + r.IntN(4)
-		in.PodGroups = []explain.PodGroup{{Namespace: "default", Name: "training", MinMember: 1 + r.IntN(4)}}
+		in.PodGroups = []explain.PodGroup{{Namespace: "default", Name: "training", MinMember: 1 + r.IntN(4), Native: len(engine.GangGates()) > 0 && r.chance(70)}}
 	}
 	pod := r.pod(tenancy)
 	for i := range count {
@@ -146,7 +165,11 @@ func (r *random) input(t *testing.T, config *schedconfig.KubeSchedulerConfigurat
 		member.Name, member.UID = fmt.Sprintf("%s-%d", pod.Name, i), apitypes.UID(fmt.Sprintf("%s-%d", pod.UID, i))
 		if in.PodGroups != nil {
 			member.Namespace = "default"
-			metav1.SetMetaDataLabel(&member.ObjectMeta, registry.PodGroupLabel, pick(r, "training", "training", "training", "trainning"))
+			if name := pick(r, "training", "training", "training", "trainning"); in.PodGroups[0].Native {
+				member.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+			} else {
+				metav1.SetMetaDataLabel(&member.ObjectMeta, registry.PodGroupLabel, name)
+			}
 		}
 		in.Pods = append(in.Pods, member)
 		if in.PodGroups != nil && explain.GangName(in.Pods[0]) != explain.GangName(member) {

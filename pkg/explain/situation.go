@@ -122,10 +122,50 @@ func (s *situation) readDevices() {
 	}
 }
 
-// place lets the pods come one after the other, and returns how many found a node, what
-// became of the first, and which was the first without; nil if all have one. They stay
-// until they are removed.
+// asGroup reports whether the engine places the pods as the members of a PodGroup.
+func (s *situation) asGroup() bool {
+	return s.gang != nil && s.gang.native && s.gang.Found && s.engine.PlacesPodGroups()
+}
+
+// setMinCount sets how many members of the pods' PodGroup start together.
+func (s *situation) setMinCount(ctx context.Context, members int) error {
+	if !s.asGroup() {
+		return nil
+	}
+	return s.engine.SetMinCount(ctx, s.pod.Namespace, GangName(s.pod), members)
+}
+
+// placeEach is place where each pod that finds a node gets it, whatever becomes of the
+// others: how many would fit is of interest where they are too few.
+func (s *situation) placeEach(ctx context.Context, pods []*corev1.Pod) (placed int, first engine.Result, failed *corev1.Pod, err error) {
+	if err := s.setMinCount(ctx, 0); err != nil {
+		return 0, engine.Result{}, nil, err
+	}
+	placed, first, failed, err = s.place(ctx, pods)
+	if s.asGroup() {
+		err = errors.Join(err, s.setMinCount(ctx, s.gang.Needed))
+	}
+	return placed, first, failed, err
+}
+
+// place lets the pods come one after the other, or as a PodGroup, and returns how many
+// found a node, what became of the first, and which was the first without; nil if all have
+// one. They stay until they are removed.
 func (s *situation) place(ctx context.Context, pods []*corev1.Pod) (placed int, first engine.Result, failed *corev1.Pod, err error) {
+	if s.asGroup() {
+		group, err := s.engine.TryPodGroup(ctx, pods)
+		if err != nil {
+			return 0, engine.Result{}, nil, err
+		}
+		for i := range group.Members {
+			if group.Members[i].Node != "" {
+				placed++
+			} else {
+				failed = cmp.Or(failed, pods[i])
+			}
+		}
+		return placed, group.Members[0], failed, nil
+	}
 	for i, pod := range pods {
 		result, err := s.engine.Try(ctx, pod)
 		if err != nil {
@@ -193,6 +233,16 @@ func (s *situation) try(ctx context.Context, change *Change) (node string, err e
 		}
 	}
 	pods := s.arriving(change)
+	if change.gang > 0 {
+		if err := s.setMinCount(ctx, change.gang); err != nil {
+			return "", err
+		}
+		defer func() {
+			if s.asGroup() {
+				err = errors.Join(err, s.setMinCount(ctx, s.gang.Needed))
+			}
+		}()
+	}
 	if placed, first, _, err := s.place(ctx, pods); err == nil && placed >= s.neededWith(change, len(pods)) {
 		node = first.Node
 	}

@@ -79,6 +79,9 @@ func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.Is
 func (f *found) readPodGroups(ctx context.Context, o *Options) error {
 	seen := true
 	for _, group := range []string{coschedulingGroup, schedulingv1.GroupName} {
+		if group == schedulingv1.GroupName && f.in.Objects.Has("podgroups") {
+			continue // they are among the objects
+		}
 		err := f.listCustom(ctx, o, group, "podgroups", func(object []byte) error {
 			group, err := podGroupOf(object, "", group == schedulingv1.GroupName)
 			f.in.PodGroups = append(f.in.PodGroups, group)

@@ -67,6 +67,11 @@ func Read(ctx context.Context, o *Options) ([]*explain.Input, error) {
 	if err != nil {
 		return nil, err
 	}
+	if found.in.Objects != nil {
+		for _, group := range found.in.Objects.PodGroups() {
+			found.in.PodGroups = append(found.in.PodGroups, explain.PodGroup{Namespace: group.Namespace, Name: group.Name, MinMember: group.MinCount, Native: true})
+		}
+	}
 	var inputs []*explain.Input
 	for _, unit := range units {
 		in := found.in
