@@ -57,8 +57,8 @@ a Deployment.
 
 With -f the objects are those of files, as kubectl printed them or as they will be
 applied: the Deployment of berth-scheduler with its ConfigMap, policies, nodes,
-workloads. What is not among them is not seen, rights above all. With --config too, the
-objects are checked for a scheduler with that profile.
+roles and their bindings, workloads. What is not among them is not seen. With --config
+too, the objects are checked for a scheduler with that profile.
 
 Nothing is written. What the credential may not see is said on the standard error
 (notSeen in JSON), and is no finding. The rights of a scheduler are asked for with

@@ -48,8 +48,20 @@ func TestCheckFiles(t *testing.T) {
 		return strings.Replace(manifest, old, by, 1)
 	}
 	unseen := []string{"not seen: the rights of system:serviceaccount:berth-system:berth-scheduler: ", "not seen: Lease berth-system/berth-scheduler: not among the files", "not seen: leases, and so who else serves schedulerNames: not among the files"}
+	roles := "---\n" + read(t, "../../manifests/base/rbac.yaml")
 	runCases(t, []commandCase{
 		{name: "as they should be", stdin: manifest, wantStdout: []string{"Nothing was found. Schedulers: Deployment berth-system/berth-scheduler: berth-scheduler"}, wantStderr: unseen},
+		{name: "with their roles", stdin: manifest + roles, wantStdout: []string{"Nothing was found."}, wantStderr: unseen[1:]},
+		{name: "with a role that lacks a right", stdin: manifest + without(t, roles, `resources: ["pods/binding"]`), wantCode: exitFound, wantStderr: unseen[1:], wantStdout: []string{
+			"Error      User system:serviceaccount:berth-system:berth-scheduler   -       Deployment berth-system/berth-scheduler runs under this name, which may not create pods/binding: a placement is written as a Binding: grant the right, for instance with manifests/base/rbac.yaml",
+		}},
+		{name: "with roles for another", stdin: manifest + strings.ReplaceAll(roles, "kind: ServiceAccount\n  name: berth-scheduler", "kind: ServiceAccount\n  name: berth"), wantCode: exitFound, wantStderr: unseen[1:], wantStdout: []string{
+			"which may do nothing of the ", "such as list pods: no binding to a role that is there names it: bind the roles of manifests/base/rbac.yaml to it",
+		}},
+		{name: "with a role that is given another by its labels", stdin: manifest + aggregated(t, roles), wantStdout: []string{"Nothing was found."}, wantStderr: unseen[1:]},
+		{name: "of the chart, with a role that lacks a right", stdin: changed("metadata: {name: berth-scheduler, ", "metadata: {name: berth-scheduler, labels: {app.kubernetes.io/managed-by: Helm, app.kubernetes.io/instance: east}, ") + without(t, roles, `resources: ["pods/binding"]`), wantCode: exitFound, wantStderr: unseen[1:], wantStdout: []string{
+			"a placement is written as a Binding: run helm -n berth-system upgrade east, which brings back what the chart has\n",
+		}},
 		{name: "a key that the profile does not read", stdin: changed("berth.dev/gpu-model: ", "berth.dev/colocate-with: "), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
 			"Deployment default/web (its pods)", `berth.dev/colocate-with has no effect: the scheduler's profile "berth-scheduler" does not run Colocation`,
 		}},
@@ -68,6 +80,27 @@ func TestCheckFiles(t *testing.T) {
 			"not seen: Deployments, and so which schedulers there are (name a profile with --config): not among the files",
 		}},
 	}, "check", "-f", "-")
+}
+
+// without leaves a line out.
+func without(t *testing.T, text, line string) string {
+	t.Helper()
+	if !strings.Contains(text, line) {
+		t.Fatalf("no %q in\n%s", line, text)
+	}
+	return strings.Replace(text, line, "resources: []", 1)
+}
+
+// aggregated moves the rules of the first role to another, which the first one takes them
+// from by its label.
+func aggregated(t *testing.T, roles string) string {
+	t.Helper()
+	first, rest, ok := strings.Cut(roles, "\n---\n")
+	head, rules, found := strings.Cut(first, "\nrules:\n")
+	if !ok || !found {
+		t.Fatalf("no role in\n%s", roles)
+	}
+	return head + "\naggregationRule: {clusterRoleSelectors: [{matchLabels: {berth: more}}]}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: more, labels: {berth: more}}\nrules:\n" + rules + "\n---\n" + rest
 }
 
 // gangsChecked is the exit code and a text of the check of the profile of gangs.

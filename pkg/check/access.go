@@ -27,7 +27,7 @@ func (c *checker) checkServed() {
 			c.found(Finding{
 				Error, "CustomResourceDefinition " + resource.GroupResource().String(), "",
 				fmt.Sprintf("is not served, and %s of %s watches it: no pod is scheduled", resource.Plugin, s.object),
-				fmt.Sprintf("install it (%s), or disable the plugin", resource.Definition),
+				s.by.or(fmt.Sprintf("install it (%s), or disable the plugin", resource.Definition), s.by.upgrade("gang.installCRD=true or gang.by=Kubernetes")),
 			})
 		}
 	}
@@ -45,10 +45,17 @@ func (c *checker) checkRights() {
 		if !c.seen("the rights of "+who, err) {
 			continue
 		}
+		if len(missing) == len(rights) && len(missing) > 0 {
+			c.found(Finding{
+				Error, "User " + who, "", fmt.Sprintf("%s runs under this name, which may do nothing of the %d things that it does, such as %s: no binding to a role that is there names it", s.object, len(rights), rights[0]),
+				s.by.or("bind the roles of manifests/base/rbac.yaml to it, or correct the binding's subject", s.by.upgrade("")),
+			})
+			continue
+		}
 		for _, right := range missing {
 			c.found(Finding{
 				Error, "User " + who, "", fmt.Sprintf("%s runs under this name, which may not %s: %s", s.object, right, right.Why),
-				"grant the right, for instance with manifests/base/rbac.yaml or the component's rbac.yaml",
+				s.by.or("grant the right, for instance with manifests/base/rbac.yaml or the component's rbac.yaml", s.by.upgrade("")),
 			})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -32,6 +33,9 @@ type Files struct {
 	reader *cluster.Reader
 	// kept are the objects that no plugin reads, by resource.
 	kept map[schema.GroupVersionResource][]*unstructured.Unstructured
+	// rbac decides by the roles and bindings among the files; nil if there are none, or
+	// nobody has asked yet.
+	rbac authorizer.Authorizer
 }
 
 // NewFiles returns files of which none was read. Objects that name no namespace are in the
@@ -71,19 +75,22 @@ func (f *Files) into(c *checker) error {
 		c.report.NotSeen = append(c.report.NotSeen, note.String())
 	}
 	var err error
-	c.client, err = kubernetes.NewForConfigAndClient(&rest.Config{Host: nowhere}, &http.Client{Transport: f})
+	c.client, err = kubernetes.NewForConfigAndClient(&rest.Config{Host: nowhere, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{Transport: f})
 	return err
 }
 
 var _ http.RoundTripper = &Files{}
 
 // RoundTrip implements http.RoundTripper: it answers requests to get and to list the
-// objects, and refuses all others.
+// objects, and what their roles allow, and refuses all others.
 func (f *Files) RoundTrip(request *http.Request) (*http.Response, error) {
 	resource, namespace, name := resourceOf(request.URL.Path)
+	if request.Method == http.MethodPost && resource == accessReviews {
+		return f.review(request)
+	}
 	objects, ok := f.kept[resource]
 	if request.Method != http.MethodGet || !ok {
-		return respond(http.StatusForbidden, status(metav1.StatusReasonForbidden, http.StatusForbidden, "not among the files"))
+		return notAmongFiles()
 	}
 	in := slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
 		return namespace != "" && o.GetNamespace() != namespace || name != "" && o.GetName() != name
@@ -103,6 +110,10 @@ func (f *Files) RoundTrip(request *http.Request) (*http.Response, error) {
 		return respond(http.StatusNotFound, status(metav1.StatusReasonNotFound, http.StatusNotFound, fmt.Sprintf("%s %q is not among the files", resource.Resource, name)))
 	}
 	return respond(http.StatusOK, in[0].Object)
+}
+
+func notAmongFiles() (*http.Response, error) {
+	return respond(http.StatusForbidden, status(metav1.StatusReasonForbidden, http.StatusForbidden, "not among the files"))
 }
 
 // resourceOf takes the path of a request apart.

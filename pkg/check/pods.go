@@ -4,7 +4,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,17 +36,21 @@ func (c *checker) checkPods() {
 		}
 	}
 	slices.Sort(ours)
-	served, keys := c.servedNames(ours), registry.PodKeys()
+	served, keys, by := c.servedNames(ours), registry.PodKeys(), c.installation()
+	otherwise := "remove the key, or name a profile that reads it in spec.schedulerName"
+	if by != (installation{}) {
+		otherwise += ", or " + by.upgrade("the feature (features)")
+	}
 	for _, pod := range c.objects.Pods() {
 		if served != nil && !served[pod.Spec.SchedulerName] {
 			c.foundPod(pod, c.unknownName(pod, ours))
 		}
 		if c.schedulersSeen || c.options.Profile != nil {
-			c.foundPod(pod, sharesWithout(pod, sharing))
+			c.foundPod(pod, sharesWithout(pod, sharing, by))
 		}
 		if profile := profiles[pod.Spec.SchedulerName]; profile != nil && len(pod.Labels)+len(pod.Annotations) > 0 {
 			for _, text := range unknownkeys.Findings(keys, pod, profile) {
-				message, wayOut := splitWayOut(text, "remove the key, or name a profile that reads it in spec.schedulerName")
+				message, wayOut := splitWayOut(text, otherwise)
 				c.foundPod(pod, &Finding{Severity: Warning, Field: "metadata", Message: message, WayOut: wayOut})
 			}
 		}
@@ -108,13 +111,17 @@ func (c *checker) unknownName(pod *corev1.Pod, ours []string) *Finding {
 
 // sharesWithout is about a pod that asks for a share of a device under a profile that
 // gives none.
-func sharesWithout(pod *corev1.Pod, sharing []string) *Finding {
+func sharesWithout(pod *corev1.Pod, sharing []string, by installation) *Finding {
 	if !device.HasShareRequest(pod) || slices.Contains(sharing, pod.Spec.SchedulerName) {
 		return nil
+	}
+	wayOut := "use " + strings.Join(slices.Compact(slices.Sorted(slices.Values(sharing))), ", ")
+	if len(sharing) == 0 {
+		wayOut = by.or("apply an overlay with components/gpu", by.upgrade("features.gpu=true")) + ", and use its schedulerName: no profile here runs it"
 	}
 	return &Finding{
 		Severity: Error, Field: "spec.schedulerName",
 		Message: fmt.Sprintf("%q does not run %s, which counts the limits %s and %s", pod.Spec.SchedulerName, gpudevice.Name, names.GPUMilliResource, names.GPUMemoryResource),
-		WayOut:  "use " + cmp.Or(strings.Join(slices.Compact(slices.Sorted(slices.Values(sharing))), ", "), "a scheduler with a profile that runs it: there is none here"),
+		WayOut:  wayOut,
 	}
 }

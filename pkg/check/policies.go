@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -44,6 +45,9 @@ type guarded struct {
 	// the feature; empty if nothing does.
 	leftover string
 }
+
+// value is the name of the feature in the values of the chart.
+func (g *guarded) value() string { return path.Base(g.component) }
 
 const (
 	tenancyPods       = "berth-tenancy-pods"
@@ -165,7 +169,10 @@ func (c *checker) checkPolicies() {
 
 // checkPolicy finds a policy that is missing or not bound.
 func (c *checker) checkPolicy(feature *guarded, user *runningScheduler, key policyKey, cluster *policies) {
-	f := Finding{Severity: feature.severity, Object: key.String(), WayOut: "apply manifests/" + feature.component + " as part of the overlay that is installed"}
+	f := Finding{Severity: feature.severity, Object: key.String(), WayOut: user.by.or(
+		"apply manifests/"+feature.component+" as part of the overlay that is installed",
+		user.by.upgrade(fmt.Sprintf("features.%[1]s=true, and %[1]s among policies.create,", feature.value())),
+	)}
 	problem, bound := cluster.bindings[key]
 	switch {
 	case cluster.texts[key] == "":
@@ -189,7 +196,10 @@ func (c *checker) checkFit(feature *guarded, s *runningScheduler, cluster *polic
 			if text := cluster.texts[key]; text != "" && !strings.Contains(text, "'"+word+"'") {
 				c.found(Finding{
 					Error, key.String(), "spec", fmt.Sprintf("does not fit %s: it nowhere names %q", s.profile.Source, word),
-					"generate the policies from the profile (hack/tenancypolicies, or settings.yaml of components/gpu) and apply them",
+					s.by.or(
+						"generate the policies from the profile (hack/tenancypolicies, or settings.yaml of components/gpu) and apply them",
+						s.by.upgrade(fmt.Sprintf("%s among policies.create, or this instance among policies.otherInstances of the release that has it there,", feature.value())),
+					),
 				})
 			}
 		}
@@ -201,11 +211,12 @@ func (c *checker) findLeftover(feature *guarded, shipped []policyKey, cluster *p
 	if feature.leftover == "" || len(c.schedulers) == 0 || !c.schedulersSeen {
 		return
 	}
+	by := c.installation()
 	for _, key := range shipped {
 		if _, bound := cluster.bindings[key]; bound && cluster.texts[key] != "" {
 			c.found(Finding{
 				feature.severity, key.String(), "", fmt.Sprintf("is bound, and no scheduler here has %s: %s", feature.feature, feature.leftover),
-				fmt.Sprintf("apply an overlay with manifests/%s, or delete the binding", feature.component),
+				by.or("apply an overlay with manifests/"+feature.component, by.upgrade(fmt.Sprintf("features.%s=true", feature.value())))+", or delete the binding",
 			})
 		}
 	}

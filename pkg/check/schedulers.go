@@ -37,6 +37,8 @@ type runningScheduler struct {
 	written bool
 	// enabled says which feature gates are on.
 	enabled func(featuregate.Feature) bool
+	// by is how it was installed.
+	by installation
 	// sole is whether it was told that nobody else serves default-scheduler.
 	sole bool
 }
@@ -103,6 +105,7 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 		available: deployment.Status.AvailableReplicas > 0,
 		sole:      startedwith.IsSet(container, SoleFlag),
 		written:   deployment.UID == "",
+		by:        installationOf(deployment),
 	}
 	s.enabled = c.gates(s.object, container)
 	defer func() {
@@ -120,7 +123,7 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 	source := fmt.Sprintf("ConfigMap %s/%s", deployment.Namespace, configMap)
 	object, err := c.client.CoreV1().ConfigMaps(deployment.Namespace).Get(c.ctx, configMap, metav1.GetOptions{})
 	if c.notFound(err) {
-		c.found(Finding{Error, s.object, "spec.template.spec.volumes", source + " does not exist, so its pods do not start", "apply the manifests again"})
+		c.found(Finding{Error, s.object, "spec.template.spec.volumes", source + " does not exist, so its pods do not start", s.by.or("apply the manifests again", s.by.upgrade(""))})
 		return
 	}
 	if !c.seen(source+", and so the profile of "+s.object, err) {
@@ -128,7 +131,7 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 	}
 	content, ok := startedwith.Content(object, key)
 	if !ok {
-		c.found(Finding{Error, source, fmt.Sprintf("data[%s]", key), fmt.Sprintf("is missing, and %s is started with it", s.object), "apply the manifests again, or name another file in --config"})
+		c.found(Finding{Error, source, fmt.Sprintf("data[%s]", key), fmt.Sprintf("is missing, and %s is started with it", s.object), s.by.or("apply the manifests again, or name another file in --config", s.by.upgrade(""))})
 		return
 	}
 	source += ", " + key
@@ -150,7 +153,7 @@ func (c *checker) checkRunning(s *runningScheduler, deployment *appsv1.Deploymen
 	case ptr.Deref(deployment.Spec.Replicas, 1) == 0:
 		c.found(Finding{
 			Warning, s.object, "spec.replicas", "is 0: the scheduler is switched off, and none of its pods is scheduled",
-			fmt.Sprintf("start it with kubectl -n %s scale deployment %s --replicas=1, or delete it", deployment.Namespace, deployment.Name),
+			s.by.or(fmt.Sprintf("start it with kubectl -n %s scale deployment %s --replicas=1, or delete it", deployment.Namespace, deployment.Name), s.by.upgrade("replicas")+", or uninstall the release"),
 		})
 	case !s.available && !s.written:
 		c.found(Finding{
