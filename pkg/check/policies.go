@@ -216,7 +216,7 @@ func (c *checker) findLeftover(feature *guarded, shipped []policyKey, cluster *p
 		if _, bound := cluster.bindings[key]; bound && cluster.texts[key] != "" {
 			c.found(Finding{
 				feature.severity, key.String(), "", fmt.Sprintf("is bound, and no scheduler here has %s: %s", feature.feature, feature.leftover),
-				by.or("apply an overlay with manifests/"+feature.component, by.upgrade(fmt.Sprintf("features.%s=true", feature.value())))+", or delete the binding",
+				by.or("apply an overlay with manifests/"+feature.component, by.upgrade(fmt.Sprintf("features.%s=true", feature.value()))) + ", or delete the binding",
 			})
 		}
 	}

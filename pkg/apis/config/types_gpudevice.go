@@ -33,6 +33,10 @@ type GPUDeviceArgs struct {
 	// NonGPUPods says what becomes of pods that ask for no device.
 	// Default: Avoid.
 	NonGPUPods NonGPUPodPolicy
+	// NodeAndNamespaceMetrics adds metrics of what is held of devices by node and by
+	// namespace: at most 1,000 nodes and 200 namespaces, the first by name; the rest
+	// are summed up as "other". Default: false.
+	NodeAndNamespaceMetrics bool
 }
 
 // GPUDeviceNodeLabels are label keys. The defaults are those that NVIDIA's GPU

@@ -135,7 +135,7 @@ func addToCollector(ctx context.Context, pl *GPUDevice) {
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(ch chan<- *metrics.Desc) {
-	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, cordonedCapacityDesc, cordonedAllocatedDesc, fragmentationDesc, invalidNodesDesc, blockedDesc, unlistedDesc, reservationsDesc, reservationAgeDesc} {
+	for _, desc := range []*metrics.Desc{capacityDesc, allocatedDesc, cordonedCapacityDesc, cordonedAllocatedDesc, fragmentationDesc, invalidNodesDesc, blockedDesc, unlistedDesc, reservationsDesc, reservationAgeDesc, nodeCapacityDesc, nodeAllocatedDesc, namespaceAllocatedDesc} {
 		ch <- desc
 	}
 }
@@ -174,6 +174,7 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		gauge(unlistedDesc, float64(u.unlisted))
 		gauge(reservationsDesc, float64(u.reservations))
 		gauge(reservationAgeDesc, u.oldest)
+		u.detail.collect(gauge)
 	}
 }
 
@@ -187,6 +188,8 @@ type metricsSnapshot struct {
 	unlisted      int
 	reservations  int
 	oldest        float64
+	// detail is nil without nodeAndNamespaceMetrics.
+	detail *usageDetail
 }
 
 // modelUsage is of devices that are not cordoned, and of those that are.
@@ -199,6 +202,9 @@ type modelUsage struct {
 // driver gave devices to a pod there, is as the last cycle that looked at the node saw it.
 func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 	u := &metricsSnapshot{models: map[string]*modelUsage{}, invalidNodes: map[device.InvalidReason]int{}, blocked: sets.New[string]()}
+	if pl.nodeAndNamespaceMetrics {
+		u.detail = &usageDetail{nodes: map[nodeLabels]modelUsage{}, namespaces: map[string]int64{}}
+	}
 	held := pl.allocations.allocationsByNode(u)
 	expected := pl.workload.published.Load()
 	u.expected = expected != nil
@@ -217,7 +223,8 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 		}
 		used, _ := node.Usage()
 		amounts := u.of(node.Model)
-		amounts.capacity += used.IdleMilli()
+		capacity := used.IdleMilli()
+		amounts.capacity += capacity
 		amounts.cordonedCapacity += int64(node.Cordoned.Len()) * device.MilliPerDevice
 		var seen *nodeView
 		if cell := pl.nodes.get(object.Name); cell != nil {
@@ -236,8 +243,10 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 			}
 			u.unlisted += len(h.allocation.Missing(node))
 			used.Add(podUsage)
+			u.detail.addPod(h.pod.Namespace, podUsage)
 		}
 		amounts.add(&used)
+		u.detail.addNode(object.Name, node, capacity, &used)
 		if u.expected {
 			cpuFree := object.Status.Allocatable.Cpu().MilliValue()
 			if seen != nil {

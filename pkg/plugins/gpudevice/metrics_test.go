@@ -17,6 +17,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -56,6 +57,7 @@ func TestMetrics(t *testing.T) {
 	foreign.Spec.NodeName = "blocked"
 	args := gpuArgs()
 	args.ExpectedWorkload = []config.GPUDeviceWorkloadClass{{Weight: 1, GPUMilli: 1000}}
+	args.NodeAndNamespaceMetrics = true
 	profile, pl := startProfile(t, args, schedtest.Options{
 		Name: t.Name(),
 		Nodes: []*corev1.Node{
@@ -67,7 +69,9 @@ func TestMetrics(t *testing.T) {
 	})
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	pl.allocations.clock = clock
-	if status := reserveOn(t, profile, sharePod("assumed", 2000), "h100"); !status.IsSuccess() {
+	assumed := sharePod("assumed", 2000)
+	assumed.Namespace = "team"
+	if status := reserveOn(t, profile, assumed, "h100"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	clock.Step(7 * time.Second)
@@ -80,6 +84,10 @@ func TestMetrics(t *testing.T) {
 		"fragmentation_milli Q2LackGPU": 500, "fragmentation_milli Q3Satisfied": 4000,
 		"fragmentation_milli Q1LackBoth": 0, "fragmentation_milli Q4LackCPU": 0, "fragmentation_milli XLSatisfied": 0,
 		"fragmentation_milli XRLackCPU": 0, "fragmentation_milli NoAccess": 0,
+		"node_capacity_milli nvidia-a100 a": 2000, "node_allocated_milli nvidia-a100 a": 500,
+		"node_capacity_milli nvidia-a100 blocked": 1000, "node_allocated_milli nvidia-a100 blocked": 0,
+		"node_capacity_milli nvidia-h100 h100": 4000, "node_allocated_milli nvidia-h100 h100": 2000,
+		"namespace_allocated_milli default": 500, "namespace_allocated_milli team": 2000,
 	}
 	got := served(t, t.Name())
 	for key := range got {
@@ -89,6 +97,29 @@ func TestMetrics(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
+	}
+}
+
+// TestUsageIsBounded: of more nodes and namespaces than there are series for, the rest is
+// summed up, and nothing is lost.
+func TestUsageIsBounded(t *testing.T) {
+	d := &usageDetail{nodes: map[nodeLabels]modelUsage{}, namespaces: map[string]int64{}}
+	node := &device.Node{Model: "m"}
+	used := device.NewUsage(2, 1024, device.Set(0))
+	used.Take(1, device.Share{Milli: 300})
+	for i := range maxNodes + 7 {
+		d.addNode(fmt.Sprintf("n%04d", i), node, 2000, &used)
+	}
+	for i := range maxNamespaces + 5 {
+		d.addPod(fmt.Sprintf("ns%04d", i), &device.PodUsage{{Milli: 100}})
+	}
+	d.addPod(otherNamespaces, &device.PodUsage{{Milli: 1}}) // a name like any other, and one of those beyond
+	nodes, namespaces := d.bounded()
+	if len(nodes) != maxNodes+1 || nodes[nodeLabels{otherNodes, otherModels}] != (modelUsage{capacity: 7 * 2000, allocated: 7 * 300}) || nodes[nodeLabels{"n0999", "m"}] != (modelUsage{capacity: 2000, allocated: 300}) {
+		t.Errorf("%d nodes, the others %+v", len(nodes), nodes[nodeLabels{otherNodes, otherModels}])
+	}
+	if len(namespaces) != maxNamespaces+1 || namespaces[otherNamespaces] != 5*100+1 {
+		t.Errorf("%d namespaces, the others %d", len(namespaces), namespaces[otherNamespaces])
 	}
 }
 
@@ -107,6 +138,11 @@ func TestRejectionsAreCounted(t *testing.T) {
 		profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), pod)
 	}
 	got := served(t, t.Name())
+	for key := range got {
+		if strings.HasPrefix(key, "node_capacity") || strings.HasPrefix(key, "namespace_") {
+			t.Errorf("%s without nodeAndNamespaceMetrics", key)
+		}
+	}
 	for key, want := range map[string]float64{
 		"node_rejections_total NotShared": 2, "node_rejections_total NoShare": 2, "node_rejections_total WrongModel": 0,
 		"pod_refusals_total InvalidMilli": 1, "pod_refusals_total NoNode": 1,

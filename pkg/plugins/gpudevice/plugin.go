@@ -33,6 +33,8 @@ type GPUDevice struct {
 	nodeKeys   *device.NodeKeys
 	claims     device.Claims
 	nonGPUPods config.NonGPUPodPolicy
+	// nodeAndNamespaceMetrics is as in the arguments.
+	nodeAndNamespaceMetrics bool
 
 	// strategy decides.
 	strategy device.Strategy
@@ -108,12 +110,13 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 
 	registerMetrics()
 	pl := &GPUDevice{
-		handle:     handle,
-		clock:      clock.RealClock{},
-		nodeKeys:   NodeKeys(args),
-		nonGPUPods: args.NonGPUPods,
-		strategy:   strategy,
-		counters:   newCounters(handle.ProfileName()),
+		handle:                  handle,
+		clock:                   clock.RealClock{},
+		nodeKeys:                NodeKeys(args),
+		nonGPUPods:              args.NonGPUPods,
+		nodeAndNamespaceMetrics: args.NodeAndNamespaceMetrics,
+		strategy:                strategy,
+		counters:                newCounters(handle.ProfileName()),
 	}
 	pl.claims = device.Claims{Drivers: device.DefaultDRADrivers(), Keys: pl.nodeKeys}
 	pl.publishedSlices.claims = &pl.claims

@@ -46,6 +46,7 @@ func newScene(t *testing.T) *scene {
 	h := newHelm(t, "4", c.Kubeconfig)
 	v := features("labelPresence", "gpu", "colocation", "tenancy")
 	v["policies"] = values{"create": []any{}}
+	v["gpu"] = values{"args": values{"nodeAndNamespaceMetrics": true}}
 	v["monitoring"] = values{"readers": []any{values{"kind": "ServiceAccount", "name": "prometheus", "namespace": "default"}}}
 	h.must(t, "install", monitored, chartPath, "--namespace="+monitoredSpace, "--values="+v.file(t))
 	c.Kubectl(t, "create", "serviceaccount", "prometheus", "--namespace=default")

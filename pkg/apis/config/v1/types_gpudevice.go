@@ -41,6 +41,11 @@ type GPUDeviceArgs struct {
 	// Default: Avoid.
 	// +optional
 	NonGPUPods NonGPUPodPolicy `json:"nonGPUPods,omitempty"`
+	// NodeAndNamespaceMetrics adds metrics of what is held of devices by node and by
+	// namespace: at most 1,000 nodes and 200 namespaces, the first by name; the rest
+	// are summed up as "other". Default: false.
+	// +optional
+	NodeAndNamespaceMetrics bool `json:"nodeAndNamespaceMetrics,omitempty"`
 }
 
 // GPUDeviceNodeLabels are label keys. The defaults are those that NVIDIA's GPU

@@ -281,6 +281,7 @@ func autoConvert_v1_GPUDeviceArgs_To_config_GPUDeviceArgs(in *GPUDeviceArgs, out
 	}
 	out.ExpectedWorkload = *(*[]config.GPUDeviceWorkloadClass)(unsafe.Pointer(&in.ExpectedWorkload))
 	out.NonGPUPods = config.NonGPUPodPolicy(in.NonGPUPods)
+	out.NodeAndNamespaceMetrics = in.NodeAndNamespaceMetrics
 	return nil
 }
 
@@ -299,6 +300,7 @@ func autoConvert_config_GPUDeviceArgs_To_v1_GPUDeviceArgs(in *config.GPUDeviceAr
 	}
 	out.ExpectedWorkload = *(*[]GPUDeviceWorkloadClass)(unsafe.Pointer(&in.ExpectedWorkload))
 	out.NonGPUPods = NonGPUPodPolicy(in.NonGPUPods)
+	out.NodeAndNamespaceMetrics = in.NodeAndNamespaceMetrics
 	return nil
 }
 
