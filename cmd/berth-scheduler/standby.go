@@ -92,7 +92,7 @@ func showStandby(config *schedulerserverconfig.CompletedConfig, lock *lease.Lock
 	if config.Authorization.Authorizer != nil {
 		config.Authorization.Authorizer = standbyAuthorizer{config.Authorization.Authorizer, lock.Waits}
 	}
-	lease.RegisterMetric(lock)
+	lease.RegisterMetrics(lock)
 }
 
 type standbyAuthorizer struct {

@@ -50,6 +50,8 @@ type Lock struct {
 
 	// mu guards what follows.
 	mu sync.Mutex
+	// seen is whether the lease was read or written, and leads whether this process held it then.
+	seen, leads bool
 	// holder is the identity that the lease had when it was last read or written,
 	// other than this process's own; empty while it is free or this process holds it.
 	holder string
@@ -136,7 +138,7 @@ func (l *Lock) observe(ctx context.Context, record *resourcelock.LeaderElectionR
 	}
 	l.mu.Lock()
 	changed := holder != l.holder
-	l.holder = holder
+	l.holder, l.seen, l.leads = holder, true, record.HolderIdentity == l.Identity()
 	l.held = l.held || !neverHeld(record)
 	l.mu.Unlock()
 	if !changed || holder == "" {

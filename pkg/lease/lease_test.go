@@ -232,3 +232,42 @@ func TestRelease(t *testing.T) {
 		})
 	}
 }
+
+// TestState: exactly one state at a time is 1, by what was read or written last.
+func TestState(t *testing.T) {
+	tests := []struct {
+		name, holder string
+		read         bool
+		want         state
+	}{
+		{name: "not read yet", want: unread},
+		{name: "free", read: true, want: standby},
+		{name: "held by this process", holder: "a_1_x", read: true, want: leading},
+		{name: "held by a replica", holder: "b_2_x", read: true, want: standby},
+		{name: "held by another scheduler", holder: "b_2_z", read: true, want: waiting},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			lock := newLock(withLease(coordinationv1.LeaseSpec{HolderIdentity: &tt.holder}), "a_1", false, "x")
+			if tt.read {
+				if _, _, err := lock.Get(klog.NewContext(t.Context(), logr.Discard())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			registry := metrics.NewKubeRegistry()
+			for _, s := range states {
+				registry.RawMustRegister(newStateMetric(lock, s))
+			}
+			gathered, err := registry.Gather()
+			if err != nil || len(gathered) != 1 {
+				t.Fatalf("%d metrics: %v", len(gathered), err)
+			}
+			for _, m := range gathered[0].GetMetric() {
+				s := state(m.GetLabel()[0].GetValue())
+				if got := m.GetGauge().GetValue() == 1; got != (s == tt.want) {
+					t.Errorf("state %s is %v, and the process is %s", s, got, tt.want)
+				}
+			}
+		})
+	}
+}
