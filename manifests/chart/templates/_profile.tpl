@@ -82,6 +82,7 @@ leaderElection:
   leaderElect: true
   resourceNamespace: {{ .Release.Namespace }}
   resourceName: {{ .Release.Name }}
+  retryPeriod: 500ms
 profiles:
 {{ toYaml (list $profile) }}
 {{- end -}}
