@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/berth-scheduler/berth/pkg/explain/source"
 	"github.com/berth-scheduler/berth/pkg/simulator"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
@@ -53,7 +54,7 @@ const defaultTargetLoad = "1.3"
 func newSimulateCommand() *cobra.Command {
 	o := &simulateOptions{}
 	cmd := &cobra.Command{
-		Use:   "simulate -f FILE… --config PROFILE.yaml",
+		Use:   "simulate -f FILE… [--config PROFILE.yaml…]",
 		Short: "Say whether pods would fit, or how well a profile packs those of a trace",
 		Long: `Let the plugins of a KubeSchedulerConfiguration place pods on nodes in memory: what
 berth-scheduler would do with the same file, without an API server. Nothing is
@@ -78,7 +79,9 @@ model) and one of pods (name, cpu_milli, memory_mib, num_gpu, gpu_milli, …). T
 arrive one by one in the random order of a seed, brought to --target-load; one that
 is not placed is gone. This is the paper's experiment.
 
-With several --config the profiles are compared. A profile that is given with one
+Without --config the profile is that of the scheduler that serves the pods that are
+asked about, as its ConfigMap in the cluster, or among the files, has it. With several
+--config the profiles are compared. A profile that is given with one
 name for all pods schedules all of them, whatever their schedulerName is. One
 without GPUDevice knows no shares: of a trace it is given a whole nvidia.com/gpu
 for each, and its name in the report ends in +whole (--shares).
@@ -91,7 +94,7 @@ simulation failed; 2 the command line is wrong; 3 the simulation went to its end
 not every such pod was placed in every run (always so if a trace asks for more than
 there is).`,
 		Example: `  # Would this Deployment fit into the cluster of the current context?
-  kubectl berth simulate -f deployment.yaml --config config/berth-scheduler/gpu.yaml
+  kubectl berth simulate -f deployment.yaml
 
   # The same in a pipeline, from what kubectl printed elsewhere
   kubectl get nodes,pods,namespaces -A -o yaml > cluster.yaml
@@ -116,7 +119,7 @@ there is).`,
 	o.addConfigFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON, or a folder of YAML and JSON; - is the standard input; may be given more than once")
-	flags.StringArrayVar(&o.Profiles, "config", nil, "a KubeSchedulerConfiguration file; give it once for each profile to compare")
+	flags.StringArrayVar(&o.Profiles, "config", nil, "a KubeSchedulerConfiguration file, instead of the running scheduler's profile; give it once for each profile to compare")
 	flags.StringVar(&o.SchedulerName, "scheduler-name", "", "the profile of each --config to use, by its schedulerName; needed if a file has several and the pods do not name them")
 	flags.StringVar(&o.seedList, "seeds", "42", "seeds, one run each: a list such as 1,2,5 or a range such as 42..51")
 	flags.StringVar(&o.targetLoadText, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, such as 1.3 or 130%, reached by repeating or leaving out pods at random; 0 takes the list as it is")
@@ -169,10 +172,7 @@ func (o *simulateOptions) checkInput() error {
 	case len(o.Files) == 0:
 		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig, --context or the environment variable KUBECONFIG")
 	}
-	o.Namespace = cmp.Or(o.currentNamespace(), corev1.NamespaceDefault)
-	if len(o.Profiles) == 0 {
-		return usagef("--config: required: the path of a KubeSchedulerConfiguration")
-	}
+	o.Namespace, o.Running = cmp.Or(o.currentNamespace(), corev1.NamespaceDefault), &source.Configurations{}
 	if i := duplicate(o.Files); i >= 0 {
 		return usagef("-f: %s is given more than once", o.Files[i])
 	}

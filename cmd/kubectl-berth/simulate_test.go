@@ -112,6 +112,39 @@ func TestSimulateManifest(t *testing.T) {
 	}, "simulate", "-f", snapshot, "-f", "-", "--config", gpuProfile)
 }
 
+// TestSimulateRunningProfile: without --config the profile is that of the scheduler that
+// serves the pods, as the ConfigMap among the files has it.
+func TestSimulateRunningProfile(t *testing.T) {
+	const running = `---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: profile, namespace: berth-system, uid: c0}
+data:
+  other.yaml: "kind: Other"
+  profile.yaml: |
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+    leaderElection: {resourceNamespace: berth-system, resourceName: SCHEDULER}
+    profiles:
+    - schedulerName: SCHEDULER
+      plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}
+`
+	snapshot := func(name string) string {
+		return file(t, "cluster.yaml", served+strings.ReplaceAll(running, "SCHEDULER", name))
+	}
+	const note = "note: without --config, the profile is that of the running scheduler: ConfigMap berth-system/profile, profile.yaml"
+	runCases(t, []commandCase{
+		// Nothing but the running profile lets a pod of 9 CPU on a node of 8.
+		{name: "that of the pods' scheduler", args: []string{"-f", snapshot("berth-scheduler")}, stdin: webManifest(1, "9", ""), wantStdout: []string{"The pod fits;", "Profile:  running is ConfigMap berth-system/profile, profile.yaml"}, wantStderr: []string{
+			note, "note: -: Deployment default/web is in the cluster already",
+		}},
+		{name: "that of another scheduler", args: []string{"-f", snapshot("another")}, stdin: webManifest(1, "1", ""), wantCode: exitUsage, wantStderr: []string{`--config: required: no scheduler was seen that serves "berth-scheduler"`}},
+		{name: "a file of ours", args: []string{"-f", snapshot("berth-scheduler"), "--config", gpuProfile}, stdin: webManifest(1, "9", ""), wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit;"}, wantStderr: []string{
+			"note: -: Deployment default/web is in the cluster already", "1 object(s) of kind ConfigMap (v1) were left out",
+		}},
+	}, "simulate", "-f", "-")
+}
+
 // TestSimulateInREADME: the page shows what is printed.
 func TestSimulateInREADME(t *testing.T) {
 	code, stdout, stderr := execute(t, "", "simulate", "-f", "testdata/simulate", "--config", gpuProfile)

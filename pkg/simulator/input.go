@@ -70,6 +70,9 @@ func readInput(ctx context.Context, o *Options) (*input, error) {
 	in := &input{}
 	objects := cluster.NewReader()
 	objects.Namespace = o.Namespace
+	if len(o.Profiles) == 0 && o.Running != nil {
+		objects.Keep = o.Running.Keep
+	}
 	for _, name := range o.Files {
 		files, err := cluster.Files(name)
 		if err != nil {
@@ -134,6 +137,11 @@ func (in *input) readCluster(ctx context.Context, o *Options, objects *cluster.R
 	listed, notes, err := cluster.List(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", host, err)
+	}
+	if len(o.Profiles) == 0 && o.Running != nil {
+		if err := o.Running.Read(ctx, client); err != nil {
+			return nil, fmt.Errorf("%s: %w", host, err)
+		}
 	}
 	in.files = append(in.files, report.File{Path: host})
 	var more []cluster.Note

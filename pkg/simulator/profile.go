@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
@@ -60,17 +62,48 @@ func loadProfiles(o *Options) ([]*profile, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.name = name
-		if o.ExpectedWorkload != WorkloadOfInput || !p.learns() {
-			profiles = append(profiles, p)
-		}
-		if o.ExpectedWorkload != WorkloadOfProfile && p.learns() {
-			told := *p
-			told.oracle, told.name, told.config = true, name+"+oracle", p.config.DeepCopy()
-			profiles = append(profiles, &told)
-		}
+		profiles = append(profiles, p.named(name, o.ExpectedWorkload)...)
 	}
 	return profiles, nil
+}
+
+// named names the profile, and returns it with each expected workload that it is to have.
+func (p *profile) named(name string, workload ExpectedWorkload) []*profile {
+	p.name = name
+	var profiles []*profile
+	if workload != WorkloadOfInput || !p.learns() {
+		profiles = append(profiles, p)
+	}
+	if workload != WorkloadOfProfile && p.learns() {
+		told := *p
+		told.oracle, told.name, told.config = true, name+"+oracle", p.config.DeepCopy()
+		profiles = append(profiles, &told)
+	}
+	return profiles
+}
+
+// runningProfile is what a profile is called that no file gives.
+const runningProfile = "running"
+
+// loadRunning loads the profile of the scheduler that serves the pods that are asked about:
+// that of the first one, if they name several.
+func (s *Simulation) loadRunning() ([]*profile, error) {
+	const option = "--config"
+	asked, o := s.input.asked(), &s.options
+	if o.Running == nil || s.input.fromTrace() || len(asked) == 0 {
+		return nil, optionErrorf(option, "required: the path of a KubeSchedulerConfiguration")
+	}
+	name := cmp.Or(o.SchedulerName, asked[0].Spec.SchedulerName, corev1.DefaultSchedulerName)
+	source, content, err := o.Running.For(name)
+	if err != nil {
+		return nil, optionErrorf(option, "required: %w", err)
+	}
+	p, err := parseProfile(source, content, o.SchedulerName)
+	if err != nil {
+		return nil, err
+	}
+	s.input.notes = append(s.input.notes, "without --config, the profile is that of the running scheduler: "+source)
+	return p.named(runningProfile, o.ExpectedWorkload), nil
 }
 
 // profileNames calls each profile by its file: by the last part of the path
@@ -96,7 +129,13 @@ func loadProfile(file, schedulerName string) (*profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
+	return parseProfile(file, content, schedulerName)
+}
+
+// parseProfile is loadProfile of what stands somewhere.
+func parseProfile(file string, content []byte, schedulerName string) (*profile, error) {
 	p := &profile{file: report.File{Path: file, SHA256: hash(content)}}
+	var err error
 	if p.config, err = engine.LoadConfiguration(file, content); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	kubeversion "k8s.io/component-base/version"
@@ -46,8 +47,10 @@ type Options struct {
 	Connect      func() (client kubernetes.Interface, host string, err error)
 	ClusterAsked bool
 
-	// Profiles are KubeSchedulerConfiguration files, which are compared.
+	// Profiles are KubeSchedulerConfiguration files, which are compared. Without any, the
+	// profile is that of the scheduler that serves the pods, as Running finds it.
 	Profiles []string
+	Running  Running
 	// SchedulerName is the profile of each file to use. Empty: the only one, or for
 	// each pod the one that it names.
 	SchedulerName string
@@ -71,6 +74,17 @@ type Options struct {
 	// Placements keeps what became of each pod of a trace, too, for the files of the
 	// report: it is most of a run.
 	Placements bool
+}
+
+// Running finds the configurations of the schedulers of a cluster.
+type Running interface {
+	// Keep takes an object of a file, if it says something of them.
+	Keep(kind schema.GroupVersionKind, object []byte) (taken bool, err error)
+	// Read reads them from a cluster.
+	Read(ctx context.Context, client kubernetes.Interface) error
+	// For returns the KubeSchedulerConfiguration of the scheduler that serves a
+	// schedulerName, and where it stands. The error is that none is known.
+	For(schedulerName string) (source string, content []byte, err error)
 }
 
 // ExpectedWorkload is what a strategy that expects a workload is told of it.
@@ -124,6 +138,11 @@ func New(ctx context.Context, options Options) (*Simulation, error) {
 	}
 	if s.input, err = readInput(ctx, &options); err != nil {
 		return nil, err
+	}
+	if len(s.profiles) == 0 {
+		if s.profiles, err = s.loadRunning(); err != nil {
+			return nil, err
+		}
 	}
 	s.report = report.Report{
 		FormatVersion: report.FormatVersion, Berth: version.String(), Kubernetes: kubeversion.Get().GitVersion,

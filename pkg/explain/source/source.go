@@ -322,10 +322,13 @@ func serves(config *schedconfig.KubeSchedulerConfiguration, schedulerName string
 
 // readStock takes kube-scheduler for one that runs without a file.
 func readStock(in *explain.Input) (err error) {
-	in.Profile = "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)"
+	in.Profile = stockProfile
 	in.Config, err = engine.LoadConfiguration(in.Profile, []byte(stockDefaults))
 	return err
 }
+
+// stockProfile says where stockDefaults stands.
+const stockProfile = "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)"
 
 // stockDefaults is what kube-scheduler runs without a file.
 const stockDefaults = `apiVersion: kubescheduler.config.k8s.io/v1

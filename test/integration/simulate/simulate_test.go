@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -168,7 +169,13 @@ func TestSimulateCluster(t *testing.T) {
 	if diff := cmp.Diff(live.Profiles[0].Placements, fromFile.Profiles[0].Placements); diff != "" {
 		t.Errorf("the cluster and what kubectl prints of it differ (-cluster,+printed):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"list"}, verbs(t, c)); diff != "" {
+	// Without --config the profile is that of the scheduler that is installed.
+	c.Kubectl(t, "apply", "-k", filepath.Join(framework.Root(), "manifests/overlays/gpu"))
+	running := simulate(t, "", "--kubeconfig", c.Kubeconfig)
+	if diff := cmp.Diff(live.Profiles[0].Placements, running.Profiles[0].Placements); diff != "" || !strings.HasPrefix(running.Profiles[0].File.Path, "ConfigMap berth-system/berth-scheduler-config") {
+		t.Errorf("with the profile of %s (-given,+installed):\n%s", running.Profiles[0].File.Path, diff)
+	}
+	if diff := cmp.Diff([]string{"get", "list"}, verbs(t, c)); diff != "" {
 		t.Errorf("requests of the simulation (-want,+got):\n%s", diff)
 	}
 }
