@@ -51,10 +51,21 @@ func TestDevicesInREADME(t *testing.T) {
 
 // TestDevicesForPrograms: JSON and YAML say the same, and name the version of the format.
 func TestDevicesForPrograms(t *testing.T) {
-	var reports [2]deviceusage.Report
+	reported := forPrograms[deviceusage.Report](t, read(t, objects), exitOK, "devices", "-f", "-")
+	if reported.FormatVersion != deviceusage.FormatVersion || len(reported.Nodes) == 0 {
+		t.Errorf("unexpected report %+v", reported)
+	}
+}
+
+// forPrograms runs a command that prints a report as JSON and as YAML, which have to say
+// the same, and returns the report.
+func forPrograms[R any](t *testing.T, stdin string, wantCode int, args ...string) R {
+	t.Helper()
+	var reports [2]R
+	var again [2]string
 	for i, format := range []string{outputJSON, outputYAML} {
-		code, stdout, stderr := execute(t, read(t, objects), "devices", "-f", "-", "-o", format)
-		if code != exitOK {
+		code, stdout, stderr := execute(t, stdin, append(args[:len(args):len(args)], "-o", format)...)
+		if code != wantCode {
 			t.Fatalf("-o %s: exit code %d: %s", format, code, stderr)
 		}
 		var err error
@@ -66,13 +77,16 @@ func TestDevicesForPrograms(t *testing.T) {
 		if err != nil {
 			t.Fatalf("-o %s: %v in\n%s", format, err, stdout)
 		}
+		content, err := json.Marshal(reports[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		again[i] = string(content)
 	}
-	if diff := cmp.Diff(reports[0], reports[1]); diff != "" {
+	if diff := cmp.Diff(again[0], again[1]); diff != "" {
 		t.Errorf("json and yaml (-json,+yaml):\n%s", diff)
 	}
-	if reports[0].FormatVersion != deviceusage.FormatVersion || len(reports[0].Nodes) == 0 {
-		t.Errorf("unexpected report %+v", reports[0])
-	}
+	return reports[0]
 }
 
 // TestCompletion completes what needs no cluster, by the names under which a shell and

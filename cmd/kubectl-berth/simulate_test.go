@@ -4,13 +4,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 )
@@ -156,31 +154,12 @@ func TestSimulateInREADME(t *testing.T) {
 
 // TestSimulateForPrograms: JSON and YAML say the same, and begin with the answer.
 func TestSimulateForPrograms(t *testing.T) {
-	var reports [2]report.Report
-	for i, format := range []string{outputJSON, outputYAML} {
-		code, stdout, stderr := execute(t, webManifest(4, "2", ""), "simulate", "-f", file(t, "cluster.yaml", served), "-f", "-", "--config", gpuProfile, "-o", format)
-		if code != exitNotPlaced {
-			t.Fatalf("-o %s: exit code %d: %s", format, code, stderr)
-		}
-		var err error
-		if format == outputJSON {
-			err = json.Unmarshal([]byte(stdout), &reports[i])
-		} else {
-			err = yaml.UnmarshalStrict([]byte(stdout), &reports[i])
-		}
-		if err != nil {
-			t.Fatalf("-o %s: %v in\n%s", format, err, stdout)
-		}
-		reports[i].Inputs = nil // the snapshot has another path
-	}
-	if diff := cmp.Diff(reports[0].Profiles[0].Placements, reports[1].Profiles[0].Placements); diff != "" {
-		t.Errorf("json and yaml (-json,+yaml):\n%s", diff)
-	}
+	reported := forPrograms[report.Report](t, webManifest(4, "2", ""), exitNotPlaced, "simulate", "-f", file(t, "cluster.yaml", served), "-f", "-", "--config", gpuProfile)
 	want := &report.Answer{Pods: 4, Placed: 3, Text: "only 3 of 4 pods fit; of 1 pod pending beside, 0 found a node"}
-	if diff := cmp.Diff(want, reports[0].Profiles[0].Answer); diff != "" {
+	if diff := cmp.Diff(want, reported.Profiles[0].Answer); diff != "" {
 		t.Errorf("answer (-want,+got):\n%s", diff)
 	}
-	for _, p := range reports[0].Profiles[0].Placements {
+	for _, p := range reported.Profiles[0].Placements {
 		if wantOf := map[bool]string{true: "", false: "Deployment default/web"}[p.Beside]; p.Of != wantOf || p.Beside != (p.Pod == "default/waits") {
 			t.Errorf("placement %+v", p)
 		}

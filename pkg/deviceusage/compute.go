@@ -18,17 +18,7 @@ import (
 
 // New computes the report. keys say how nodes describe their devices.
 func New(o Objects, keys *device.NodeKeys) *Report {
-	c := &computation{
-		keys:    keys,
-		claims:  device.Claims{Drivers: device.DefaultDRADrivers(), Keys: keys},
-		source:  newClaimSource(&o),
-		offered: sets.New[string](),
-		models:  map[string]*Model{},
-		report:  &Report{FormatVersion: FormatVersion, OnlyNamespace: o.OnlyNamespace, Nodes: []Node{}, Pods: []Pod{}},
-	}
-	for _, slice := range o.Slices {
-		c.offered.Insert(c.claims.NodeOfSlice(slice))
-	}
+	c := newComputation(&o, keys)
 	var err error
 	if c.workload, err = device.TypicalWorkload(slices.Values(o.Pods), keys); err != nil {
 		c.report.Notes = append(c.report.Notes, "fragmentation is not measured: "+err.Error())
@@ -46,6 +36,21 @@ func New(o Objects, keys *device.NodeKeys) *Report {
 	}
 	c.addWaiting(o.Pods)
 	return c.finish()
+}
+
+func newComputation(o *Objects, keys *device.NodeKeys) *computation {
+	c := &computation{
+		keys:    keys,
+		claims:  device.Claims{Drivers: device.DefaultDRADrivers(), Keys: keys},
+		source:  newClaimSource(o),
+		offered: sets.New[string](),
+		models:  map[string]*Model{},
+		report:  &Report{FormatVersion: FormatVersion, OnlyNamespace: o.OnlyNamespace, Nodes: []Node{}, Pods: []Pod{}},
+	}
+	for _, slice := range o.Slices {
+		c.offered.Insert(c.claims.NodeOfSlice(slice))
+	}
+	return c
 }
 
 // computation is a report that is being computed.
@@ -77,12 +82,18 @@ var kinds = map[device.NodeKind]NodeKind{
 	device.NodeInvalid:        Invalid,
 }
 
-// addNode adds a node that was read.
-func (c *computation) addNode(object *corev1.Node, pods []*corev1.Pod) {
+// parse reads how a node describes its devices.
+func (c *computation) parse(object *corev1.Node) *device.Node {
 	parsed := device.ParseNode(object, c.keys)
 	if c.offered.Has(object.Name) {
-		parsed = parsed.PublishedByDRA()
+		return parsed.PublishedByDRA()
 	}
+	return parsed
+}
+
+// addNode adds a node that was read.
+func (c *computation) addNode(object *corev1.Node, pods []*corev1.Pod) {
+	parsed := c.parse(object)
 	node := &Node{
 		Name: object.Name, Kind: kinds[parsed.Kind], Model: parsed.Model, DeviceMemoryMiB: parsed.MemoryMiB,
 		Unschedulable: object.Spec.Unschedulable,
@@ -100,6 +111,8 @@ type use struct {
 	usage   device.Usage
 	counted bool
 	cpuFree int64
+	// empty is what nobody would use of an empty node.
+	empty int64
 	// allocations are those of the pods of which it is known what they hold, and holders
 	// who those are.
 	allocations []*device.Allocation
@@ -116,9 +129,20 @@ type holder struct {
 // add adds a node and what its pods use of its devices. A node without devices of which
 // nobody holds anything is left out. object is nil for a node that was not read.
 func (c *computation) add(object *corev1.Node, node *Node, parsed *device.Node, pods []*corev1.Pod) {
+	u := c.used(object, node, parsed, pods)
+	if parsed.Kind == device.NodeWithoutDevices && !u.some {
+		return
+	}
+	u.listDevices()
+	c.report.Nodes = append(c.report.Nodes, *node)
+	c.count(u)
+}
+
+// used returns what the pods use of a node's devices.
+func (c *computation) used(object *corev1.Node, node *Node, parsed *device.Node, pods []*corev1.Pod) *use {
 	u := &use{node: node, parsed: parsed}
 	u.usage, u.counted = parsed.Usage()
-	empty := u.usage.IdleMilli()
+	u.empty = u.usage.IdleMilli()
 	if object != nil {
 		u.cpuFree = object.Status.Allocatable.Cpu().MilliValue()
 	}
@@ -128,12 +152,7 @@ func (c *computation) add(object *corev1.Node, node *Node, parsed *device.Node, 
 	for _, pod := range pods {
 		c.addPod(u, pod)
 	}
-	if parsed.Kind == device.NodeWithoutDevices && !u.some {
-		return
-	}
-	u.listDevices()
-	c.report.Nodes = append(c.report.Nodes, *node)
-	c.count(u, empty)
+	return u
 }
 
 // addPod adds what a pod uses.
@@ -257,8 +276,8 @@ func (u *use) listDevices() {
 	}
 }
 
-// count adds the node to its model. empty is what nobody would use of an empty node.
-func (c *computation) count(u *use, empty int64) {
+// count adds the node to its model.
+func (c *computation) count(u *use) {
 	m := c.models[u.node.Model]
 	if m == nil {
 		m = &Model{Name: u.node.Model}
@@ -282,7 +301,7 @@ func (c *computation) count(u *use, empty int64) {
 	}
 	m.Devices += u.parsed.Devices
 	m.CordonedDevices += u.parsed.Cordoned.Len()
-	m.CapacityMilli += empty
+	m.CapacityMilli += u.empty
 	allocated, cordoned := u.usage.AllocatedMilli()
 	m.AllocatedMilli += allocated
 	m.CordonedAllocatedMilli += cordoned

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/spelling"
 )
 
@@ -219,11 +220,11 @@ func proposeSmallerShare(s *situation) []*Change {
 	seen := map[string]bool{}
 	var changes []*Change
 	for i := range s.nodes {
-		d := devicesOf(s.nodes[i].info, s.keys)
-		if d.node.Kind != device.NodeShared || len(d.unknown) > 0 || !s.request.Models.Match(d.node.Model) {
+		d := s.devicesOf(s.nodes[i].info)
+		if d.Node.Kind != device.NodeShared || len(d.Unknown) > 0 || !s.request.Models.Match(d.Node.Model) {
 			continue
 		}
-		container, share := largest(s.request, d.node.MemoryMiB)
+		container, share := largest(s.request, d.Node.MemoryMiB)
 		change := smallerShare(d, container, share)
 		if change != nil && !seen[change.Text] && len(changes) < 8 {
 			seen[change.Text] = true
@@ -234,9 +235,9 @@ func proposeSmallerShare(s *situation) []*Change {
 }
 
 // smallerShare proposes what is free on the node for a container, or nil.
-func smallerShare(d *nodeDevices, container *device.ContainerRequest, share device.Share) *Change {
+func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, share device.Share) *Change {
 	if container.Devices > 1 {
-		whole := int64(d.usage.Fitting(device.Share{Milli: device.MilliPerDevice, MemoryMiB: share.MemoryMiB}).Len())
+		whole := int64(d.Usage.Fitting(device.Share{Milli: device.MilliPerDevice, MemoryMiB: share.MemoryMiB}).Len())
 		if whole == 0 || whole >= int64(container.Devices) {
 			return nil
 		}
@@ -246,11 +247,11 @@ func smallerShare(d *nodeDevices, container *device.ContainerRequest, share devi
 			Text: fmt.Sprintf("in container %s, ask for %s of %s instead of %d", container.Container, plain(milli, amount), milli, container.Devices*device.MilliPerDevice),
 		}
 	}
-	i, _ := d.usage.Nearest(share)
+	i, _ := d.Usage.Nearest(share)
 	if i < 0 {
 		return nil
 	}
-	free := d.usage.Free(i)
+	free := d.Usage.Free(i)
 	const least = 10 // less than a tenth is another workload
 	if free.Milli*least < share.Milli || free.MemoryMiB*least < share.MemoryMiB {
 		return nil
@@ -265,14 +266,14 @@ func smallerShare(d *nodeDevices, container *device.ContainerRequest, share devi
 			fraction = min(fraction, float64(there)/float64(asked))
 		}
 	}
-	free.Milli, free.MemoryMiB = min(free.Milli, device.MilliPerDevice), min(free.MemoryMiB, d.node.MemoryMiB)
+	free.Milli, free.MemoryMiB = min(free.Milli, device.MilliPerDevice), min(free.MemoryMiB, d.Node.MemoryMiB)
 	// What is derived of the other must fit too.
 	freeMilli, freeMemory := free.Milli, free.MemoryMiB
 	if container.MemoryMiB == 0 {
-		freeMilli = min(freeMilli, free.MemoryMiB*device.MilliPerDevice/max(1, d.node.MemoryMiB))
+		freeMilli = min(freeMilli, free.MemoryMiB*device.MilliPerDevice/max(1, d.Node.MemoryMiB))
 	}
 	if container.Milli == 0 {
-		freeMemory = min(freeMemory, free.Milli*d.node.MemoryMiB/device.MilliPerDevice)
+		freeMemory = min(freeMemory, free.Milli*d.Node.MemoryMiB/device.MilliPerDevice)
 	}
 	limit(milli, container.Milli, freeMilli, *resource.NewQuantity(freeMilli, resource.DecimalSI), strconv.FormatInt(container.Milli, 10))
 	limit(memory, container.MemoryMiB, freeMemory, *resource.NewQuantity(freeMemory<<20, resource.BinarySI), device.FormatMiB(container.MemoryMiB))

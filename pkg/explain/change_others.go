@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
@@ -97,27 +98,27 @@ func (s *situation) sibling(pod *corev1.Pod) bool {
 
 // holders are, for each device, the fewest pods of which the share would make room.
 func (s *situation) holders(n *nodeFacts, movable []*corev1.Pod) [][]*corev1.Pod {
-	d := devicesOf(n.info, s.keys)
-	if d.node.Kind != device.NodeShared || s.request == nil || len(s.request.Containers) == 0 {
+	d := s.devicesOf(n.info)
+	if d.Node.Kind != device.NodeShared || s.request == nil || len(s.request.Containers) == 0 {
 		return nil
 	}
-	if len(d.unknown) > 0 {
-		return [][]*corev1.Pod{slices.DeleteFunc(slices.Clone(movable), func(p *corev1.Pod) bool { return !slices.Contains(d.unknown, podText(p)) })}
+	if len(d.Unknown) > 0 {
+		return [][]*corev1.Pod{slices.DeleteFunc(slices.Clone(movable), func(p *corev1.Pod) bool { return !slices.Contains(d.Unknown, p) })}
 	}
-	container, share := largest(s.request, d.node.MemoryMiB)
+	container, share := largest(s.request, d.Node.MemoryMiB)
 	var sets [][]*corev1.Pod
-	for i := range d.usage.Devices() {
-		free := d.usage.Free(i)
+	for i := range d.Usage.Devices() {
+		free := d.Usage.Free(i)
 		var set []*corev1.Pod
-		held := slices.Clone(d.holders[i])
-		slices.SortStableFunc(held, func(a, b holder) int { return cmp.Compare(b.share.Milli, a.share.Milli) })
+		held := slices.Clone(d.Holders[i])
+		slices.SortStableFunc(held, func(a, b deviceusage.Holder) int { return cmp.Compare(b.Share.Milli, a.Share.Milli) })
 		for _, h := range held {
-			if (free.Milli < share.Milli || free.MemoryMiB < share.MemoryMiB) && slices.Contains(movable, h.pod) {
-				set = append(set, h.pod)
-				free.Milli, free.MemoryMiB = free.Milli+h.share.Milli, free.MemoryMiB+h.share.MemoryMiB
+			if (free.Milli < share.Milli || free.MemoryMiB < share.MemoryMiB) && slices.Contains(movable, h.Pod) {
+				set = append(set, h.Pod)
+				free.Milli, free.MemoryMiB = free.Milli+h.Share.Milli, free.MemoryMiB+h.Share.MemoryMiB
 			}
 		}
-		if free.Milli >= share.Milli && free.MemoryMiB >= share.MemoryMiB && !d.usage.Cordoned().Has(i) && len(set) > 0 {
+		if free.Milli >= share.Milli && free.MemoryMiB >= share.MemoryMiB && !d.Usage.Cordoned().Has(i) && len(set) > 0 {
 			sets = append(sets, set)
 		}
 	}

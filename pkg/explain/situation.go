@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -39,6 +40,8 @@ type situation struct {
 	// it gives shares of them.
 	keys    *device.NodeKeys
 	devices bool
+	// deviceUsage counts what is held of devices; nil until somebody asks.
+	deviceUsage *deviceusage.Nodes
 	// request is what the pod asks of devices; nil if that cannot be understood.
 	request *device.Request
 	// refusals are of plugins that refuse the pod whatever the nodes are.
@@ -112,7 +115,7 @@ func argsOf[T any](in *Input, schedulerName string) (args T, ok bool) {
 // readDevices finds out what the pod asks of devices, and how nodes tell of theirs.
 func (s *situation) readDevices() {
 	keys := device.DefaultNodeKeys()
-	s.keys, s.devices = &keys, s.runs(gpudevice.Name)
+	s.keys, s.devices, s.deviceUsage = &keys, s.runs(gpudevice.Name), nil
 	if args, ok := argsOf[*config.GPUDeviceArgs](s.in, s.pod.Spec.SchedulerName); ok {
 		s.keys = gpudevice.NodeKeys(args)
 	}
