@@ -217,12 +217,23 @@ func TestPluginsAreFresh(t *testing.T) {
 // the plugins that each profile runs in the end.
 func load(t *testing.T, file string) (*schedconfig.KubeSchedulerConfiguration, map[string]*schedconfig.Plugins) {
 	t.Helper()
-	metrics.Register()
-	logger, ctx := ktesting.NewTestContext(t)
+	logger, _ := ktesting.NewTestContext(t)
 	config, err := options.LoadConfigFromFile(logger, file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	effective := map[string]*schedconfig.Plugins{}
+	for name, fw := range newScheduler(t, config).Profiles {
+		effective[name] = fw.ListPlugins()
+	}
+	return config, effective
+}
+
+// newScheduler returns a scheduler that is not started.
+func newScheduler(t *testing.T, config *schedconfig.KubeSchedulerConfiguration) *scheduler.Scheduler {
+	t.Helper()
+	metrics.Register()
+	_, ctx := ktesting.NewTestContext(t)
 	client := fake.NewClientset()
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	t.Cleanup(broadcaster.Shutdown)
@@ -235,11 +246,7 @@ func load(t *testing.T, file string) (*schedconfig.KubeSchedulerConfiguration, m
 	if err != nil {
 		t.Fatal(err)
 	}
-	effective := map[string]*schedconfig.Plugins{}
-	for name, fw := range sched.Profiles {
-		effective[name] = fw.ListPlugins()
-	}
-	return config, effective
+	return sched
 }
 
 // profileFiles returns the shipped profiles that this minor release of Kubernetes can run.

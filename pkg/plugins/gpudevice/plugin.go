@@ -6,6 +6,7 @@ package gpudevice
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -55,6 +57,8 @@ type GPUDevice struct {
 	cluster            clusterMemo
 	scoreKeys          scoreKeys
 	rankings           rankings
+	// narrows is candidates.Narrows of the profile, which is not built when the plugin is.
+	narrows func() bool
 
 	counters counters
 }
@@ -117,6 +121,7 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 		nodeAndNamespaceMetrics: args.NodeAndNamespaceMetrics,
 		strategy:                strategy,
 		counters:                newCounters(handle.ProfileName()),
+		narrows:                 sync.OnceValue(func() bool { return candidates.Narrows(handle) }),
 	}
 	pl.claims = device.Claims{Drivers: device.DefaultDRADrivers(), Keys: pl.nodeKeys}
 	pl.publishedSlices.claims = &pl.claims
@@ -174,8 +179,16 @@ type signature struct {
 	Daemon bool `json:"daemon,omitempty"`
 }
 
-// SignPod signs every pod but those that PreFilter refuses: no result depends on
-// the labels or the names of other pods.
+// SignPod signs every pod but those that PreFilter refuses, and those with devices where the
+// cycle may be narrowed for them (candidates.Narrows).
+//
+// What batching asks of the plugin, for the pods that it signs: no result depends on the
+// labels, the names or the number of other pods but by what these have taken of a node. Score is by
+// signature and node alone. NormalizeScore goes by the scores that it is given, of any set
+// of nodes. PreScore, which runs over all nodes remembered for each pod, costs the same for any
+// number. An expected workload that is learnt is the exception: within the 500 ms for which
+// results are kept, scores of two publications, which differ by a fiftieth, can meet. In
+// a narrowed cycle they cannot.
 func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
@@ -187,6 +200,8 @@ func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFrag
 	var value signature
 	if request.Kind == device.RequestNone {
 		value.Daemon = pl.nonGPUPods == config.NonGPUPodsForbid && isDaemonPod(pod)
+	} else if pl.narrows() {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "the nodes that can win are looked for anew for each pod with devices")
 	} else {
 		value = signature{Request: requestKey(request), Models: request.Models.String(), MinMemoryMiB: request.MinMemoryMiB}
 	}

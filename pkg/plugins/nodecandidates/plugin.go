@@ -12,10 +12,12 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/lru"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
-const Name = "NodeCandidates"
+const Name = candidates.NarrowingPlugin
 
 // maxMissed bounds the memory of pods that wait for an attempt with all nodes.
 const maxMissed = 1024
@@ -64,7 +66,8 @@ func (pl *NodeCandidates) EventsToRegister(context.Context) ([]fwk.ClusterEventW
 }
 
 // SignPod signs all pods alike: the plugin reads nothing of a pod but what the plugins that
-// rank nodes for it have found, and these sign it.
+// rank nodes for it have found. These do not sign a pod whose cycle it may narrow
+// (candidates.Narrows).
 func (pl *NodeCandidates) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
 }
