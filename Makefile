@@ -282,7 +282,7 @@ kind-kubeadm: ## Put Berth in stock's place on a kind cluster, and stock back (K
 .PHONY: kind-bench
 kind-bench: ## Compare schedulers on a kind cluster, from nothing to a report (WORKLOAD, KIND_NODE_IMAGE, ENGINE, KEEP=1; config/kind).
 	@WORKLOAD='$(WORKLOAD)' OVERLAY='$(OVERLAY)' SCHEDULERS='$(SCHEDULERS)' BENCH_FLAGS='$(BENCH_FLAGS)' KWOK_IMAGE='$(KWOK_IMAGE)' \
-	  KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KIND_CLUSTER='$(KIND_CLUSTER)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-bench.sh
+	  KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KIND_CLUSTER='$(KIND_CLUSTER)' ENGINE='$(ENGINE)' BIN='$(BIN)' KEEP='$(KEEP)' hack/kind-bench.sh
 
 ##@ Check and change
 

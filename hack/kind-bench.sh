@@ -19,6 +19,7 @@
 #   KIND_NODE_IMAGE   image of the nodes (empty: kind's default)
 #   KIND_CLUSTER      name of the cluster, which is created and removed (berth-bench)
 #   ENGINE            docker or podman (docker)
+#   BIN               where make puts binaries (bin)
 #   KEEP=1            leaves the cluster, and says how to reach it
 
 set -euo pipefail
@@ -46,7 +47,7 @@ say "images, and kubectl berth"
 tag=$(kubectl kustomize manifests/random-scheduler | awk '$1 == "image:" { sub(/.*:/, "", $2); print $2; exit }')
 make image ENGINE="${engine}" IMAGE_TAG="${tag}"
 make build-binary BINARY=kubectl-berth
-export PATH=${PWD}/bin:${PATH}
+export PATH=${PWD}/${BIN:-bin}:${PATH}
 go mod download sigs.k8s.io/kwok
 kwok=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)
 images=()

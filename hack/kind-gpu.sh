@@ -29,7 +29,7 @@ kind_created hack/kind-gpu/cluster.yaml
 
 say "images"
 scheduler=$(kubectl kustomize manifests/overlays/gpu | awk '$1 == "image:" { print $2; exit }')
-"${engine}" image inspect "${scheduler}" >/dev/null 2>&1 || make image ENGINE="${engine}" IMAGE_TAG="${scheduler##*:}"
+scheduler_image "${scheduler}"
 binary_image localhost/printdevices:dev . ./hack/kind-gpu/printdevices
 kind_loaded "${scheduler}" localhost/printdevices:dev
 

@@ -27,7 +27,7 @@ kind_created hack/kind-gpu/cluster.yaml
 
 say "images"
 scheduler=$(kubectl kustomize manifests/base | awk '$1 == "image:" { print $2; exit }')
-"${engine}" image inspect "${scheduler}" >/dev/null 2>&1 || make image ENGINE="${engine}"
+scheduler_image "${scheduler}"
 kind_loaded "${scheduler}"
 
 # Stock's image under the name of another registry, which nobody could pull it from.

@@ -74,13 +74,23 @@ kind_loaded() {
   done
 }
 
+# scheduler_image IMAGE: builds the images under the name that the manifests have for both
+# minor releases of Kubernetes, unless the engine has it for this one: its label says which.
+scheduler_image() {
+  local built
+  built=$("${engine}" image inspect --format '{{index .Config.Labels "dev.berth.kubernetes-version"}}' "$1" 2>/dev/null || true)
+  [[ "${built}" == "$(go list -m -f '{{.Version}}' k8s.io/kubernetes)" ]] || make image ENGINE="${engine}" IMAGE_TAG="${1##*:}"
+}
+
 # binary_image IMAGE MODULE PACKAGE: builds an image that holds the program of a Go
 # package and nothing else, as /program. The package is of the module in the folder
-# MODULE, and built with what that module's go.mod says.
+# MODULE, and built with what that module's go.mod says: for another module than this one
+# without the module file of Kubernetes 1.36.
 binary_image() {
-  local folder=${PWD}/${work}/image
+  local folder=${PWD}/${work}/image flags=${GOFLAGS:-}
+  [[ "$2" == . ]] || flags=$(sed -E 's/(^| )-(modfile|tags)=[^ ]*//g' <<<"${flags}")
   mkdir -p "${folder}"
-  CGO_ENABLED=0 GOOS=linux go build -C "$2" -buildvcs=false -ldflags '-s -w' -o "${folder}/program" "$3"
+  CGO_ENABLED=0 GOOS=linux GOFLAGS="${flags}" go build -C "$2" -buildvcs=false -ldflags '-s -w' -o "${folder}/program" "$3"
   printf 'FROM scratch\nCOPY program /program\nENTRYPOINT ["/program"]\n' >"${folder}/Dockerfile"
   "${engine}" build -q -t "$1" "${folder}" >/dev/null
   rm -r "${folder}"
