@@ -15,7 +15,7 @@ import (
 // that this API server serves: first of a PodGroup that is not there, then of a gang that
 // is not whole.
 func TestExplainNativeGang(t *testing.T) {
-	c := startNative(t, nil)
+	c := startNative(t, nil, false)
 	for _, name := range []string{"a", "b"} {
 		c.CreatePod(t, member("train", framework.SharePod(name, "500")))
 	}

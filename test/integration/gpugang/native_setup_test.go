@@ -29,11 +29,13 @@ const (
 // featureGates are the flag for all gates.
 const featureGates = "--feature-gates=" + gangGates
 
-// startNative starts a control plane with PodGroups and these nodes. It has no scheduler.
-func startNative(t *testing.T, nodes []corev1.Node) *framework.Cluster {
+// startNative starts a control plane with PodGroups and these nodes, and perhaps with an
+// audit log. It has no scheduler.
+func startNative(t *testing.T, nodes []corev1.Node, audit bool) *framework.Cluster {
 	t.Helper()
 	c := framework.Start(t, framework.Options{
 		Nodes:                 nodes,
+		Audit:                 audit,
 		APIServerArgs:         []string{featureGates, "--runtime-config=scheduling.k8s.io/" + groupVersion + "=true"},
 		ControllerManagerArgs: []string{featureGates},
 	})

@@ -26,7 +26,7 @@ func TestNativeGangs(t *testing.T) {
 			nodes = append(nodes, pooled(pool+"-several", gpuNode(fmt.Sprintf("%s-%d", pool, i), 1)))
 		}
 	}
-	c := startNative(t, append(nodes, newRandomNodes()...))
+	c := startNative(t, append(nodes, newRandomNodes()...), false)
 
 	both := func(t *testing.T, name string, test func(t *testing.T, pool string)) {
 		t.Helper()
