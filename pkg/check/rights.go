@@ -117,7 +117,7 @@ func customRights(needed []registry.CustomResource) []preflight.Right {
 	for _, resource := range needed {
 		rights = append(rights, preflight.Expand(preflight.Right{
 			Group: resource.Group, Resource: resource.Resource, Why: resource.Plugin + " reads them",
-		}, read...)...)
+		}, slices.Concat(read, resource.Verbs)...)...)
 	}
 	return rights
 }

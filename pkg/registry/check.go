@@ -72,6 +72,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 	var errs field.ErrorList
 	errs = append(errs, checkLease(config)...)
 	errs = append(errs, checkPercentage(config, effective)...)
+	errs = append(errs, checkSingle(config, effective)...)
 	for i := range config.Profiles {
 		profile := &config.Profiles[i]
 		path := field.NewPath("profiles").Index(i)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	topologyv1alpha2 "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -31,6 +32,9 @@ type outOfTreePlugin struct {
 	// sortsQueue says that the plugin is of no use unless it also orders the
 	// queue.
 	sortsQueue bool
+	// single says that one profile of a process may run the plugin: each has an account
+	// of its own of what pods were given.
+	single bool
 	// resources are what the plugin, and the scheduler on its behalf, watch in the
 	// API beside Kubernetes' own.
 	resources []CustomResource
@@ -47,6 +51,8 @@ type CustomResource struct {
 	Plugin string
 	// Definition is the file in this repository that defines it.
 	Definition string
+	// Verbs are what the plugin does with it beside list and watch.
+	Verbs []string
 }
 
 // outOfTreePlugins returns every plugin that is compiled in and not Berth's.
@@ -61,6 +67,16 @@ func outOfTreePlugins() []outOfTreePlugin {
 			Definition:           "manifests/components/gang/podgroups.yaml",
 		}},
 		podLabels: []string{PodGroupLabel},
+	}, {
+		name:    NUMAPlugin,
+		factory: newNUMAMatch,
+		single:  true,
+		resources: []CustomResource{{
+			GroupVersionResource: topologyv1alpha2.SchemeGroupVersion.WithResource("noderesourcetopologies"),
+			Plugin:               NUMAPlugin,
+			Definition:           "manifests/components/numa/noderesourcetopologies.yaml",
+			Verbs:                []string{"get"},
+		}},
 	}}
 }
 
@@ -105,6 +121,28 @@ func checkOutOfTree(path *field.Path, running *schedconfig.Plugins) field.ErrorL
 			errs = append(errs, field.Invalid(path.Child("plugins", "queueSort", "enabled"), running.QueueSort.Enabled[0].Name, fmt.Sprintf(
 				"%s runs in this profile but does not order the queue, so gangs would interleave and wait for each other's devices: enable %s under multiPoint and disable %s there, in every profile of this file",
 				plugin.name, plugin.name, running.QueueSort.Enabled[0].Name)))
+		}
+	}
+	return errs
+}
+
+// checkSingle refuses a file that runs an out-of-tree plugin in more profiles than it
+// bears.
+func checkSingle(config *schedconfig.KubeSchedulerConfiguration, effective map[string]*schedconfig.Plugins) field.ErrorList {
+	var errs field.ErrorList
+	for _, plugin := range outOfTreePlugins() {
+		first := ""
+		for i := range config.Profiles {
+			name := config.Profiles[i].SchedulerName
+			running, ok := effective[name]
+			switch {
+			case !plugin.single || !ok || !plugin.enabled(running):
+			case first == "":
+				first = name
+			default:
+				errs = append(errs, field.Invalid(field.NewPath("profiles").Index(i).Child("plugins"), plugin.name, fmt.Sprintf(
+					"runs in profile %q too, and one profile alone may run it: each would give away what the other gave before; give the pods of both one schedulerName", first)))
+			}
 		}
 	}
 	return errs

@@ -26,8 +26,11 @@ func TestCustomResources(t *testing.T) {
 				read(t, filepath.Join(root, resource.Definition)) // the message points at it
 			}
 			var want []string
-			if filepath.Base(file) == "gpu-gang.yaml" {
+			switch filepath.Base(file) {
+			case "gpu-gang.yaml":
 				want = []string{"Coscheduling scheduling.x-k8s.io/v1alpha1, Resource=podgroups"}
+			case "gpu-numa.yaml":
+				want = []string{"NodeResourceTopologyMatch topology.node.k8s.io/v1alpha2, Resource=noderesourcetopologies"}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("Unexpected custom resources (-want,+got):\n%s", diff)

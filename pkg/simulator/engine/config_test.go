@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
 // TestShippedProfiles builds an engine from every profile that is shipped.
@@ -35,8 +37,8 @@ func TestShippedProfiles(t *testing.T) {
 			node.Labels["selectable"] = "" // a rule of some of them
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 			e, err := New(t.Context(), Options{Config: c}, makeCluster[runtime.Object](t, node, namespace))
-			if name == "gpu-gang.yaml" {
-				if err == nil || !strings.Contains(err.Error(), "Coscheduling cannot be simulated") {
+			if foreign := map[string]string{"gpu-gang.yaml": registry.GangPlugin, "gpu-numa.yaml": registry.NUMAPlugin}[name]; foreign != "" {
+				if err == nil || !strings.Contains(err.Error(), foreign+" cannot be simulated") {
 					t.Errorf("Unexpected error %v", err)
 				}
 				return

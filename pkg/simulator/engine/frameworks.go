@@ -168,7 +168,7 @@ func (noPreemption) PostFilter(context.Context, fwk.CycleState, *corev1.Pod, fwk
 // notSimulated is the factory of a plugin that needs a cluster of its own.
 func notSimulated(name string) frameworkruntime.PluginFactory {
 	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-		return nil, fmt.Errorf("%s cannot be simulated: it makes an API client of its own and lets pods wait for each other; choose another profile (--scheduler-name), or a copy of the file without it", name)
+		return nil, fmt.Errorf("%s cannot be simulated: it makes an API client of its own; choose another profile (--scheduler-name), or a copy of the file without it", name)
 	}
 }
 
