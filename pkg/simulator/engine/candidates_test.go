@@ -25,14 +25,16 @@ import (
 )
 
 // TestCandidatesAgainstAllNodes holds NodeCandidates against a search of all nodes, on
-// random clusters with random profiles: weights, taints, spreading, affinity, preemption.
+// random clusters with random profiles: weights, taints, spreading, affinity, preemption,
+// Colocation beside GPUDevice.
 // Both place the same pods on the same nodes, as NodeCandidates has chosen them. Of each
 // pod:
 //
 //   - it is placed if it fits on any node, and pods are evicted for it only if it fits on
 //     none;
 //   - if the cycle was narrowed to nodes that were all looked at, those that the search of
-//     all nodes rates best are among them, and the chosen one is rated no less than these.
+//     all nodes rates best are among them, and the chosen one is rated no less than these:
+//     in profiles that do not bound how many are offered (percentageOfNodesToScore: 99).
 //
 // The scores of other plugins are stretched over the range of those that are scored
 // (NormalizeScore). So the last comparison is by the scores of the narrowed cycle. How
@@ -46,7 +48,7 @@ func TestCandidatesAgainstAllNodes(t *testing.T) {
 		if seed%3 == 0 {
 			nodes, pods = 105, 330 // more than there is room for
 		}
-		m := newCandidateModel(t, random, nodes)
+		m := newCandidateModel(t, random, nodes, seed%4 > 0)
 		for i := range pods {
 			m.arrive(t, i)
 		}
@@ -88,9 +90,11 @@ type candidateModel struct {
 	candidateCounts
 	random        *rand.Rand
 	narrowed, all *Engine
+	// unbounded is whether all nodes that can win are offered, however many.
+	unbounded bool
 }
 
-func newCandidateModel(t *testing.T, random *rand.Rand, nodes int) *candidateModel {
+func newCandidateModel(t *testing.T, random *rand.Rand, nodes int, unbounded bool) *candidateModel {
 	t.Helper()
 	weights := map[string]int{}
 	for _, name := range []string{"NodeResourcesFit", "NodeResourcesBalancedAllocation", "TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity", "ImageLocality"} {
@@ -98,35 +102,51 @@ func newCandidateModel(t *testing.T, random *rand.Rand, nodes int) *candidateMod
 	}
 	weight := []int{2000, 1000 + random.IntN(3000), 100 + random.IntN(1000), 1 + random.IntN(50)}[random.IntN(4)]
 	strategy := []string{"FragmentationGradient", "FragmentationGradient", "BestFit", "MostAllocated", "LeastAllocated"}[random.IntN(5)]
-	var objects []runtime.Object
+	colocation := []int{0, 20, 300, 2000}[random.IntN(4)]
+	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
+	for _, app := range apps {
+		objects = append(objects, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": app}}})
+	}
 	for i := range nodes {
 		objects = append(objects, randomNode(random, i))
 	}
 	seed := random.Uint64()
 	build := func(withCandidates bool) *Engine {
-		config, err := LoadConfiguration("profile.yaml", []byte(candidateProfile(withCandidates, weight, strategy, weights)))
+		percentage := 100
+		switch {
+		case withCandidates && unbounded:
+			percentage = 99
+		case withCandidates:
+			percentage = 0 // the scheduler's own choice
+		}
+		config, err := LoadConfiguration("profile.yaml", []byte(candidateProfile(withCandidates, percentage, weight, colocation, strategy, weights)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return newEngine(t, Options{Config: config, Seed: seed, Preemption: true}, makeCluster(t, objects...))
 	}
-	return &candidateModel{random: random, narrowed: build(true), all: build(false)}
+	return &candidateModel{random: random, narrowed: build(true), all: build(false), unbounded: unbounded}
 }
 
-// candidateProfile is gpu.yaml with other weights, and without NodeCandidates one that looks
-// at all nodes.
-func candidateProfile(withCandidates bool, weight int, strategy string, weights map[string]int) string {
+// candidateProfile is gpu.yaml with other weights, and Colocation where it has one; with or
+// without NodeCandidates.
+func candidateProfile(withCandidates bool, percentage, weight, colocation int, strategy string, weights map[string]int) string {
 	var b strings.Builder
-	percentage, plugin, postFilter := "  percentageOfNodesToScore: 100\n", "", ""
+	plugin, postFilter := "", ""
+	if colocation > 0 {
+		plugin = fmt.Sprintf(", {name: Colocation, weight: %d}", colocation)
+	}
 	if withCandidates {
-		percentage, plugin, postFilter = "", ", {name: NodeCandidates}", "    postFilter: {enabled: [{name: NodeCandidates}]}\n"
+		plugin += ", {name: NodeCandidates}"
+		postFilter = "    postFilter: {enabled: [{name: NodeCandidates}]}\n"
 	}
 	fmt.Fprintf(&b, `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {resourceNamespace: berth-system, resourceName: berth-scheduler}
 profiles:
 - schedulerName: berth-scheduler
-%s  pluginConfig:
+  percentageOfNodesToScore: %d
+  pluginConfig:
   - name: NodeResourcesFit
     args: {ignoredResourceGroups: [berth.dev]}
   - name: GPUDevice
@@ -162,13 +182,20 @@ func randomNode(random *rand.Rand, i int) *corev1.Node {
 	return node
 }
 
+// apps are the values of the pods' label app, and the Services that select them.
+var apps = []string{"a", "b", "c"}
+
 // randomPod is a pod with a share, or whole devices, and some wishes.
 func randomPod(random *rand.Rand, i int) *corev1.Pod {
 	name := fmt.Sprintf("p%d", i)
 	cpu := strconv.Itoa(1 + random.IntN(6))
 	milli := strconv.Itoa([]int{100, 250, 300, 500, 500, 700, 1000, 1000, 2000, 4000}[random.IntN(10)])
 	pod := makePod(name, "cpu", cpu, names.GPUMilliResource, milli)
-	pod.Labels["app"] = []string{"a", "b", "c"}[random.IntN(3)]
+	pod.Labels["app"] = apps[random.IntN(len(apps))]
+	if random.IntN(3) == 0 {
+		i := random.IntN(len(apps))
+		pod.Annotations = map[string]string{names.ColocateWithAnnotation: apps[i] + "=3," + apps[(i+1)%len(apps)]}
+	}
 	priority := []int32{0, 0, 0, 10, 100}[random.IntN(5)]
 	pod.Spec.Priority = &priority
 	wishes := &st.PodWrapper{Pod: *pod}
@@ -226,6 +253,9 @@ func (m *candidateModel) arrive(t *testing.T, i int) {
 		m.whole++
 	default:
 		m.candidateCounts.narrowed++
+		if !m.unbounded {
+			return
+		}
 		m.compare(t, pod, totals(got), got, totals(want))
 	}
 }
