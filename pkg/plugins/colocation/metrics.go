@@ -55,6 +55,7 @@ func newCounterVec(name, label, help string) *metrics.CounterVec {
 // serves. What is extracted from a vector before that counts nothing.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(nodeRejections, podRefusals, placements)
+	legacyregistry.CustomMustRegister(theDriftCollector)
 })
 
 // counters are the counters of one profile.

@@ -73,6 +73,7 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 	if err != nil {
 		return nil, fmt.Errorf("watching what is behind Services: %w", err)
 	}
+	theDriftCollector.add(ctx, handle.ProfileName(), instance.index)
 	return &Colocation{
 		handle:   handle,
 		policy:   policy,

@@ -184,7 +184,7 @@ func TestMetrics(t *testing.T) {
 	for _, family := range families {
 		served[family.GetName()] = true
 	}
-	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total", "berth_colocation_placements_total"} {
+	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total", "berth_colocation_placements_total", "berth_colocation_index_drift"} {
 		if !served[name] {
 			t.Errorf("%s is not served", name)
 		}

@@ -376,6 +376,9 @@ func (h *history) settle() {
 			h.t.Fatalf("the model knows another version of %s", key)
 		}
 	}
+	if drift := h.index.Drift(); drift != 0 {
+		h.t.Fatalf("the index was told of everything, and its drift is %d", drift)
+	}
 }
 
 // tell passes on an event: the name of what has changed.
