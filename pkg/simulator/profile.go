@@ -86,14 +86,21 @@ func (p *profile) named(name string, workload ExpectedWorkload) []*profile {
 const runningProfile = "running"
 
 // loadRunning loads the profile of the scheduler that serves the pods that are asked about:
-// that of the first one, if they name several.
+// if they name several, that of the first pod which is not the cluster's own scheduler's.
+// Pods of other schedulers are not placed by it.
 func (s *Simulation) loadRunning() ([]*profile, error) {
 	const option = "--config"
 	asked, o := s.input.asked(), &s.options
 	if o.Running == nil || s.input.fromTrace() || len(asked) == 0 {
 		return nil, optionErrorf(option, "required: the path of a KubeSchedulerConfiguration")
 	}
-	name := cmp.Or(o.SchedulerName, asked[0].Spec.SchedulerName, corev1.DefaultSchedulerName)
+	name := o.SchedulerName
+	for _, pod := range asked {
+		if name == "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
+			name = pod.Spec.SchedulerName
+		}
+	}
+	name = cmp.Or(name, corev1.DefaultSchedulerName)
 	source, content, err := o.Running.For(name)
 	if err != nil {
 		return nil, optionErrorf(option, "required: %w", err)
@@ -102,6 +109,7 @@ func (s *Simulation) loadRunning() ([]*profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.schedulerName = o.SchedulerName
 	s.input.notes = append(s.input.notes, "without --config, the profile is that of the running scheduler: "+source)
 	return p.named(runningProfile, o.ExpectedWorkload), nil
 }
