@@ -227,6 +227,7 @@ func TestAlerts(t *testing.T) {
 			})
 		}
 	}
+	s.prometheus.logDashboard(t)
 }
 
 // useEverything has pods placed by all plugins: enough of them that kube-scheduler, which

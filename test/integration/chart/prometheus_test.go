@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -160,14 +162,47 @@ func (p *prometheus) waitFiring(tb testing.TB, want ...string) {
 // query returns how many series an expression gives.
 func (p *prometheus) query(tb testing.TB, expression string) (int, error) {
 	tb.Helper()
-	var data struct{ Result []any }
-	err := p.get(tb, "/api/v1/query?query="+url.QueryEscape(expression), &data)
-	return len(data.Result), err
+	series, err := p.series(tb, expression)
+	return len(series), err
+}
+
+// series returns what an expression gives: each series as Prometheus writes its labels, with
+// its value.
+func (p *prometheus) series(tb testing.TB, expression string) (map[string]string, error) {
+	tb.Helper()
+	var data struct {
+		Result []struct {
+			Metric map[string]string
+			Value  [2]any
+		}
+	}
+	if err := p.get(tb, "/api/v1/query?query="+url.QueryEscape(expression), &data); err != nil {
+		return nil, err
+	}
+	series := map[string]string{}
+	for _, result := range data.Result {
+		var labels []string
+		for _, name := range slices.Sorted(maps.Keys(result.Metric)) {
+			if name != "__name__" {
+				labels = append(labels, name+"="+result.Metric[name])
+			}
+		}
+		series[strings.Join(labels, ", ")] = fmt.Sprint(result.Value[1])
+	}
+	return series, nil
 }
 
 // dashboardQueries are the expressions of the dashboard by panel, with all instances and
 // profiles chosen.
 func dashboardQueries(tb testing.TB) map[string][]string {
+	tb.Helper()
+	_, queries := dashboardPanels(tb)
+	return queries
+}
+
+// dashboardPanels are the panels of the dashboard in their order, and the expressions of
+// each.
+func dashboardPanels(tb testing.TB) (titles []string, queries map[string][]string) {
 	tb.Helper()
 	var dashboard struct {
 		Panels []struct {
@@ -183,13 +218,58 @@ func dashboardQueries(tb testing.TB) map[string][]string {
 		tb.Fatal(err)
 	}
 	chosen := strings.NewReplacer("$job", ".*", "$profile", ".*", "$__rate_interval", "1m", "$__range", "5m")
-	queries := map[string][]string{}
+	queries = map[string][]string{}
 	for _, panel := range dashboard.Panels {
+		if len(panel.Targets) > 0 {
+			titles = append(titles, panel.Title)
+		}
 		for _, target := range panel.Targets {
 			queries[panel.Title] = append(queries[panel.Title], chosen.Replace(target.Expr))
 		}
 	}
-	return queries
+	return titles, queries
+}
+
+// logDashboard logs the data of the dashboard as the table of the README has it: of each
+// panel how many series there are, and the first of each query.
+func (p *prometheus) logDashboard(t *testing.T) {
+	t.Helper()
+	var table strings.Builder
+	titles, queries := dashboardPanels(t)
+	for _, title := range titles {
+		count := 0
+		var shown []string
+		for _, expression := range queries[title] {
+			series, err := p.series(t, expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count += len(series)
+			for _, labels := range slices.Sorted(maps.Keys(series))[:min(1, len(series))] {
+				value, err := strconv.ParseFloat(series[labels], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				shown = append(shown, strings.TrimSpace(fmt.Sprintf("%s %.4g", labels, value)))
+			}
+		}
+		fmt.Fprintf(&table, "| %s | %d | %s |\n", title, count, strings.Join(shown, "; "))
+	}
+	t.Logf("the dashboard's data:\n%s", table.String())
+}
+
+// TestDashboardInREADME: the README has a row of data for each panel.
+func TestDashboardInREADME(t *testing.T) {
+	content, err := os.ReadFile(install.Path("manifests/monitoring/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	titles, _ := dashboardPanels(t)
+	for _, title := range titles {
+		if !strings.Contains(string(content), "\n| "+title+" | ") {
+			t.Errorf("no row for panel %q", title)
+		}
+	}
 }
 
 // rules are the records and alerts of rules.yaml.
