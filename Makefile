@@ -109,6 +109,11 @@ RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/benc
 TESTS ?= ./test/...
 LONG ?= ./pkg/... ./test/...
 
+# How often test-failure makes each fault happen, which faults, and for how long the soak.
+RUNS ?= 3
+FAULTS ?=
+SOAK ?=
+
 # How many values each parser gets from fuzz.
 FUZZ_VALUES ?= 1000000
 
@@ -135,6 +140,11 @@ build-binary:
 $(BIN)/helm3 $(BIN)/helm4: $(BIN)/helm%: hack/tools/helm/go.mod
 	@mkdir -p $(BIN)
 	$(GO) -C hack/tools/helm build -buildvcs=false -o $(abspath $@) helm.sh/helm/v$*/cmd/helm
+
+# For the tests of failures, which make them: a snapshot of etcd, and its way back.
+$(BIN)/etcdctl $(BIN)/etcdutl: $(BIN)/%: hack/tools/etcd/go.mod
+	@mkdir -p $(BIN)
+	$(GO) -C hack/tools/etcd build -buildvcs=false -o $(abspath $@) go.etcd.io/etcd/$*/v3
 
 .PHONY: chart
 chart: $(BIN)/helm4 ## Package the Helm chart into out/, with what its links lead to.
@@ -228,6 +238,11 @@ test-integration: build ## Run test/ against real API servers and schedulers (TE
 .PHONY: test-long
 test-long: build ## Run the long histories and chaos runs that test leaves out (an hour and more; LONG='./test/... -run TestName').
 	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 3h -p 1 $(LONG)
+
+.PHONY: test-failure
+test-failure: build ## Break what Berth runs on, and write what came of it into test/failure/README.md (RUNS=3, FAULTS=regexp, SOAK=1h).
+	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 12h -v ./test/failure -run 'TestMatrix/$(FAULTS)' -args -runs $(RUNS) -update
+	$(if $(SOAK),BERTH_BIN='$(abspath $(BIN))' $(GO) test -vet=off -timeout 12h -v ./test/failure -run TestSoak -args -soak $(SOAK))
 
 .PHONY: bench
 bench: build ## Compare schedulers on local clusters: the README's table (BENCH_WORKLOADS='burst:3 gpu-mix:1'; wants a quiet machine).
@@ -333,6 +348,7 @@ verify-tidy:
 	@# That nothing is missing in it a build shows.
 	GOFLAGS= $(GO) -C hack/tools mod tidy -diff
 	GOFLAGS= $(GO) -C hack/tools/helm mod tidy -diff
+	GOFLAGS= $(GO) -C hack/tools/etcd mod tidy -diff
 
 .PHONY: verify-fmt
 verify-fmt:

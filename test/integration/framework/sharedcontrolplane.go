@@ -55,7 +55,7 @@ func (s *Shared) Use(t *testing.T, nodes []corev1.Node) *Cluster {
 		c.CreateNode(t, nodes[i])
 	}
 	for i := range nodes {
-		c.waitForNode(t, &nodes[i])
+		c.WaitForNode(t, &nodes[i])
 	}
 	return c
 }
@@ -65,7 +65,7 @@ func (s *Shared) Use(t *testing.T, nodes []corev1.Node) *Cluster {
 func (c *Cluster) AddNode(tb testing.TB, node corev1.Node) {
 	tb.Helper()
 	c.CreateNode(tb, node)
-	c.waitForNode(tb, &node)
+	c.WaitForNode(tb, &node)
 }
 
 // nodePatience is how long kwok takes to make a node ready on a busy machine. If the lease
@@ -73,9 +73,9 @@ func (c *Cluster) AddNode(tb testing.TB, node corev1.Node) {
 // the lease again, more than a minute.
 const nodePatience = 10 * time.Second
 
-// waitForNode waits until a node can take pods, unless it is to be left as it is. One that
+// WaitForNode waits until a node can take pods, unless it is to be left as it is. One that
 // kwok does not take up is created anew.
-func (c *Cluster) waitForNode(tb testing.TB, node *corev1.Node) {
+func (c *Cluster) WaitForNode(tb testing.TB, node *corev1.Node) {
 	tb.Helper()
 	if node.Annotations[controlplane.CustomStatusAnnotation] == controlplane.CustomStatus {
 		return

@@ -35,7 +35,8 @@ type Churn struct {
 	Pods, Alive, Unseen int
 	Seed                uint64
 
-	// Limit is how many may have arrived by now.
+	// Limit is how many may have arrived by now. Below 0 it ends Run, when those that are
+	// leaving are gone.
 	Limit atomic.Int64
 
 	mu sync.Mutex
@@ -65,11 +66,17 @@ func (ch *Churn) work(ctx context.Context, worker int) error {
 	var alive []string
 	for i := worker; i < ch.Pods; i += churnWorkers {
 		err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+			if ch.Limit.Load() < 0 {
+				return true, nil
+			}
 			unseen, _ := ch.Watch.Counts()
 			return unseen < ch.Unseen && int64(ch.Arrivals()) < ch.Limit.Load(), nil
 		})
 		if err != nil {
 			return err
+		}
+		if ch.Limit.Load() < 0 {
+			return nil
 		}
 		name := fmt.Sprintf("pod-%d", i)
 		if err := ch.create(ctx, RandomPod(rng, name)); err != nil {

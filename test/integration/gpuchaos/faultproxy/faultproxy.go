@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -67,13 +68,23 @@ func (b *Binding) Send() (*Answer, error) {
 	return &Answer{Code: response.StatusCode, Header: response.Header, Body: body}, nil
 }
 
-// Hooks decide what is lost. Both may be called from several goroutines.
+// Hooks decide what is lost. All may be called from several goroutines, and may take their
+// time: then the request is slow.
 type Hooks struct {
 	// Binding returns what the scheduler is answered; nil is a lost connection.
 	Binding func(*Binding) *Answer
 	// Drop reports whether any other request is lost. Nil loses none.
 	Drop func(*http.Request) bool
+	// Answer returns what any other request is answered in the API server's stead; nil has
+	// it passed on. Nil answers none.
+	Answer func(*http.Request) *Answer
+	// Lose reports whether the answer to any other request is lost, after the API server
+	// has done what was asked. Nil loses none.
+	Lose func(*http.Request) bool
 }
+
+// errLost is what becomes of an answer that is lost.
+var errLost = errors.New("the answer is lost")
 
 // Proxy is a running one.
 type Proxy struct {
@@ -113,6 +124,14 @@ func Start(tb testing.TB, kubeconfig string, hooks Hooks) *Proxy {
 		// An API server that is away looks like one to the scheduler too.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
+	if hooks.Lose != nil {
+		forward.ModifyResponse = func(r *http.Response) error {
+			if hooks.Lose(r.Request) {
+				return errLost
+			}
+			return nil
+		}
+	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding"):
@@ -120,6 +139,12 @@ func Start(tb testing.TB, kubeconfig string, hooks Hooks) *Proxy {
 		case hooks.Drop != nil && hooks.Drop(r):
 			panic(http.ErrAbortHandler)
 		default:
+			if hooks.Answer != nil {
+				if answer := hooks.Answer(r); answer != nil {
+					answer.write(w)
+					return
+				}
+			}
 			forward.ServeHTTP(w, r)
 		}
 	}))
@@ -166,7 +191,11 @@ func (p *Proxy) bind(w http.ResponseWriter, r *http.Request) {
 	if answer == nil {
 		panic(http.ErrAbortHandler)
 	}
-	maps.Copy(w.Header(), answer.Header)
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body) // a scheduler that was killed does not read it
+	answer.write(w)
+}
+
+func (a *Answer) write(w http.ResponseWriter) {
+	maps.Copy(w.Header(), a.Header)
+	w.WriteHeader(a.Code)
+	_, _ = w.Write(a.Body) // a scheduler that was killed does not read it
 }
