@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -120,6 +122,27 @@ func restored(s *scene) time.Time {
 	// What was seen before is no longer so.
 	s.earlier.versions, s.earlier.bindings = s.versions, s.bindings
 	s.watch = gpuchurn.StartWatch(s.t, s.c)
+	s.endDeletions()
 	s.listKept()
+	// Until a scheduler has listed all pods anew, it sees some as they are and some as they were.
+	s.mayWarn = true
 	return over
+}
+
+// endDeletions deletes the pods that are being deleted: their kubelets do.
+func (s *scene) endDeletions() {
+	s.t.Helper()
+	pods := s.c.Client.CoreV1().Pods(gpuchurn.Namespace)
+	list, err := pods.List(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			continue
+		}
+		if err := pods.Delete(s.t.Context(), list.Items[i].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
