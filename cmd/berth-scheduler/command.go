@@ -148,6 +148,8 @@ type scheduler struct {
 	effective map[string]*schedconfig.Plugins
 	// measuring are the plugins of each profile that say how far nodes are.
 	measuring map[string][]nearmiss.Plugin
+	// preparers are the plugins of all profiles that have to prepare.
+	preparers []preparer
 }
 
 // build makes the scheduler that opts describe and checks what can only be checked
@@ -155,15 +157,15 @@ type scheduler struct {
 // error is reported. With --write-config-to it writes the file and ends the process.
 func build(ctx context.Context, file string, opts *options.Options) (*scheduler, error) {
 	var registered []app.Option
-	measuring := map[string][]nearmiss.Plugin{}
+	s := &scheduler{measuring: map[string][]nearmiss.Plugin{}}
 	for name, factory := range registry.New() {
-		registered = append(registered, app.WithPlugin(name, remembered(factory, measuring)))
+		registered = append(registered, app.WithPlugin(name, s.remembered(factory)))
 	}
 	config, sched, err := app.Setup(ctx, opts, registered...)
 	if err != nil {
 		return nil, err
 	}
-	s := &scheduler{config: config, sched: sched, effective: make(map[string]*schedconfig.Plugins, len(sched.Profiles)), measuring: measuring}
+	s.config, s.sched, s.effective = config, sched, make(map[string]*schedconfig.Plugins, len(sched.Profiles))
 	for name, fw := range sched.Profiles {
 		s.effective[name] = fw.ListPlugins()
 	}
@@ -180,17 +182,23 @@ func build(ctx context.Context, file string, opts *options.Options) (*scheduler,
 	return s, registry.CheckConfiguration(&checked, s.effective)
 }
 
-// remembered returns the factory, and puts what it makes, if that measures nodes, beside
-// the other plugins of its profile.
-func remembered(factory frameworkruntime.PluginFactory, measuring map[string][]nearmiss.Plugin) frameworkruntime.PluginFactory {
+// remembered returns the factory, and puts what it makes, if that measures nodes or has to
+// prepare, beside others of that kind.
+func (s *scheduler) remembered(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		plugin, err := factory(ctx, args, handle)
-		if measures, ok := plugin.(nearmiss.Plugin); ok && err == nil {
-			profile := handle.ProfileName()
-			measuring[profile] = append(measuring[profile], measures)
-			slices.SortFunc(measuring[profile], func(a, b nearmiss.Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
+		if err != nil {
+			return plugin, err
 		}
-		return plugin, err
+		if measures, ok := plugin.(nearmiss.Plugin); ok {
+			profile := handle.ProfileName()
+			s.measuring[profile] = append(s.measuring[profile], measures)
+			slices.SortFunc(s.measuring[profile], func(a, b nearmiss.Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
+		}
+		if prepares, ok := plugin.(preparer); ok {
+			s.preparers = append(s.preparers, prepares)
+		}
+		return plugin, nil
 	}
 }
 
@@ -240,7 +248,7 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 			return err
 		}
 	}
-	showStandby(config, lock)
+	showReadiness(config, lock, prepareFirst(ctx, sched, built.preparers))
 	if err := tellOwners(ctx, built); err != nil {
 		return err
 	}

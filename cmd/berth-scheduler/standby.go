@@ -81,27 +81,34 @@ func checkLater(ctx context.Context, client kubernetes.Interface, why error, che
 	}
 }
 
-// showStandby makes /readyz fail while this process waits for a lease that another
-// scheduler holds, and say which. Upstream's Run makes the endpoint's checks itself;
-// what it takes from outside, and asks before every answer, is the authorizer. A metric
-// says it too.
-func showStandby(config *schedulerserverconfig.CompletedConfig, lock *lease.Lock) {
-	if lock == nil {
-		return
+// showReadiness makes /readyz fail, and say why, while this process waits for a lease that another
+// scheduler holds, and where it schedules, or may do so in a moment, while its plugins
+// prepare. A standby is ready: it has nothing to prepare yet. Upstream's Run makes the endpoint's checks itself;
+// what it takes from outside, and asks before every answer, is the authorizer. Metrics
+// tell of the lease too.
+func showReadiness(config *schedulerserverconfig.CompletedConfig, lock *lease.Lock, p *preparation) {
+	waits := p.waits
+	if lock != nil {
+		waits = func() error {
+			if lock.Holder() != "" {
+				return lock.Waits()
+			}
+			return p.waits()
+		}
+		lease.RegisterMetrics(lock)
 	}
 	if config.Authorization.Authorizer != nil {
-		config.Authorization.Authorizer = standbyAuthorizer{config.Authorization.Authorizer, lock.Waits}
+		config.Authorization.Authorizer = readinessAuthorizer{config.Authorization.Authorizer, waits}
 	}
-	lease.RegisterMetrics(lock)
 }
 
-type standbyAuthorizer struct {
+type readinessAuthorizer struct {
 	authorizer.Authorizer
 	waits func() error
 }
 
 // Authorize implements authorizer.Authorizer.
-func (a standbyAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+func (a readinessAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	if !attributes.IsResourceRequest() && attributes.GetPath() == "/readyz" {
 		if err := a.waits(); err != nil {
 			return authorizer.DecisionDeny, err.Error(), nil //nolint:nilerr // the answer is no, and why; asking did not fail

@@ -52,9 +52,10 @@
 // written, the pod keeps its devices, and Bind asks the API server and sends the
 // same Binding again until it is.
 //
-// The first cycle of a process with a share waits until the pod informer has seen
-// all that the API server has (startupWait): a standby's may be a minute behind. And it
-// fences: a process that led before may have Bindings in flight, delayed for any time,
+// A process that begins to schedule waits until the pod informer has seen all that the API
+// server has (Prepare): a standby's may be a minute behind. berth-scheduler does so before it
+// says that it is ready; where nobody calls Prepare, the first cycle with a share waits. And
+// it fences: a process that led before may have Bindings in flight, delayed for any time,
 // with devices that nobody else knows to be assumed. Each Binding is for one resource
 // version of its pod, and the new process raises that of every pending pod with a share,
 // once, by a status patch, the fence: the pod condition berth.dev/gpu-fence. What arrives

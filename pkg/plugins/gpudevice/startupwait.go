@@ -6,6 +6,7 @@ package gpudevice
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,8 @@ const (
 // startupWait holds the first scheduling cycle with a share back, of any process, with or
 // without leader election, until its pod
 // informer knows every pod that was bound before, and until what a former process may
-// still have on its way is refused (allocationCache.fencePods).
+// still have on its way is refused (allocationCache.fencePods). Prepare has that done when
+// the process begins to schedule, and as a rule before there is such a cycle.
 //
 // The informers of a standby run all the time, but after the API server was
 // restarted a reflector waits for up to a minute before it connects again. A
@@ -51,14 +53,33 @@ const (
 // predecessor has bound since.
 type startupWait struct {
 	done atomic.Bool
-	// fenced are the pods that were fenced by attempts of the first cycle. Only the
-	// scheduling goroutine touches it, and waits for those that fence for it.
+
+	// mu guards what follows. Who prepares holds it meanwhile, and a cycle that needs it
+	// waits.
+	mu sync.Mutex
+	// prepared is whether waitForSyncAndFence has succeeded.
+	prepared bool
+	// fenced are the pods that were fenced by attempts so far.
 	fenced map[types.UID]struct{}
 	// err is why the last attempt failed, and retryAt when there is another one: it
 	// takes seconds of the scheduling goroutine, and every pod with a share asks.
-	// Touched as fenced is.
 	err     error
 	retryAt time.Time
+}
+
+// Prepare does what the first pod with a share otherwise waits for: it makes sure that this
+// process knows every pod that others have bound, and that what they have on their way is
+// refused. Call it when the process begins to schedule: no earlier, because what another
+// process binds after it is not known. It tries until it succeeds; the error is ctx's. It may
+// run beside cycles, and several times: all plugins of an informer factory share the work.
+func (pl *GPUDevice) Prepare(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, startupRetry, true, func(ctx context.Context) (bool, error) {
+		err := pl.allocations.prepare(ctx)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "No share of a device can be given yet, trying again", "retryAfter", startupRetry)
+		}
+		return err == nil, nil
+	})
 }
 
 // waitForStartup returns nil when nodes, the snapshot of this cycle, show all that was
@@ -68,20 +89,34 @@ func (c *allocationCache) waitForStartup(ctx context.Context, nodes []fwk.NodeIn
 	if c.startup.done.Load() || c.client == nil {
 		return nil // without an API server nobody can have bound anything
 	}
-	if c.startup.err != nil && c.clock.Now().Before(c.startup.retryAt) {
-		return c.startup.err
+	if err := c.prepare(ctx); err != nil {
+		return err
 	}
-	if c.startup.err = c.waitForSyncAndFence(ctx); c.startup.err != nil {
-		c.startup.retryAt = c.clock.Now().Add(startupRetry)
-		return c.startup.err
-	}
-	// The informer is up to date. The snapshot is older, and was made from what
+	// The informer is up to date. The snapshot may be older, and was made from what
 	// another handler had been told.
 	if missing := c.missingFromSnapshot(nodes); missing != nil {
 		return fmt.Errorf("pod %s has a share of a device and is not in the snapshot of this attempt yet: the next attempt sees it", klog.KObj(missing))
 	}
 	c.startup.done.Store(true)
-	c.startup.fenced = nil
+	return nil
+}
+
+// prepare is waitForSyncAndFence, once. Right after a failure it returns that.
+func (c *allocationCache) prepare(ctx context.Context) error {
+	s := &c.startup
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.prepared || c.client == nil {
+		return nil
+	}
+	if s.err != nil && c.clock.Now().Before(s.retryAt) {
+		return s.err
+	}
+	if s.err = c.waitForSyncAndFence(ctx); s.err != nil {
+		s.retryAt = c.clock.Now().Add(startupRetry)
+		return s.err
+	}
+	s.prepared, s.fenced = true, nil
 	return nil
 }
 
@@ -97,7 +132,6 @@ func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 	}
 	ordered, err := c.waitUntilFresh(timeout)
 	if err != nil {
-		logger.Error(err, "No device is allocated before every pod that has one is known")
 		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 	}
 	if ordered {
@@ -105,7 +139,6 @@ func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 			c.startup.fenced = map[types.UID]struct{}{}
 		}
 		if err := c.fencePods(timeout); err != nil {
-			logger.Error(err, "No device is allocated before Bindings of a former scheduler process are fenced")
 			return fmt.Errorf("waiting until Bindings of a former scheduler process are refused: %w", err)
 		}
 	}

@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -146,6 +147,33 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 	}
 	if !pl.allocations.startup.done.Load() {
 		t.Error("the wait is not over")
+	}
+}
+
+// What Prepare has done no cycle does again; it goes on until it succeeds or is ended.
+func TestPrepare(t *testing.T) {
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	var down atomic.Bool
+	down.Store(true)
+	ctx, end := context.WithCancel(t.Context())
+	profile.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		end()
+		return down.Load(), nil, errors.New("no route to host")
+	})
+	if err := pl.Prepare(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("without an API server, and ended: %v, want %v", err, context.Canceled)
+	}
+	down.Store(false)
+	pl.allocations.startup.retryAt = time.Time{}
+	if err := pl.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	down.Store(true)
+	if err := pl.Prepare(t.Context()); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	if _, status, _ := profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), sharePod("p", 1)); !status.IsSuccess() {
+		t.Errorf("the first pod with a share asks again: %v", status)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,7 +26,12 @@ import (
 // replica starts a berth-scheduler with leader election behind a proxy.
 func replica(t *testing.T, c *framework.Cluster, hook func(*faultproxy.Binding) *faultproxy.Answer) *framework.Scheduler {
 	t.Helper()
-	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), faultproxy.Hooks{Binding: hook})
+	return replicaBehind(t, c, faultproxy.Hooks{Binding: hook})
+}
+
+func replicaBehind(t *testing.T, c *framework.Cluster, hooks faultproxy.Hooks) *framework.Scheduler {
+	t.Helper()
+	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), hooks)
 	return c.LaunchScheduler(t, framework.Binary(t, framework.BerthScheduler), gpuProfile, framework.SchedulerOptions{
 		Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: gpuchurn.QuickElection(),
 	})
@@ -33,6 +40,45 @@ func replica(t *testing.T, c *framework.Cluster, hook func(*faultproxy.Binding) 
 func waitLeads(t *testing.T, s *framework.Scheduler) {
 	t.Helper()
 	framework.WaitForCondition(t, framework.WaitTimeout, "the replica to lead", func() (bool, error) { return gpuchurn.Leads(s), nil })
+}
+
+// TestPreparedBeforeReady: a process that leads is not ready before it knows what others have
+// placed, without any pod that asks; a standby is, and is not when it leads until it knows too.
+func TestPreparedBeforeReady(t *testing.T) {
+	const known = "Every pod with a share of a device is known"
+	c := startPool(t, 1, 1)
+	var down atomic.Bool
+	hooks := faultproxy.Hooks{Binding: passOn, Drop: func(r *http.Request) bool {
+		// That is how the plugin asks; the informers of pods ask for more.
+		return down.Load() && r.URL.Path == "/api/v1/pods" && r.URL.Query().Get("limit") == "1"
+	}}
+	becomesReady := func(s *framework.Scheduler) {
+		t.Helper()
+		waitLeads(t, s)
+		framework.WaitForCondition(t, framework.WaitTimeout, "/readyz to say that the scheduler prepares", func() (bool, error) {
+			err := s.Ready(t)
+			return err != nil && strings.Contains(err.Error(), "learn what former ones have placed"), err
+		})
+		down.Store(false)
+		s.WaitReady(t)
+		if !strings.Contains(s.Output(), known) {
+			t.Errorf("the scheduler is ready, and has not logged %q", known)
+		}
+	}
+	down.Store(true)
+	old := replicaBehind(t, c, hooks)
+	becomesReady(old)
+	next := replicaBehind(t, c, hooks)
+	next.WaitForOutput(t, framework.WaitTimeout, "Standing by")
+	next.WaitReady(t)
+	if strings.Contains(next.Output(), known) {
+		t.Errorf("a standby has logged %q: what the leader binds after it is not known", known)
+	}
+	down.Store(true)
+	old.Kill()
+	becomesReady(next)
+	c.CreatePod(t, gpuchurn.SharePod("share", "1000"))
+	c.WaitForPodScheduled(t, namespace, "share")
 }
 
 // TestHandover ends a leader while its Bindings are on their way, for every device that

@@ -1,0 +1,72 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/klog/v2"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+)
+
+// preparer is a plugin that has something to do when this process begins to schedule, which
+// its first pod would otherwise wait for.
+type preparer interface {
+	// Prepare returns nil when it is done, and an error if ctx ends before. It is called
+	// once, beside scheduling cycles.
+	Prepare(ctx context.Context) error
+}
+
+// errNotPrepared is why a process that schedules, or may do so in a moment, is not ready.
+var errNotPrepared = errors.New("this scheduler process is about to learn what former ones have placed; pods that ask for shares of devices wait until it has")
+
+// preparation is that of all plugins.
+type preparation struct {
+	// done is closed when all have prepared.
+	done chan struct{}
+}
+
+// prepareFirst has the plugins prepare as soon as the scheduler runs: at once without leader
+// election, and with it when this process becomes leader. Upstream's Run says so to nobody,
+// but it starts the queue then.
+func prepareFirst(ctx context.Context, sched *kubescheduler.Scheduler, preparers []preparer) *preparation {
+	p := &preparation{done: make(chan struct{})}
+	sched.SchedulingQueue = startedQueue{sched.SchedulingQueue, func() { go p.run(ctx, preparers) }}
+	return p
+}
+
+// run has the plugins prepare.
+func (p *preparation) run(ctx context.Context, preparers []preparer) {
+	for _, plugin := range preparers {
+		if plugin.Prepare(ctx) != nil {
+			return // the process is ending
+		}
+	}
+	close(p.done)
+}
+
+// waits returns an error while pods have to wait for the plugins.
+func (p *preparation) waits() error {
+	select {
+	case <-p.done:
+		return nil
+	default:
+		return errNotPrepared
+	}
+}
+
+// startedQueue is the scheduler's queue, which tells when it is started.
+type startedQueue struct {
+	queue.SchedulingQueue
+
+	started func()
+}
+
+// Run implements queue.SchedulingQueue.
+func (q startedQueue) Run(logger klog.Logger) {
+	q.started()
+	q.SchedulingQueue.Run(logger)
+}
