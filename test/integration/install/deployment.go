@@ -4,6 +4,7 @@
 package install
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,6 +30,13 @@ func Start(tb testing.TB, c *framework.Cluster) *framework.Scheduler {
 // StartDeployment is [Start] for a Deployment of another namespace and name.
 func StartDeployment(tb testing.TB, c *framework.Cluster, namespace, name string) *framework.Scheduler {
 	tb.Helper()
+	return StartRelease(tb, c, namespace, name, "")
+}
+
+// StartRelease is [StartDeployment] with the binary of another release, a path; empty
+// stands for the one that the image is named after.
+func StartRelease(tb testing.TB, c *framework.Cluster, namespace, name, binary string) *framework.Scheduler {
+	tb.Helper()
 	deployment, err := c.Client.AppsV1().Deployments(namespace).Get(tb.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		tb.Fatalf("reading the installed Deployment: %v", err)
@@ -45,7 +53,7 @@ func StartDeployment(tb testing.TB, c *framework.Cluster, namespace, name string
 	root := tb.TempDir()
 	mountConfigMaps(tb, c, namespace, pod, container, root)
 	return StartBinary(tb, c, Options{
-		Binary:     binaryOf(container.Image),
+		Binary:     cmp.Or(binary, binaryOf(container.Image)),
 		Args:       container.Args,
 		Root:       root,
 		Kubeconfig: c.ServiceAccountKubeconfig(tb, namespace, pod.ServiceAccountName),
