@@ -157,7 +157,7 @@ func (m *numaMatch) recovered(ctx context.Context, pod *corev1.Pod, node fwk.Nod
 	}
 	klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", panicked), NUMAPlugin+" does not understand the node's NodeResourceTopology, or the pod",
 		"pod", klog.KObj(pod), "node", klog.KObj(node.Node()), "stack", string(debug.Stack()))
-	give(fmt.Sprintf("%s does not understand the node's NodeResourceTopology (zones must be node-0, node-1, … without a gap), or the pod: see the scheduler's log", NUMAPlugin))
+	give(NUMAPlugin + " does not understand the node's NodeResourceTopology (zones must be node-0, node-1, … without a gap), or the pod: see the scheduler's log")
 }
 
 // readWithoutShares returns the pod without its requests for shares.

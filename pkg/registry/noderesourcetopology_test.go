@@ -32,11 +32,15 @@ func TestRemoveShares(t *testing.T) {
 	}{
 		{"nothing", corev1.PodSpec{Containers: []corev1.Container{plain}}, false, corev1.PodSpec{Containers: []corev1.Container{plain}}},
 		{
-			"a container", corev1.PodSpec{Containers: []corev1.Container{plain, sharing}}, true,
+			"a container",
+			corev1.PodSpec{Containers: []corev1.Container{plain, sharing}},
+			true,
 			corev1.PodSpec{Containers: []corev1.Container{plain, without}},
 		},
 		{
-			"an init container", corev1.PodSpec{InitContainers: []corev1.Container{sharing}, Containers: []corev1.Container{plain}}, true,
+			"an init container",
+			corev1.PodSpec{InitContainers: []corev1.Container{sharing}, Containers: []corev1.Container{plain}},
+			true,
 			corev1.PodSpec{InitContainers: []corev1.Container{without}, Containers: []corev1.Container{plain}},
 		},
 	} {
