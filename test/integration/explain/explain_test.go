@@ -17,6 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -24,6 +27,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/explain/source"
 	"github.com/berth-scheduler/berth/pkg/lease"
 	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -41,7 +45,7 @@ const (
 var always = []string{
 	"a wrong amount", "two wrong amounts, each in a container of its own", "a rule about labels", "no node of the tenant", "a model pattern without *",
 	"a forgotten toleration of the nodes with devices", "a misspelt schedulerName", "a share under a profile that counts none",
-	"a gang that is not whole", "too little CPU", "a node that is cordoned", "a gate", "no free devices", "two causes: a pattern and a taint",
+	"a gang that is not whole", "a gang that is not whole, Kubernetes' own", "a gang without room, Kubernetes' own", "too little CPU", "a node that is cordoned", "a gate", "no free devices", "two causes: a pattern and a taint",
 }
 
 // testCase is an entry of cases.yaml; see there.
@@ -54,7 +58,13 @@ type testCase struct {
 	Manifest string        `json:"manifest"`
 }
 
+// ofPodGroup reports whether the pods are of one of Kubernetes' own PodGroups.
+func (c *testCase) ofPodGroup() bool { return strings.Contains(c.Manifest, "schedulingGroup") }
+
 func TestExplain(t *testing.T) {
+	for gate, on := range engine.GangGates() {
+		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, featuregate.Feature(gate), on)
+	}
 	s := start(t)
 	t.Run("cases", func(t *testing.T) {
 		var cases []testCase
@@ -69,8 +79,7 @@ func TestExplain(t *testing.T) {
 				continue
 			}
 			run++
-			// The API server of this test has no PodGroups of Kubernetes.
-			if !coscheduling && strings.Contains(tt.Manifest, "scheduling.x-k8s.io/pod-group") || strings.Contains(tt.Manifest, "schedulingGroup") {
+			if strings.Contains(tt.Manifest, "scheduling.x-k8s.io/pod-group") && !coscheduling || tt.ofPodGroup() && coscheduling {
 				continue
 			}
 			t.Run(tt.Name, func(t *testing.T) { s.explain(t, &tt) })
@@ -110,8 +119,15 @@ func start(t *testing.T) *suite {
 		unmarshal(t, document, &node)
 		nodes = append(nodes, node)
 	}
-	s := &suite{framework.Start(t, framework.Options{Nodes: nodes, Audit: true}), t}
-	s.ApplyManifests(t, "manifests/base")
+	options, scheduler := framework.Options{Nodes: nodes, Audit: true}, framework.SchedulerOptions{LeaderElect: true}
+	if !coscheduling {
+		const gates = "--feature-gates=GenericWorkload=true"
+		options.APIServerArgs = []string{gates, "--runtime-config=" + minor.PodGroups + "=true"}
+		options.ControllerManagerArgs, scheduler.Args = []string{gates}, []string{gates}
+		others = append(others, string(content(t, data+"podgroups.yaml")))
+	}
+	s := &suite{framework.Start(t, options), t}
+	s.ApplyManifests(t, "manifests/base", "manifests/components/gangscheduling/rbac.yaml")
 	for _, file := range []string{"gang/podgroups.yaml", "gang/rbac.yaml"} {
 		s.Kubectl(t, "apply", "-f", filepath.Join(framework.Root(), "manifests/components", file))
 	}
@@ -121,7 +137,7 @@ func start(t *testing.T) *suite {
 	if err := os.WriteFile(served, servedProfiles(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.StartBerthScheduler(t, served, framework.SchedulerOptions{LeaderElect: true})
+	s.StartBerthScheduler(t, served, scheduler)
 	// The lease is the other one's.
 	tenancy := filepath.Join(t.TempDir(), "tenancy.yaml")
 	alone := strings.Replace(string(content(t, tenancyProfile)), "tenants: Confined", "tenants: Confined\n        allowNoLeaderElection: true", 1)
@@ -197,7 +213,8 @@ func (s *suite) explain(t *testing.T, tt *testCase) {
 	}
 	defer func() { s.delete(t, pods) }()
 	first := pods[0]
-	if tt.State != explain.NotServed && tt.State != explain.Gated {
+	// A PodGroup that is not complete does not enter the queue, and nothing is said of it.
+	if tt.State != explain.NotServed && tt.State != explain.Gated && !(tt.State == explain.Waiting && tt.ofPodGroup()) {
 		for _, pod := range pods {
 			s.WaitForPodUnschedulable(t, pod.Namespace, pod.Name)
 		}

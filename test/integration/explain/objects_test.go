@@ -91,13 +91,17 @@ func (s *suite) setNode(t *testing.T, node *corev1.Node) {
 // test.
 func (s *suite) setMinMember(t *testing.T, in *explain.Input, members int) {
 	t.Helper()
+	native := in.Pods[0].Spec.SchedulingGroup != nil
 	patch := func(t *testing.T, members int) {
 		t.Helper()
-		s.Kubectl(t, "-n", in.Pods[0].Namespace, "patch", "podgroups.scheduling.x-k8s.io", explain.GangName(in.Pods[0]),
-			"--type=merge", "-p", fmt.Sprintf(`{"spec":{"minMember":%d}}`, members))
+		resource, spec := "podgroups.scheduling.x-k8s.io", `{"spec":{"minMember":%d}}`
+		if native {
+			resource, spec = "podgroups.scheduling.k8s.io", `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`
+		}
+		s.Kubectl(t, "-n", in.Pods[0].Namespace, "patch", resource, explain.GangName(in.Pods[0]), "--type=merge", "-p", fmt.Sprintf(spec, members))
 	}
 	for _, group := range in.PodGroups {
-		if group.Name == explain.GangName(in.Pods[0]) && group.MinMember != members {
+		if group.Native == native && group.Name == explain.GangName(in.Pods[0]) && group.MinMember != members {
 			patch(t, members)
 			t.Cleanup(func() { patch(s.whole, group.MinMember) })
 		}

@@ -5,6 +5,7 @@ package gpugang
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestNativeGangs(t *testing.T) {
 			nodes = append(nodes, pooled(pool+"-several", gpuNode(fmt.Sprintf("%s-%d", pool, i), 1)))
 		}
 	}
-	c := startNative(t, append(nodes, newRandomNodes()...), false)
+	c := startNative(t, slices.Concat(nodes, newRandomNodes(), newSimulatedNodes()), false)
 
 	both := func(t *testing.T, name string, test func(t *testing.T, pool string)) {
 		t.Helper()
@@ -57,6 +58,7 @@ func TestNativeGangs(t *testing.T) {
 	})
 	t.Run("sample", func(t *testing.T) { testSample(t, c) })
 	t.Run("random", func(t *testing.T) { testRandomGangs(t, c) })
+	t.Run("simulated", func(t *testing.T) { testSimulatedGangs(t, c) })
 }
 
 const (
