@@ -1,8 +1,8 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgrade replaces a running scheduler by that of another release, while pods with
-// shares of devices come and go.
+// Package upgrade replaces a running scheduler by that of another release, and the control
+// plane below it, while pods with shares of devices come and go.
 package upgrade
 
 import (
@@ -13,11 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/integration/install"
@@ -35,7 +37,7 @@ const previousCheckout = "BERTH_PREVIOUS"
 // installation is what an administrator applies and the scheduler that comes with it.
 type installation struct {
 	name      string
-	manifests string
+	manifests string // empty: those that are applied already
 	binary    string
 }
 
@@ -87,14 +89,19 @@ type rollout struct {
 	watch   *gpuchurn.Watch
 	load    *gpuchurn.Churn
 	arrived chan error
-	running *framework.Scheduler
+	// running is the scheduler of release. Where one may end that could not renew its
+	// lease, it is started again, as its kubelet would; restarts counts that.
+	running  *framework.Scheduler
+	release  installation
+	mayEnd   bool
+	restarts int
 }
 
 // startRollout installs a release and lets pods with shares come and go.
 func startRollout(t *testing.T, c *framework.Cluster, first installation) *rollout {
 	t.Helper()
 	c.Apply(t, `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}`)
-	r := &rollout{t: t, c: c, arrived: make(chan error, 1)}
+	r := &rollout{t: t, c: c, arrived: make(chan error, 1), release: first}
 	c.ApplyManifests(t, first.manifests)
 	r.running = install.StartRelease(t, c, names.Namespace, names.Scheduler, first.binary)
 	waitLeads(t, r.running)
@@ -111,6 +118,10 @@ func (r *rollout) bindings(when string, n int) {
 	r.t.Helper()
 	_, before := r.watch.Counts()
 	framework.WaitForCondition(r.t, 5*framework.WaitTimeout, fmt.Sprintf("%d pods to be bound %s", n, when), func() (bool, error) {
+		if r.mayEnd && !r.running.Running() {
+			r.restarts++
+			r.running = install.StartRelease(r.t, r.c, names.Namespace, names.Scheduler, r.release.binary)
+		}
 		_, now := r.watch.Counts()
 		return now >= before+n, fmt.Errorf("%d were", now-before)
 	})
@@ -126,7 +137,9 @@ func waitLeads(t *testing.T, s *framework.Scheduler) {
 // other. It returns how long nobody led.
 func (r *rollout) move(next installation, end syscall.Signal) time.Duration {
 	r.t.Helper()
-	r.c.ApplyManifests(r.t, next.manifests)
+	if next.manifests != "" {
+		r.c.ApplyManifests(r.t, next.manifests)
+	}
 	started := install.StartRelease(r.t, r.c, names.Namespace, names.Scheduler, next.binary)
 	started.WaitReady(r.t)
 	r.bindings("while "+next.name+" is on standby", 20)
@@ -137,7 +150,7 @@ func (r *rollout) move(next installation, end syscall.Signal) time.Duration {
 	ended := time.Now()
 	waitLeads(r.t, started)
 	without := time.Since(ended)
-	r.running = started
+	r.running, r.release = started, next
 	r.bindings("by "+next.name, 150)
 	return without
 }
@@ -173,4 +186,45 @@ func TestUpgrade(t *testing.T) {
 	killed := r.move(after, syscall.SIGKILL)
 	r.finish()
 	t.Logf("without a leader: %v up, %v back, %v up after a kill", up.Round(time.Millisecond), back.Round(time.Millisecond), killed.Round(time.Millisecond))
+}
+
+// TestUpgradeOfTheControlPlane does what manifests/README.md says of the releases of
+// Kubernetes: the control plane goes to the next one under Berth's build for the older,
+// then Berth follows; and back to the older build, which serves both.
+func TestUpgradeOfTheControlPlane(t *testing.T) {
+	framework.OnlyLong(t)
+	if minor.Release == "1.36" {
+		t.Skip("begins with the release before, and there is no build for it")
+	}
+	older := installation{"the build for 1.36", install.Path("manifests/overlays/gpu"), framework.BinaryOf(t, "1.36", framework.BerthScheduler)}
+	newer := current(t)
+	newer.manifests = "" // the same
+	dir := filepath.Join(t.TempDir(), "data")
+	c := framework.Start(t, framework.Options{DataDir: dir, Executable: framework.BinaryOf(t, "1.36", framework.BerthLocal), Nodes: gpuchurn.Nodes(8, 4)})
+	r := startRollout(t, c, older)
+
+	r.mayEnd = true
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	next := framework.Start(t, framework.Options{DataDir: dir})
+	if served, err := next.Client.Discovery().ServerVersion(); err != nil || !strings.HasPrefix(served.GitVersion, "v"+minor.Release+".") {
+		t.Fatalf("the API server says %v, %v", served, err)
+	}
+	if next.Config.Host != c.Config.Host {
+		t.Fatalf("the API server is at %s now, and was at %s", next.Config.Host, c.Config.Host)
+	}
+	r.c = next
+	r.bindings("by the build for 1.36 on the newer API server", 150)
+	pause := time.Since(stopped)
+	r.mayEnd = false
+
+	older.manifests = ""
+	up := r.move(newer, syscall.SIGTERM)
+	back := r.move(older, syscall.SIGTERM)
+	killed := r.move(newer, syscall.SIGKILL)
+	r.finish()
+	t.Logf("%v from the end of the older control plane to 150 pods bound on the newer, %d restarts of the scheduler meanwhile; without a leader: %v up, %v back, %v up after a kill",
+		pause.Round(time.Second), r.restarts, up.Round(time.Millisecond), back.Round(time.Millisecond), killed.Round(time.Millisecond))
 }
