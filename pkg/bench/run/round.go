@@ -251,6 +251,9 @@ type look struct {
 	rested bool
 }
 
+// otherWrites are the scheduler's writes but the renewals of its lease.
+func (l look) otherWrites() float64 { return l.sample.Writes - float64(l.renewed) }
+
 // sample reads the scheduler's counters once they have come to rest, or when
 // sampleTimeout is over.
 func (r *round) sample(ctx context.Context) (look, error) {
@@ -266,9 +269,9 @@ func (r *round) sample(ctx context.Context) (look, error) {
 		if r.renewals != nil {
 			now.renewed = r.renewals.count.Load()
 		}
-		// A renewal may be counted before it is seen, or the other way round: only
-		// looks without any change are sure to agree.
-		if earlier.sample != nil && sample.Writes == earlier.sample.Writes && now.renewed == earlier.renewed {
+		// A renewal may be counted before it is seen, or the other way round. Looks come
+		// more often than renewals, so that not all of them can be amid one.
+		if earlier.sample != nil && now.otherWrites() == earlier.otherWrites() {
 			now.same = earlier.same + 1
 		}
 		now.rested = now.same >= sampleLooks
