@@ -5,6 +5,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func forPrograms[R any](t *testing.T, stdin string, wantCode int, args ...string
 	var reports [2]R
 	var again [2]string
 	for i, format := range []string{outputJSON, outputYAML} {
-		code, stdout, stderr := execute(t, stdin, append(args[:len(args):len(args)], "-o", format)...)
+		code, stdout, stderr := execute(t, stdin, append(slices.Clip(args), "-o", format)...)
 		if code != wantCode {
 			t.Fatalf("-o %s: exit code %d: %s", format, code, stderr)
 		}

@@ -5,7 +5,7 @@
 // answers questions about what Berth would do.
 //
 //	kubectl berth explain pod/NAME
-//	kubectl berth simulate -f FILE… --config PROFILE.yaml
+//	kubectl berth simulate -f FILE… [--config PROFILE.yaml…]
 //	kubectl berth bench -f WORKLOAD.yaml --schedulers NAME,…
 //	kubectl berth devices [NODE…]
 //	kubectl berth check [--config PROFILE.yaml]

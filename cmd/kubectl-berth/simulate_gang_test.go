@@ -22,9 +22,10 @@ const gangSample = "../../manifests/samples/gang.yaml"
 // API that has PodGroups.
 func sharedNodes(t *testing.T, nodes int) string {
 	t.Helper()
-	text := "apiVersion: v1\nkind: List\nitems:\n"
+	var text strings.Builder
+	text.WriteString("apiVersion: v1\nkind: List\nitems:\n")
 	for i := range nodes {
-		text += fmt.Sprintf(`- apiVersion: v1
+		fmt.Fprintf(&text, `- apiVersion: v1
   kind: Node
   metadata:
     name: gpu-%[1]d
@@ -34,7 +35,7 @@ func sharedNodes(t *testing.T, nodes int) string {
   status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
 `, i)
 	}
-	return file(t, fmt.Sprintf("nodes-%d.yaml", nodes), text)
+	return file(t, fmt.Sprintf("nodes-%d.yaml", nodes), text.String())
 }
 
 // TestSimulateGang asks whether the sample of a gang fits: as a whole, or not at all.

@@ -9,6 +9,7 @@ import (
 	"compress/gzip"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ func untar(t *testing.T, archive []byte) (map[string][]byte, []*tar.Header) {
 	reader := tar.NewReader(bytes.NewReader(archive))
 	for {
 		header, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files, headers
 		}
 		if err != nil {

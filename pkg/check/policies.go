@@ -198,7 +198,7 @@ func (c *checker) checkFit(feature *guarded, s *runningScheduler, cluster *polic
 					Error, key.String(), "spec", fmt.Sprintf("does not fit %s: it nowhere names %q", s.profile.Source, word),
 					s.by.or(
 						"generate the policies from the profile (hack/tenancypolicies, or settings.yaml of components/gpu) and apply them",
-						s.by.upgrade(fmt.Sprintf("%s among policies.create, or this instance among policies.otherInstances of the release that has it there,", feature.value())),
+						s.by.upgrade(feature.value()+" among policies.create, or this instance among policies.otherInstances of the release that has it there,"),
 					),
 				})
 			}

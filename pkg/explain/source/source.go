@@ -165,6 +165,18 @@ func (f *found) readSnapshots(o *Options) error {
 	return nil
 }
 
+// apply changes the objects that were listed as those that are written would.
+func (f *found) apply(written *cluster.Cluster) {
+	if f.in.Objects == nil {
+		return
+	}
+	for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
+		if err := f.in.Objects.Apply(object); err != nil {
+			f.notSeen("-f: what it changes of an object that is there already: %v", err)
+		}
+	}
+}
+
 // readManifests reads what does not exist yet: its pods are asked about, and everything
 // else is taken for applied.
 func (f *found) readManifests(o *Options) ([]unit, error) {
@@ -176,13 +188,7 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 	}
 	written, _ := reader.Cluster()
 	listed := f.in.Objects != nil && f.in.Objects.Has("priorityclasses")
-	if f.in.Objects != nil {
-		for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
-			if err := f.in.Objects.Apply(object); err != nil {
-				f.notSeen("-f: what it changes of an object that is there already: %v", err)
-			}
-		}
-	}
+	f.apply(written)
 	var units []unit
 	index := map[string]int{}
 	admit := f.priorities(written, listed)

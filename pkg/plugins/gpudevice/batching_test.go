@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,7 +32,7 @@ func TestBatchingInvariants(t *testing.T) {
 				name := fmt.Sprintf("n%d", i)
 				nodes = append(nodes, gpuNode(name, 4))
 				for d := range random.IntN(4) {
-					pods = append(pods, boundPod(fmt.Sprintf("%s-%d", name, d), 100*(1+random.IntN(9)), name, fmt.Sprint(d)))
+					pods = append(pods, boundPod(fmt.Sprintf("%s-%d", name, d), 100*(1+random.IntN(9)), name, strconv.Itoa(d)))
 				}
 			}
 			profile, pl := startProfile(t, gpuArgs(withStrategy(strategy)), schedtest.Options{Nodes: nodes, Pods: pods})

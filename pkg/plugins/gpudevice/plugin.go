@@ -198,11 +198,12 @@ func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFrag
 		return nil, fwk.NewStatus(fwk.Unschedulable, "what the pod's ResourceClaims are for may change")
 	}
 	var value signature
-	if request.Kind == device.RequestNone {
+	switch {
+	case request.Kind == device.RequestNone:
 		value.Daemon = pl.nonGPUPods == config.NonGPUPodsForbid && isDaemonPod(pod)
-	} else if pl.narrows() {
+	case pl.narrows():
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the nodes that can win are looked for anew for each pod with devices")
-	} else {
+	default:
 		value = signature{Request: requestKey(request), Models: request.Models.String(), MinMemoryMiB: request.MinMemoryMiB}
 	}
 	return []fwk.SignFragment{{Key: names.GPUDeviceFragment, Value: value}}, nil

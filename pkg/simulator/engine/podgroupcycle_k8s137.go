@@ -179,7 +179,7 @@ func (c *podGroupCycle) rejectIfWaiting(b *podBinding) {
 
 // schedulePod looks for a node for a member, as the scheduler's function of that name does.
 func (c *podGroupCycle) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
-	c.searched = true
+	c.searched = c.engine.snapshot.NumNodesInPlacement() > 0
 	result, fit, err := c.engine.schedulePod(ctx, fw, state, pod.Pod, "")
 	switch {
 	case err != nil:
@@ -225,8 +225,12 @@ type podGroupFramework struct {
 	cycle *podGroupCycle
 }
 
-// RunPodGroupPostFilterPlugins runs them. They call the search for nodes, too.
+// RunPodGroupPostFilterPlugins runs them. They call the search for nodes, too. Without any
+// node they do not run: they count on what PreFilter plugins leave.
 func (f podGroupFramework) RunPodGroupPostFilterPlugins(ctx context.Context, state *framework.CycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	if !f.cycle.searched {
+		return nil, fwk.NewStatus(fwk.Unschedulable, scheduler.ErrNoNodesAvailable.Error())
+	}
 	f.cycle.postFilter = true
 	defer func() { f.cycle.postFilter = false }()
 	return f.Framework.RunPodGroupPostFilterPlugins(ctx, state, group, schedule)

@@ -80,20 +80,8 @@ func (e *Engine) SchedulePodGroup(ctx context.Context, pods []*corev1.Pod) (PodG
 	key := podGroupKey(pods[0])
 	pods = slices.Clone(pods)
 	for i, pod := range pods {
-		if !e.IsMember(pod) || podGroupKey(pod) != key {
-			return PodGroupResult{}, fmt.Errorf("pod %s is no member of PodGroup %s", klog.KObj(pod), key)
-		}
-		fw, err := e.frameworkFor(pod)
-		if err == nil {
-			err = e.needs[fw.ProfileName()].checkPod(pod)
-		}
-		if err == nil && !e.hasPodGroup(key) {
-			err = e.needs[fw.ProfileName()].require(pluginnames.GangScheduling, "podgroups", fmt.Sprintf("pod %s has spec.schedulingGroup", klog.KObj(pod)))
-		}
-		if err == nil {
-			pods[i], err = e.create(ctx, pod)
-		}
-		if err != nil {
+		var err error
+		if pods[i], err = e.createMember(ctx, key, pod); err != nil {
 			return PodGroupResult{}, err
 		}
 	}
@@ -109,6 +97,27 @@ func (e *Engine) SchedulePodGroup(ctx context.Context, pods []*corev1.Pod) (PodG
 		return PodGroupResult{}, fmt.Errorf("PodGroup %s: %w", key, err)
 	}
 	return result, nil
+}
+
+// createMember has the pod of the PodGroup arrive, if it can be simulated.
+func (e *Engine) createMember(ctx context.Context, key types.NamespacedName, pod *corev1.Pod) (*corev1.Pod, error) {
+	if !e.IsMember(pod) || podGroupKey(pod) != key {
+		return nil, fmt.Errorf("pod %s is no member of PodGroup %s", klog.KObj(pod), key)
+	}
+	fw, err := e.frameworkFor(pod)
+	if err != nil {
+		return nil, err
+	}
+	needs := e.needs[fw.ProfileName()]
+	if err := needs.checkPod(pod); err != nil {
+		return nil, err
+	}
+	if !e.hasPodGroup(key) {
+		if err := needs.require(pluginnames.GangScheduling, "podgroups", fmt.Sprintf("pod %s has spec.schedulingGroup", klog.KObj(pod))); err != nil {
+			return nil, err
+		}
+	}
+	return e.create(ctx, pod)
 }
 
 // keptOutOfQueue returns the result of members that do not enter the queue, nil if they do. One

@@ -52,20 +52,7 @@ func answerOf(run *Run) *Answer {
 		}
 	}
 	a.Fits = a.Placed == a.Pods && a.Evicted == 0
-	switch {
-	case a.Placed < a.Pods:
-		a.Text = fmt.Sprintf("only %d of %d pods fit", a.Placed, a.Pods)
-		if a.Placed == 0 {
-			a.Text = fmt.Sprintf("none of %d pods fits", a.Pods)
-		}
-		if a.Pods == 1 {
-			a.Text = "the pod does not fit"
-		}
-	case a.Pods == 1:
-		a.Text = "the pod fits"
-	default:
-		a.Text = fmt.Sprintf("all %d pods fit", a.Pods)
-	}
+	a.Text = howManyFit(a.Placed, a.Pods)
 	for i := range run.PodGroups {
 		if g := &run.PodGroups[i]; !g.Beside {
 			a.PodGroups++
@@ -84,6 +71,22 @@ func answerOf(run *Run) *Answer {
 		a.Text += fmt.Sprintf("; of %s pending beside, %d found a node", output.Count(others, "pod"), othersPlaced)
 	}
 	return a
+}
+
+// howManyFit says how many of the pods were placed.
+func howManyFit(placed, pods int) string {
+	switch {
+	case placed < pods && pods == 1:
+		return "the pod does not fit"
+	case placed == 0 && pods > 0:
+		return fmt.Sprintf("none of %d pods fits", pods)
+	case placed < pods:
+		return fmt.Sprintf("only %d of %d pods fit", placed, pods)
+	case pods == 1:
+		return "the pod fits"
+	default:
+		return fmt.Sprintf("all %d pods fit", pods)
+	}
 }
 
 func wouldBe(pods int) string {

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/output"
@@ -93,7 +94,7 @@ func writePodGroups(out *bytes.Buffer, groups []PodGroup) {
 		g := &sorted[i]
 		minCount := "-"
 		if g.MinCount > 0 {
-			minCount = fmt.Sprint(g.MinCount)
+			minCount = strconv.Itoa(int(g.MinCount))
 		}
 		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", g.PodGroup, minCount, g.partOf(), cmp.Or(output.Line(g.Message), "-"))
 	}

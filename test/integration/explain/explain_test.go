@@ -214,7 +214,7 @@ func (s *suite) explain(t *testing.T, tt *testCase) {
 	defer func() { s.delete(t, pods) }()
 	first := pods[0]
 	// A PodGroup that is not complete does not enter the queue, and nothing is said of it.
-	if tt.State != explain.NotServed && tt.State != explain.Gated && !(tt.State == explain.Waiting && tt.ofPodGroup()) {
+	if tt.State != explain.NotServed && tt.State != explain.Gated && (tt.State != explain.Waiting || !tt.ofPodGroup()) {
 		for _, pod := range pods {
 			s.WaitForPodUnschedulable(t, pod.Namespace, pod.Name)
 		}

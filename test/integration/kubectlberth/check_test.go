@@ -252,7 +252,7 @@ func findWithoutDeployment(t *testing.T, c *framework.Cluster) {
 	})
 	t.Run("a scheduler that is no Deployment", func(t *testing.T) {
 		profile := "config/berth-scheduler/gpu.yaml"
-		want := []check.Finding{one(check.Error, "User this credential", "", "may not create pods/binding")}
+		want := []check.Finding{one(check.Error, "User this credential", "", "which may do nothing of the")}
 		if minor.Release == "1.36" {
 			c.Kubectl(t, "delete", "customresourcedefinition", "podgroups.scheduling.x-k8s.io")
 			profile = "config/berth-scheduler/gpu-gang.yaml"

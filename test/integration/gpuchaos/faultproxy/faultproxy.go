@@ -99,6 +99,24 @@ type Proxy struct {
 	seen map[string]int
 }
 
+// serve does with a request what the hooks say, and forwards the others.
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	switch {
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding"):
+		p.bind(w, r)
+		return
+	case p.hooks.Drop != nil && p.hooks.Drop(r):
+		panic(http.ErrAbortHandler)
+	}
+	if p.hooks.Answer != nil {
+		if answer := p.hooks.Answer(r); answer != nil {
+			answer.write(w)
+			return
+		}
+	}
+	forward.ServeHTTP(w, r)
+}
+
 // Start starts a proxy before the API server of a kubeconfig that has a token. It
 // ends with the test.
 func Start(tb testing.TB, kubeconfig string, hooks Hooks) *Proxy {
@@ -132,22 +150,7 @@ func Start(tb testing.TB, kubeconfig string, hooks Hooks) *Proxy {
 			return nil
 		}
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding"):
-			p.bind(w, r)
-		case hooks.Drop != nil && hooks.Drop(r):
-			panic(http.ErrAbortHandler)
-		default:
-			if hooks.Answer != nil {
-				if answer := hooks.Answer(r); answer != nil {
-					answer.write(w)
-					return
-				}
-			}
-			forward.ServeHTTP(w, r)
-		}
-	}))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, forward) }))
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	tb.Cleanup(func() {
