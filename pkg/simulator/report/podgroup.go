@@ -94,7 +94,7 @@ func writePodGroups(out *bytes.Buffer, groups []PodGroup) {
 		g := &sorted[i]
 		minCount := "-"
 		if g.MinCount > 0 {
-			minCount = strconv.Itoa(int(g.MinCount))
+			minCount = strconv.Itoa(g.MinCount)
 		}
 		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", g.PodGroup, minCount, g.partOf(), cmp.Or(output.Line(g.Message), "-"))
 	}

@@ -98,7 +98,7 @@ metadata:
   ownerReferences: [{apiVersion: v1, kind: Pod, name: queued, uid: %s}]
 spec: {queueName: team-queue}
 `, created.UID))
-	s.Kubectl(t, "-n", team, "patch", "workload", "pod-queued", "--subresource=status", "--type=merge", "-p",
+	s.Kubectl(t, "-n", team, "patch", "workloads.kueue.x-k8s.io", "pod-queued", "--subresource=status", "--type=merge", "-p",
 		`{"status":{"conditions":[{"type":"QuotaReserved","status":"False","reason":"Pending","lastTransitionTime":"2026-01-01T00:00:00Z","message":"couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 1 more needed"}]}}`)
 	stdout, _ = s.run(t, s.Kubeconfig, exitNotPlaced, "pod/queued", "-n", team)
 	if want := "Kueue's Workload quota/pod-queued (queue team-queue) has no quota: couldn't assign flavors to pod set main"; !strings.Contains(stdout, want) {
