@@ -290,6 +290,10 @@ fuzz: ## Fuzz the parsers of what pods and nodes say about devices, and of workl
 kind-gpu: ## Run shares of devices on a kind cluster, with real kubelets (KIND_NODE_IMAGE, ENGINE, KEEP=1).
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-gpu.sh
 
+.PHONY: kind-chart
+kind-chart: ## Install the Helm chart with every feature on a kind cluster, use it, and take it away (KIND_NODE_IMAGE, ENGINE, KEEP=1).
+	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' ENGINE='$(ENGINE)' BIN='$(BIN)' KEEP='$(KEEP)' hack/kind-chart.sh
+
 .PHONY: kind-kubeadm
 kind-kubeadm: ## Put Berth in stock's place on a kind cluster, and stock back (KIND_NODE_IMAGE, ENGINE, KEEP=1).
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' ENGINE='$(ENGINE)' KEEP='$(KEEP)' hack/kind-kubeadm.sh
