@@ -96,7 +96,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 		x.conclusion(Fits, gated, who, "fits"+fitText(x, s))
 	case s.gang != nil && s.gang.Members < s.gang.Needed:
 		x.conclusion(Waiting, gated, who, "is Pending: "+s.gang.Text)
-	case x.Preemption != nil && x.Preemption.Node != "":
+	case x.Preemption != nil && (x.Preemption.Node != "" || len(x.Preemption.Nodes) > 0):
 		x.conclusion(Preempting, gated, who, "is Pending: "+x.Preemption.Text)
 	default:
 		x.conclusion(Unschedulable, gated, who, "is Pending: "+x.cause(s))

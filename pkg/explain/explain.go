@@ -146,7 +146,7 @@ func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 		}
 		s.measure(d)
 		x.Refusals, x.Groups = refusals(d), s.groups()
-		if err := x.preempt(ctx, s, failed); err != nil {
+		if err := x.preempt(ctx, s, failed, pods); err != nil {
 			return err
 		}
 	}
@@ -177,9 +177,15 @@ func refusals(d *engine.Diagnosis) []Verdict {
 	return told
 }
 
-// preempt finds out which pods the scheduler would evict for the pod, and puts all back.
-func (x *Explanation) preempt(ctx context.Context, s *situation, pod *corev1.Pod) error {
-	if len(s.in.Pods) > 1 || s.gang != nil || len(x.Gates) > 0 {
+// preempt finds out which pods the scheduler would evict for the pod, the first of pods that
+// finds no node, or for the gang of pods, and puts all back.
+func (x *Explanation) preempt(ctx context.Context, s *situation, pod *corev1.Pod, pods []*corev1.Pod) error {
+	switch {
+	case len(x.Gates) > 0:
+		return nil
+	case s.asGroup() && s.gang.Members >= s.gang.Needed:
+		return x.preemptForGang(ctx, s, pods)
+	case len(s.in.Pods) > 1 || s.gang != nil:
 		return nil
 	}
 	if node := s.in.Pods[0].Status.NominatedNodeName; node != "" {
@@ -191,26 +197,95 @@ func (x *Explanation) preempt(ctx context.Context, s *situation, pod *corev1.Pod
 		return err
 	}
 	// An error is a PostFilter plugin's, and nobody was evicted: the scheduler logs it, too.
-	errs := []error{s.engine.Delete(ctx, pod.Namespace, pod.Name)}
-	var victims []string
-	for _, victim := range result.Victims {
-		victims = append(victims, podText(victim))
-		errs = append(errs, s.engine.Set(ctx, victim))
-	}
+	victims, err := s.undo(ctx, []*corev1.Pod{pod}, result.Victims)
 	if result.Node != "" && len(victims) > 0 {
 		x.Preemption = &Preemption{
 			Node: result.Node, Victims: victims,
 			Text: fmt.Sprintf("the scheduler makes room on node %s and evicts %s, of lower priority", result.Node, output.List(victims, maxListed)),
 		}
-	} else if slices.ContainsFunc(s.nodes, func(n nodeFacts) bool {
-		return !slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return !v.Resolvable })
-	}) && len(x.Refusals) == 0 {
-		x.Preemption = &Preemption{Text: "evicts nobody: no pods of lower priority than this one's would make room"}
-		if policy := pod.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
-			x.Preemption.Text = "evicts nobody: spec.preemptionPolicy of the pod is Never"
+		return err
+	}
+	x.evictNobody(s, pod, "this one's")
+	return err
+}
+
+// preemptForGang is preempt for the gang of the pods: what is evicted for it is decided for all
+// of its members together.
+func (x *Explanation) preemptForGang(ctx context.Context, s *situation, pods []*corev1.Pod) error {
+	var nominated []string
+	for _, pod := range s.in.Pods {
+		if node := pod.Status.NominatedNodeName; pod.Spec.NodeName == "" && node != "" && !slices.Contains(nominated, node) {
+			nominated = append(nominated, node)
 		}
 	}
-	return errors.Join(errs...)
+	if len(nominated) > 0 {
+		slices.Sort(nominated)
+		x.Preemption = &Preemption{Nodes: nominated, Text: fmt.Sprintf("the scheduler has evicted pods for the gang (%s), and waits until they are gone", nodesText(nominated))}
+		return nil
+	}
+	if err := s.remove(ctx, pods); err != nil {
+		return err
+	}
+	group, err := s.engine.SchedulePodGroup(ctx, pods)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = nil // as in preempt
+		}
+		return errors.Join(err, s.remove(ctx, pods))
+	}
+	placed, nodes := 0, []string{}
+	for i := range group.Members {
+		if node := group.Members[i].Node; node != "" {
+			placed++
+			if !slices.Contains(nodes, node) {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	victims, err := s.undo(ctx, pods, group.Members[0].Victims)
+	if placed >= s.needed && len(victims) > 0 {
+		slices.Sort(nodes)
+		x.Preemption = &Preemption{
+			Nodes: nodes, Victims: victims,
+			Text: fmt.Sprintf("the scheduler makes room for the gang (%s) and evicts %s, of lower priority", nodesText(nodes), output.List(victims, maxListed)),
+		}
+		return err
+	}
+	x.evictNobody(s, pods[0], "the gang's")
+	return err
+}
+
+// nodesText names nodes.
+func nodesText(nodes []string) string {
+	if len(nodes) == 1 {
+		return "node " + nodes[0]
+	}
+	return "nodes " + output.List(nodes, maxListed)
+}
+
+// undo removes the pods, has the victims back, and returns the names of these.
+func (s *situation) undo(ctx context.Context, pods, victims []*corev1.Pod) ([]string, error) {
+	errs := []error{s.remove(ctx, pods)}
+	var names []string
+	for _, victim := range victims {
+		names = append(names, podText(victim))
+		errs = append(errs, s.engine.Set(ctx, victim))
+	}
+	return names, errors.Join(errs...)
+}
+
+// evictNobody says why nobody is evicted for the pod, if that could have been of use. whose
+// is whose priority the pods of others are held to.
+func (x *Explanation) evictNobody(s *situation, pod *corev1.Pod, whose string) {
+	if len(x.Refusals) > 0 || !slices.ContainsFunc(s.nodes, func(n nodeFacts) bool {
+		return !slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return !v.Resolvable })
+	}) {
+		return
+	}
+	x.Preemption = &Preemption{Text: fmt.Sprintf("evicts nobody: no pods of lower priority than %s would make room", whose)}
+	if policy := pod.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
+		x.Preemption.Text = "evicts nobody: spec.preemptionPolicy of the pod is Never"
+	}
 }
 
 // feasible takes over the nodes that can take the first pod.

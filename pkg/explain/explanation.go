@@ -169,9 +169,10 @@ type Gang struct {
 
 // Preemption is what evicting pods of lower priority comes to.
 type Preemption struct {
-	// Node is where room is made, and Victims are the pods that are evicted, as
-	// NAMESPACE/NAME.
-	Node    string   `json:"node,omitempty"`
+	// Node is where room is made for a pod, and Nodes are those of the members of a gang.
+	Node  string   `json:"node,omitempty"`
+	Nodes []string `json:"nodes,omitempty"`
+	// Victims are the pods that are evicted, as NAMESPACE/NAME.
 	Victims []string `json:"victims,omitempty"`
 	Text    string   `json:"text"`
 }

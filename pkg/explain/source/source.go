@@ -235,6 +235,7 @@ func (f *found) priorities(written *cluster.Cluster, listed bool) func(*corev1.P
 		from = f.in.Objects // with what is written
 	}
 	classes := from.PriorityClasses()
+	classes.AdmitPodGroups(from)
 	told := map[string]bool{}
 	return func(pod *corev1.Pod) string {
 		err := classes.Admit(pod)

@@ -9,6 +9,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 // podGroupKinds is the kind of Kubernetes' own gangs, which is beta and off by default.
@@ -34,6 +35,24 @@ func (c *Cluster) PodGroups() []PodGroup {
 		}
 	}
 	return groups
+}
+
+// AdmitPodGroups is Admit for the PodGroups of Kubernetes in the cluster that have no priority:
+// an API server gives each one. What names a class that is not there is left as it is.
+func (classes PriorityClasses) AdmitPodGroups(c *Cluster) {
+	for _, object := range c.others {
+		group, ok := object.(*schedulingv1beta1.PodGroup)
+		if !ok || group.Spec.Priority != nil {
+			continue
+		}
+		class := classes[group.Spec.PriorityClassName]
+		if group.Spec.PriorityClassName == "" {
+			class = classes.globalDefault()
+		}
+		if class != nil {
+			group.Spec.PriorityClassName, group.Spec.Priority = class.Name, ptr.To(class.Value)
+		}
+	}
 }
 
 // validatePodGroup checks an object that is a PodGroup.

@@ -77,6 +77,7 @@ func (classes PriorityClasses) globalDefault() *schedulingv1.PriorityClass {
 // would refuse.
 func (r *Reader) setPriorities(c *Cluster) []Note {
 	classes := c.PriorityClasses()
+	classes.AdmitPodGroups(c)
 	told := map[Note]bool{}
 	var notes []Note
 	for i := range r.written {

@@ -88,6 +88,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%d cases were run, want %d at least: cases have other names now", run, len(always))
 		}
 	})
+	t.Run("preemption for a gang", s.preemptionForGang)
 	t.Run("command", s.command)
 	t.Run("rights", s.rights)
 	t.Run("admission", s.admission)
