@@ -30,6 +30,9 @@ func ParsePod(pod *corev1.Pod, keys *NodeKeys) (*Request, error) {
 	if keys == nil {
 		keys = &NodeKeys{}
 	}
+	if isPlain(pod, keys) {
+		return &Request{}, nil
+	}
 	p := requestParser{keys: keys, leastMemory: leastMemory}
 	if err := misplaced(pod); err != nil {
 		return nil, err
@@ -42,6 +45,30 @@ func ParsePod(pod *corev1.Pod, keys *NodeKeys) (*Request, error) {
 		return nil, err
 	}
 	return request, nil
+}
+
+// isPlain reports whether nothing stands in the pod that ParsePod reads, as in most pods.
+func isPlain(pod *corev1.Pod, keys *NodeKeys) bool {
+	if pod.Spec.Resources != nil || len(pod.Spec.EphemeralContainers) > 0 {
+		return false // rare
+	}
+	for _, key := range constraintAnnotations {
+		if _, ok := pod.Annotations[key]; ok {
+			return false
+		}
+	}
+	for _, containers := range [...][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for _, list := range [...]corev1.ResourceList{containers[i].Resources.Limits, containers[i].Resources.Requests} {
+				for name := range list {
+					if strings.HasPrefix(string(name), names.Prefix) || keys.IsDevicePluginResource(name) {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
 }
 
 // pod reads the containers.
@@ -267,9 +294,12 @@ func misplaced(pod *corev1.Pod) error {
 	return nil
 }
 
-// constraints reads the annotations that narrow the choice of devices.
+// constraintAnnotations narrow the choice of devices.
+var constraintAnnotations = [...]string{names.GPUModelAnnotation, names.GPUMinMemoryAnnotation}
+
+// constraints reads them.
 func constraints(pod *corev1.Pod, request *Request, pluginResources []corev1.ResourceName) error {
-	for _, key := range []string{names.GPUModelAnnotation, names.GPUMinMemoryAnnotation} {
+	for _, key := range constraintAnnotations {
 		value, ok := pod.Annotations[key]
 		if !ok {
 			continue

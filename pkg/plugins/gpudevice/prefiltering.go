@@ -34,14 +34,15 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		pl.countRejection(invalidPodReason(err))
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+escape(err.Error()))
 	}
-	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
-	none := s.isWithoutDevices()
+	claims := pl.mayClaimDevices(pod)
+	none, forbidden := request.Kind == device.RequestNone && !claims, false
 	if none {
-		s.forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
-		if !s.forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
+		forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
+		if !forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 	}
+	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: claims, forbidden: forbidden}
 	if request.Kind == device.RequestShares {
 		if err := pl.allocations.waitForStartup(ctx, nodes); err != nil {
 			return nil, fwk.AsStatus(err)

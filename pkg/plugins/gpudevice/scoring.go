@@ -24,22 +24,10 @@ const (
 
 // PreScore prepares what the scores of all nodes need. It skips the pods that do
 // not concern the plugin.
-func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	filtered := getPreFilterStateOrNil(state)
-	skipped := filtered == nil
-	if skipped {
-		// PreFilter skipped the pod, or did not run.
-		request, err := device.ParsePod(pod, pl.nodeKeys)
-		if err != nil {
-			return fwk.NewStatus(fwk.Skip)
-		}
-		filtered = &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
-	}
-	if !filtered.scored() || filtered.isWithoutDevices() && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
+	if filtered == nil || !filtered.scored() || filtered.isWithoutDevices() && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 		return fwk.NewStatus(fwk.Skip)
-	}
-	if skipped {
-		filtered.podRequest.CPUMilli, filtered.maxNode = cpuMilli(pod), pl.updateCluster(nodes)
 	}
 	state.Write(preScoreStateKey, pl.preScoreStateOf(filtered))
 	return nil

@@ -34,6 +34,7 @@ func BenchmarkPlainPod(b *testing.B) {
 			pod := makePod("plain", "cpu", "100m", "memory", "64Mi")
 			pod.Spec.SchedulerName = c.Profiles[0].SchedulerName
 			b.ReportAllocs()
+			before := processCPU(b)
 			for b.Loop() {
 				if result := schedule(b, e, pod); result.Node == "" {
 					b.Fatal(result.Message)
@@ -42,6 +43,7 @@ func BenchmarkPlainPod(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64(processCPU(b)-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }

@@ -183,7 +183,9 @@ type service struct {
 
 // pod is a pod as the store had it.
 type pod struct {
-	ns     *namespace
+	ns *namespace
+	// key is the store's.
+	key    string
 	object *corev1.Pod
 	// reserved is the node of Reserve, until the pod is seen to have one.
 	reserved string

@@ -30,8 +30,14 @@ var noPod = &corev1.Pod{}
 func (x *Index) syncPod(namespace, name string) *pod {
 	ns := x.namespaceOf(namespace)
 	defer x.release(ns)
-	object := read[corev1.Pod](x.stores.Pods, namespace+"/"+name)
 	p := ns.pods[name]
+	var key string
+	if p != nil {
+		key = p.key
+	} else {
+		key = namespace + "/" + name
+	}
+	object := read[corev1.Pod](x.stores.Pods, key)
 	if p != nil && (object == nil || p.object.UID != object.UID) {
 		x.recount(ns, p.object, p.node(), p.object, "")
 		delete(ns.pods, name)
@@ -42,7 +48,7 @@ func (x *Index) syncPod(namespace, name string) *pod {
 		return nil
 	}
 	if p == nil {
-		p = &pod{ns: ns, object: noPod}
+		p = &pod{ns: ns, key: key, object: noPod}
 		ns.pods[name] = p
 		if object.UID != "" {
 			x.podsByUID[object.UID] = p
