@@ -50,6 +50,8 @@ type Options struct {
 	Namespaces []*corev1.Namespace
 	// Objects of any other kind are in the client too.
 	Objects []runtime.Object
+	// Extenders are what the plugin is told that there are. Nobody calls them.
+	Extenders []fwk.Extender
 }
 
 // Profile is a scheduler profile that consists of one plugin under test, the
@@ -129,6 +131,7 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 		frameworkruntime.WithInformerFactory(p.informers),
 		frameworkruntime.WithEventRecorder(recorder),
 		frameworkruntime.WithPodActivator(activator),
+		frameworkruntime.WithExtenders(opts.Extenders),
 	)...)
 	return p, err
 }

@@ -6,6 +6,7 @@ package gpudevice
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,13 +25,22 @@ const (
 
 // PreScore prepares what the scores of all nodes need. It skips the pods that do
 // not concern the plugin.
-func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	filtered := getPreFilterStateOrNil(state)
 	if filtered == nil || !filtered.scored() || filtered.isWithoutDevices() && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(preScoreStateKey, pl.preScoreStateOf(filtered))
+	s := pl.preScoreStateOf(filtered)
+	s.extended = pl.isFilteredByExtender(pod)
+	state.Write(preScoreStateKey, s)
 	return nil
+}
+
+// isFilteredByExtender reports whether an extender filters the nodes for the pod. Unless it is
+// nodeCacheCapable, the framework scores its nodes as if no pod were on them
+// (https://github.com/kubernetes/kubernetes/issues/141781).
+func (pl *GPUDevice) isFilteredByExtender(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pl.handle.Extenders(), func(e fwk.Extender) bool { return e.IsFilter() && e.IsInterested(pod) })
 }
 
 // preScoreStateOf returns what the scores of all nodes need, the same for the whole cycle.
@@ -55,6 +65,11 @@ func (pl *GPUDevice) Score(_ context.Context, state fwk.CycleState, _ *corev1.Po
 	s, err := getPreScoreState(state)
 	if err != nil {
 		return 0, fwk.AsStatus(err)
+	}
+	if s.extended {
+		if nodeInfo, err = pl.handle.SnapshotSharedLister().NodeInfos().Get(nodeInfo.Node().Name); err != nil {
+			return 0, fwk.AsStatus(err)
+		}
 	}
 	return pl.score(s, pl.view(nodeInfo, false)), nil
 }

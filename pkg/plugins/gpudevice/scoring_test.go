@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -55,6 +56,44 @@ func TestScores(t *testing.T) {
 		})
 	}
 }
+
+// TestScoresBehindExtender: an extender that filters has the framework score nodes as if no
+// pod were on them. The devices of each are in use nevertheless.
+func TestScoresBehindExtender(t *testing.T) {
+	profile, _ := startProfile(t, gpuArgs(withStrategy(config.GPUDeviceMostAllocated)), schedtest.Options{
+		Nodes:     []*corev1.Node{gpuNode("empty", 1), gpuNode("half", 1)},
+		Pods:      []*corev1.Pod{boundPod("half-0", 500, "half", "0")},
+		Extenders: []fwk.Extender{filterExtender{}},
+	})
+	var filtered []fwk.NodeInfo
+	for _, node := range profile.Nodes(t) { // as HTTPExtender.Filter does
+		info := framework.NewNodeInfo()
+		info.SetNode(node.Node().DeepCopy())
+		filtered = append(filtered, info)
+	}
+	pod := sharePod("p", 500)
+	state := profile.NewCycle(t.Context(), t, pod)
+	if status := profile.RunPreScorePlugins(t.Context(), state, pod, filtered); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	scored, status := profile.RunScorePlugins(t.Context(), state, pod, filtered)
+	if !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	got := map[string]int64{}
+	for _, node := range scored {
+		got[node.Name] = node.TotalScore
+	}
+	if diff := cmp.Diff(map[string]int64{"half": 100, "empty": 50}, got); diff != "" {
+		t.Errorf("Unexpected scores (-want,+got):\n%s", diff)
+	}
+}
+
+// filterExtender filters nodes for every pod.
+type filterExtender struct{ fwk.Extender }
+
+func (filterExtender) IsFilter() bool                { return true }
+func (filterExtender) IsInterested(*corev1.Pod) bool { return true }
 
 // A node with a device plugin need not tell the memory of its devices. It is scored
 // beside nodes that do, whatever is expected.

@@ -88,6 +88,8 @@ type preScoreState struct {
 	key uint64
 	// ranked is whether the scores are an order and no amounts.
 	ranked bool
+	// extended is isFilteredByExtender of the pod.
+	extended bool
 }
 
 // Clone returns the state itself: it is never written after PreScore.
