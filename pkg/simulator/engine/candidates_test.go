@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
@@ -50,7 +51,7 @@ func TestCandidatesAgainstAllNodes(t *testing.T) {
 		}
 		m := newCandidateModel(t, random, nodes, seed%4 > 0)
 		for i := range pods {
-			m.arrive(t, i)
+			m.arrive(t, randomPod(random, i))
 		}
 		counts.add(&m.candidateCounts)
 	}
@@ -88,13 +89,12 @@ func (c *candidateCounts) add(o *candidateCounts) {
 // nodes.
 type candidateModel struct {
 	candidateCounts
-	random        *rand.Rand
 	narrowed, all *Engine
 	// unbounded is whether all nodes that can win are offered, however many.
 	unbounded bool
 }
 
-func newCandidateModel(t *testing.T, random *rand.Rand, nodes int, unbounded bool) *candidateModel {
+func newCandidateModel(t *testing.T, random *rand.Rand, nodes int, unbounded bool, extenders ...fwk.Extender) *candidateModel {
 	t.Helper()
 	weights := map[string]int{}
 	for _, name := range []string{"NodeResourcesFit", "NodeResourcesBalancedAllocation", "TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity", "ImageLocality"} {
@@ -123,9 +123,9 @@ func newCandidateModel(t *testing.T, random *rand.Rand, nodes int, unbounded boo
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newEngine(t, Options{Config: config, Seed: seed, Preemption: true}, makeCluster(t, objects...))
+		return newEngine(t, Options{Config: config, Seed: seed, Preemption: true, extenders: extenders}, makeCluster(t, objects...))
 	}
-	return &candidateModel{random: random, narrowed: build(true), all: build(false), unbounded: unbounded}
+	return &candidateModel{narrowed: build(true), all: build(false), unbounded: unbounded}
 }
 
 // candidateProfile is gpu.yaml with other weights, and Colocation where it has one; with or
@@ -148,7 +148,7 @@ profiles:
   percentageOfNodesToScore: %d
   pluginConfig:
   - name: NodeResourcesFit
-    args: {ignoredResourceGroups: [berth.dev]}
+    args: {ignoredResourceGroups: [berth.dev, example.com]}
   - name: GPUDevice
     args: {scoringStrategy: {type: %s}}
   plugins:
@@ -226,9 +226,8 @@ func randomPod(random *rand.Rand, i int) *corev1.Pod {
 }
 
 // arrive lets a pod arrive in both.
-func (m *candidateModel) arrive(t *testing.T, i int) {
+func (m *candidateModel) arrive(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	pod := randomPod(m.random, i)
 	got := schedule(t, m.narrowed, pod)
 	if got.Node == "" || len(got.Victims) > 0 {
 		m.checkFitsNowhere(t, pod)

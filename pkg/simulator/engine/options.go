@@ -30,8 +30,10 @@ type Options struct {
 	// the cluster, and the pod is tried again at once.
 	Preemption bool
 
-	// extra are plugins of a test.
-	extra frameworkruntime.Registry
+	// extra are plugins of a test, and extenders what plugins are told that the
+	// configuration has of them: the engine calls none.
+	extra     frameworkruntime.Registry
+	extenders []fwk.Extender
 }
 
 // Result is what became of one pod.

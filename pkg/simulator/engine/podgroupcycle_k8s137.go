@@ -70,15 +70,7 @@ type podBinding struct {
 // newPodGroupCycle builds the scheduler around the engine. What it runs in the background
 // ends with ctx.
 func newPodGroupCycle(ctx context.Context, e *Engine) (*podGroupCycle, error) {
-	// A scheduler brings a profile of its own, a cache and informers. None of them is used.
-	unused := schedconfig.KubeSchedulerProfile{SchedulerName: "unused", Plugins: &schedconfig.Plugins{
-		QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: pluginnames.PrioritySort}}},
-		Permit:    schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: pluginnames.GangScheduling}}}, // its lack is logged
-		Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
-	}}
-	s, err := scheduler.New(ctx, e.api, informers.NewSharedInformerFactory(e.api, 0), nil,
-		func(string) events.EventRecorderLogger { return e.events },
-		scheduler.WithProfiles(unused), scheduler.WithNodeInfoSnapshot(e.snapshot))
+	s, err := newScheduler(ctx, e)
 	if err != nil {
 		return nil, fmt.Errorf("building the cycle of pod groups: %w", err)
 	}
@@ -88,6 +80,19 @@ func newPodGroupCycle(ctx context.Context, e *Engine) (*podGroupCycle, error) {
 	s.NextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error) { return c.queued, nil }
 	s.SchedulePod, s.FailureHandler = c.schedulePod, c.handleFailure
 	return c, nil
+}
+
+// newScheduler returns kube-scheduler's own on the engine's snapshot. The profile, the cache
+// and the informers that it brings are not to be used.
+func newScheduler(ctx context.Context, e *Engine) (*scheduler.Scheduler, error) {
+	unused := schedconfig.KubeSchedulerProfile{SchedulerName: "unused", Plugins: &schedconfig.Plugins{
+		QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: pluginnames.PrioritySort}}},
+		Permit:    schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: pluginnames.GangScheduling}}}, // its lack is logged
+		Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
+	}}
+	return scheduler.New(ctx, e.api, informers.NewSharedInformerFactory(e.api, 0), nil,
+		func(string) events.EventRecorderLogger { return e.events },
+		scheduler.WithProfiles(unused), scheduler.WithNodeInfoSnapshot(e.snapshot))
 }
 
 // run runs one cycle, and the bindings that it leads to.
