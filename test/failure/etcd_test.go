@@ -124,8 +124,6 @@ func restored(s *scene) time.Time {
 	s.watch = gpuchurn.StartWatch(s.t, s.c)
 	s.endDeletions()
 	s.listKept()
-	// Until a scheduler has listed all pods anew, it sees some as they are and some as they were.
-	s.mayWarn = true
 	return over
 }
 

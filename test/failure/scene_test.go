@@ -63,8 +63,6 @@ type scene struct {
 	clock string
 	// expected are violations that the fault itself makes.
 	expected func(oracle.Violation) bool
-	// mayWarn lets schedulers report conflicts, which are none by what the oracle says.
-	mayWarn bool
 
 	watch     *gpuchurn.Watch
 	churn     *gpuchurn.Churn
@@ -296,10 +294,6 @@ func (s *scene) requireRight() {
 		s.t.Fatal(err)
 	}
 	for i := range conflicts.Items {
-		if s.mayWarn {
-			s.t.Logf("a conflict was reported: %s", conflicts.Items[i].Message)
-			continue
-		}
 		s.t.Errorf("a conflict was reported: %s", conflicts.Items[i].Message)
 	}
 }

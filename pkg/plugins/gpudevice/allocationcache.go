@@ -60,7 +60,7 @@ import (
 //
 // Assumptions: a UID never comes back; the informer's store changes before any of
 // its handlers is told; it delivers the versions of a pod in order; a pod's node
-// never changes.
+// never changes, unless etcd is restored from before its Binding.
 type allocationCache struct {
 	clock  clock.PassiveClock
 	client kubernetes.Interface

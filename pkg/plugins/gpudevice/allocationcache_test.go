@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -28,6 +29,13 @@ func handler(tb testing.TB, pl *GPUDevice) cache.ResourceEventHandler {
 	tb.Helper()
 	logger, _ := ktesting.NewTestContext(tb)
 	return pl.allocations.podHandler(logger)
+}
+
+// add stores a pod as the informer does, and tells the handler of it.
+func add(tb testing.TB, profile *schedtest.Profile, h cache.ResourceEventHandler, pod *corev1.Pod) {
+	tb.Helper()
+	store(tb, profile, pod)
+	h.OnAdd(pod, false)
 }
 
 // The first record that is seen counts. Whatever is done to it later is reported
@@ -146,10 +154,61 @@ func TestConflictOverMemory(t *testing.T) {
 	}
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	h := handler(t, pl)
-	h.OnAdd(pod("a"), false)
-	h.OnAdd(pod("b"), false)
+	add(t, profile, h, pod("a"))
+	add(t, profile, h, pod("b"))
 	if events := drainEvents(profile, reasonConflict); len(events) != 2 {
 		t.Errorf("want an event on each, got %q", events)
+	}
+}
+
+// etcd was restored, and the informer lists all pods anew: its store has them as they are,
+// and its handlers are told of one after the other. The first pod is no longer bound as it
+// was, and another one has its device.
+func TestRestoredPodsAreNoConflict(t *testing.T) {
+	boundAt := func(pod *corev1.Pod, second int64) *corev1.Pod {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0)}}
+		return pod
+	}
+	first := boundAt(boundPod("first", 600, "n", "0"), 1)
+	for _, tt := range []struct {
+		name string
+		now  *corev1.Pod // nil if it is gone
+		want string      // what it holds
+	}{
+		{"gone", nil, ""},
+		{"pending", sharePod("first", 600), ""},
+		{"bound to another node", boundAt(boundPod("first", 600, "other", "0"), 2), "other: main=0:600m:24576Mi"},
+		{"bound to another device", boundAt(boundPod("first", 600, "n", "1"), 2), "n: main=1:600m:24576Mi"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2), gpuNode("other", 2)}})
+			h := handler(t, pl)
+			add(t, profile, h, first)
+			second := boundPod("second", 600, "n", "0")
+			if tt.now == nil {
+				if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(first); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				store(t, profile, tt.now)
+			}
+			add(t, profile, h, second)
+			if tt.now == nil {
+				h.OnDelete(first)
+			} else {
+				h.OnUpdate(first, tt.now)
+			}
+			if events := drainEvents(profile, ""); len(events) > 0 {
+				t.Errorf("unexpected events %q", events)
+			}
+			got := ""
+			if held := pl.allocations.get(first.UID); held != nil {
+				got = held.node + ": " + held.pod.Annotations[names.GPUAssignedAnnotation]
+			}
+			if got != tt.want {
+				t.Errorf("it holds %q, want %q", got, tt.want)
+			}
+		})
 	}
 }
 
@@ -375,7 +434,7 @@ func TestConflictOnANodeOfTheSecondProfile(t *testing.T) {
 		pod := makePod(name, names.GPUMilliResource, "10", names.GPUMemoryResource, "30Gi")
 		pod.Spec.NodeName = "n"
 		annotated(pod, "gpu.berth.dev/main", "0")
-		h.OnAdd(annotated(pod, names.GPUAssignedAnnotation, "main=0:10m:30720Mi"), false)
+		add(t, profile, h, annotated(pod, names.GPUAssignedAnnotation, "main=0:10m:30720Mi"))
 	}
 	if events := drainEvents(profile, reasonConflict); len(events) != 2 {
 		t.Errorf("60 GiB of 40 are held: want an event on each, got %q", events)

@@ -96,6 +96,10 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 			c.forgetSeen(old.UID)
 			return
 		}
+		if old != nil && boundAnew(old, pod) {
+			c.removePod(old.UID)
+			old = nil
+		}
 		s := c.observe(pod)
 		c.report(logger, pod, s)
 		if old != nil && s.held != nil && !s.first && recordChanged(old, pod) {

@@ -154,7 +154,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 }
 
 func TestEventsAreCounted(t *testing.T) {
-	_, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	counters := map[string]func() (float64, error){
 		"conflicts":  func() (float64, error) { return testutil.GetCounterMetricValue(conflicts) },
 		"unassigned": func() (float64, error) { return testutil.GetCounterMetricValue(unrecordedPods) },
@@ -177,7 +177,7 @@ func TestEventsAreCounted(t *testing.T) {
 	foreign.Spec.NodeName = "n"
 	a, b := boundPod("a", 600, "n", "0"), boundPod("b", 600, "n", "0")
 	for _, pod := range []*corev1.Pod{a, b, foreign} {
-		h.OnAdd(pod, false)
+		add(t, profile, h, pod)
 		h.OnUpdate(pod, pod)
 	}
 	h.OnUpdate(a, boundPod("a", 600, "n", "1"))

@@ -171,7 +171,7 @@ func TestConflictByUUID(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{annotated(gpuNode("n", 2), names.GPUUUIDsAnnotation, "GPU-b,GPU-a")}})
 			h := handler(t, pl)
 			for _, pod := range tt.pods {
-				h.OnAdd(pod, false)
+				add(t, profile, h, pod)
 			}
 			if events := drainEvents(profile, reasonConflict); len(events) != tt.want {
 				t.Errorf("want %d events, got %q", tt.want, events)

@@ -60,13 +60,15 @@ func (c *allocationCache) observe(pod *corev1.Pod) observation {
 
 // conflictsLocked returns the devices of h of which more is used than there is, by
 // several bound pods, all the pods on them, and whether already the compute that they
-// ask for is too much: that does not depend on what the node says of its memory.
+// ask for is too much: that does not depend on what the node says of its memory. Pods that
+// the informer's store has no longer so do not count: when all pods are listed anew, the
+// handlers are told of it pod by pod.
 func (c *allocationCache) conflictsLocked(h *podAllocation) (overcommitted device.Set, conflicting []*corev1.Pod, certain bool) {
 	node := c.parsedNode(h.node)
 	users := map[*podAllocation]device.Set{}
 	var allocations []*device.Allocation
 	for _, other := range c.byNode[h.node] {
-		if other.phase == bound {
+		if other.phase == bound && c.isBoundInInformer(other) {
 			on, _ := other.allocation.On(node)
 			users[other] = on.Devices()
 			allocations = append(allocations, other.allocation)
@@ -80,6 +82,13 @@ func (c *allocationCache) conflictsLocked(h *podAllocation) (overcommitted devic
 		}
 	}
 	return overcommitted, conflicting, overcommitted&certainly != 0
+}
+
+// isBoundInInformer reports whether the informer's store has the bound pod of h, bound by the
+// same Binding.
+func (c *allocationCache) isBoundInInformer(h *podAllocation) bool {
+	pod := c.podFromInformer(h.pod)
+	return pod != nil && !boundAnew(h.pod, pod)
 }
 
 // parsedNode returns what the node says of its devices, to the first of the plugins that

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -118,6 +119,22 @@ func recordChanged(old, updated *corev1.Pod) bool {
 		return false // this is the Binding
 	}
 	return recordDiffers(old.Annotations, updated.Annotations) || recordDiffers(updated.Annotations, old.Annotations)
+}
+
+// boundAnew reports whether a pod that was bound is no longer, or by another Binding: etcd was
+// restored from before it. A Binding sets the condition PodScheduled, and an edit does not.
+func boundAnew(old, updated *corev1.Pod) bool {
+	return old.Spec.NodeName != "" && (old.Spec.NodeName != updated.Spec.NodeName || recordChanged(old, updated) && !scheduledAt(old).Equal(scheduledAt(updated)))
+}
+
+// scheduledAt is when a pod was bound, nil if it does not say.
+func scheduledAt(pod *corev1.Pod) *metav1.Time {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
+			return &pod.Status.Conditions[i].LastTransitionTime
+		}
+	}
+	return nil
 }
 
 // recordDiffers reports whether b lacks or changes an annotation of ours in a.

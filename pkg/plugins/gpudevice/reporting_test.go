@@ -37,7 +37,7 @@ func (h tellingHandle) EventRecorder() events.EventRecorderLogger { return h.rec
 // vanish in the event about the second.
 func TestThirdConflictIsTold(t *testing.T) {
 	pods := []*corev1.Pod{boundPod("a", 600, "n", "0"), boundPod("b", 600, "n", "0"), boundPod("c", 600, "n", "0")}
-	_, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	client := fake.NewClientset()
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	t.Cleanup(broadcaster.Shutdown)
@@ -70,7 +70,7 @@ func TestThirdConflictIsTold(t *testing.T) {
 	}
 	h := handler(t, pl)
 	for i, want := range [][]string{nil, {"a: b", "b:"}, {"a: b", "a: c", "b:", "b: c", "c:"}} {
-		h.OnAdd(pods[i], false)
+		add(t, profile, h, pods[i])
 		var lines []string
 		var notes map[string]string
 		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
