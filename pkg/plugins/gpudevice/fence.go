@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // fenceWorkers is how many pods are fenced at a time.
@@ -37,11 +38,12 @@ const fenceWorkers = 16
 // makes no assumption about time, and needs no cooperation of a process that may be
 // dead.
 //
-// The pods are those of the informer's store, which has reached what the API server
-// had when this process became leader: of pods that came later a former leader knows
-// nothing. When fence returns nil, the store has all versions that it wrote; pods that
-// turned out to be bound are in there with their node.
-func (c *allocationCache) fencePods(ctx context.Context) error {
+// The pods are those of the informer's store. Once that has reached what the API server
+// had when this process became leader, they are all: of pods that came later a former
+// leader knows nothing. When fencePods reports that it has written, the store has all versions
+// that it wrote, and what was written before; pods that turned out to be bound are in there
+// with their node.
+func (c *allocationCache) fencePods(ctx context.Context) (written bool, err error) {
 	logger := klog.FromContext(ctx)
 	start := c.clock.Now()
 	var pods []*corev1.Pod
@@ -51,11 +53,11 @@ func (c *allocationCache) fencePods(ctx context.Context) error {
 		}
 	}
 	if len(pods) == 0 {
-		return nil
+		return false, nil
 	}
 	client, err := c.fenceClient()
 	if err != nil {
-		return err
+		return false, err
 	}
 	var mu sync.Mutex
 	var failures []error
@@ -69,23 +71,23 @@ func (c *allocationCache) fencePods(ctx context.Context) error {
 			return
 		}
 		c.startup.fenced[pods[i].UID] = struct{}{}
-		if fenced != nil {
+		if fenced != nil && !podphase.IsTerminated(fenced) { // the informer is not told of those
 			if behind, _ := isBehind(newest, fenced.ResourceVersion); behind || newest == "" {
 				newest = fenced.ResourceVersion
 			}
 		}
 	})
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%d of %d pending pods are fenced so far: %w", len(c.startup.fenced), len(pods), context.Cause(ctx))
+		return false, fmt.Errorf("%d of %d pending pods are fenced so far: %w", len(c.startup.fenced), len(pods), context.Cause(ctx))
 	}
 	if len(failures) > 0 {
-		return fmt.Errorf("%d of %d pending pods could not be fenced: %w", len(failures), len(pods), failures[0])
+		return false, fmt.Errorf("%d of %d pending pods could not be fenced: %w", len(failures), len(pods), failures[0])
 	}
 	logger.V(2).Info("Bindings of a former scheduler process are refused from now on", "pods", len(pods), "took", c.clock.Since(start))
 	if newest == "" {
-		return nil // all of them are gone
+		return false, nil // all of them are gone
 	}
-	return c.waitForVersion(ctx, newest)
+	return true, c.waitForVersion(ctx, newest)
 }
 
 // waitForVersion returns when the informer's store has a version and all before it, not only the

@@ -167,7 +167,8 @@ func (h *history) fence() {
 		return true, nil, apierrors.NewNotFound(podsResource, "")
 	})
 	h.pl.allocations.startup.fenced = map[types.UID]struct{}{}
-	h.must(h.pl.allocations.fencePods(h.t.Context()))
+	_, err := h.pl.allocations.fencePods(h.t.Context())
+	h.must(err)
 }
 
 // put writes a version of a pod into the API.

@@ -130,20 +130,39 @@ func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 	if err := plugin.WaitForSync(timeout, c.syncedCheckers()...); err != nil {
 		return fmt.Errorf("waiting for the first lists of pods and ResourceSlices: %w", err)
 	}
-	ordered, err := c.waitUntilFresh(timeout)
-	if err != nil {
-		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
-	}
-	if ordered {
-		if c.startup.fenced == nil {
-			c.startup.fenced = map[types.UID]struct{}{}
+	fresh := c.fenceAndCatchUp(timeout)
+	if !fresh {
+		var err error
+		if fresh, err = c.waitUntilFresh(timeout); err != nil {
+			return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 		}
-		if err := c.fencePods(timeout); err != nil {
+	}
+	if fresh {
+		// What has become known meanwhile.
+		if _, err := c.fencePods(timeout); err != nil {
 			return fmt.Errorf("waiting until Bindings of a former scheduler process are refused: %w", err)
 		}
 	}
 	logger.V(2).Info("Every pod with a share of a device is known", "waited", c.clock.Since(start))
 	return nil
+}
+
+// fenceAndCatchUp fences the pods that are known to be pending, perhaps some too many, and reports
+// whether the informer has seen it: it then knows all that was bound before. Where pods wait
+// it is quicker than waitUntilFresh, which has to wait for a bookmark.
+func (c *allocationCache) fenceAndCatchUp(ctx context.Context) bool {
+	if c.startup.fenced == nil {
+		c.startup.fenced = map[types.UID]struct{}{}
+	}
+	have := c.informerVersion()
+	if _, ok := isBehind(have, have); !ok {
+		return false // no API server speaks, see waitUntilFresh
+	}
+	written, err := c.fencePods(ctx)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Could not fence all pods before the informer is known to be up to date", "err", err)
+	}
+	return written && err == nil
 }
 
 // syncedCheckers returns what tells that every pod and every ResourceSlice of the first

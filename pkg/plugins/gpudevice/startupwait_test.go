@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -237,7 +238,10 @@ func TestFenceWaitsForAllThatItWrote(t *testing.T) {
 	pl.allocations.startup.fenced = map[types.UID]struct{}{}
 	informer.reach("100")
 	done := make(chan error, 1)
-	go func() { done <- pl.allocations.fencePods(t.Context()) }()
+	go func() {
+		_, err := pl.allocations.fencePods(t.Context())
+		done <- err
+	}()
 	for _, version := range []string{"100", "105"} {
 		informer.reach(version)
 		select {
@@ -249,5 +253,70 @@ func TestFenceWaitsForAllThatItWrote(t *testing.T) {
 	informer.reach("110")
 	if err := <-done; err != nil || touched.Load() != 2 {
 		t.Errorf("touched %d pods of 2, error %v", touched.Load(), err)
+	}
+}
+
+// Where pods wait, the fence that is written to them tells when the informer is up to date, and
+// no bookmark is waited for. Those that it did not know before are fenced too.
+func TestFenceCatchesUp(t *testing.T) {
+	const replaced = "replaced"
+	for _, tt := range []struct {
+		name        string
+		phase       corev1.PodPhase
+		wantWatches int64
+	}{
+		{"pending", corev1.PodPending, 0},
+		{"ended meanwhile: the informer does not see the fence", corev1.PodSucceeded, 1},
+		{"replaced meanwhile: it cannot be fenced", replaced, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+			informer := &laggingInformer{Store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+			informer.reach("100")
+			pending := func(name string) {
+				pod := sharePod(name, 500)
+				pod.Spec.SchedulerName = pl.handle.ProfileName()
+				if err := informer.Add(pod); err != nil {
+					t.Error(err)
+				}
+			}
+			pending("known")
+			profile.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "120"}}, nil
+			})
+			var watches atomic.Int64
+			profile.Client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+				watches.Add(1)
+				w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
+				w.Action(watch.Bookmark, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "120"}})
+				return true, w, nil
+			})
+			var fenced sync.Map
+			profile.Client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				name := action.(clienttesting.PatchAction).GetName()
+				fenced.Store(name, true)
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: "110"}}
+				if name == "known" {
+					pod.Status.Phase = tt.phase
+					pending("unknown")
+					informer.reach("110")
+				}
+				if name == "known" && tt.phase == replaced {
+					if err := informer.Delete(pod); err != nil {
+						t.Error(err)
+					}
+					informer.reach("120")
+					return true, nil, apierrors.NewInternalError(errors.New("of another UID"))
+				}
+				return true, pod, nil
+			})
+			pl.allocations.pods = informer
+			if err := pl.allocations.waitForSyncAndFence(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := fenced.Load("unknown"); !ok || watches.Load() != tt.wantWatches {
+				t.Errorf("the other pod is fenced: %t, %d watches; want true and %d", ok, watches.Load(), tt.wantWatches)
+			}
+		})
 	}
 }
