@@ -6,6 +6,7 @@ package failure
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/lease"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -92,6 +97,14 @@ func buildShifted(t *testing.T) string {
 func clockJumps(s *scene) time.Time {
 	for _, shift := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
 		write(s.t, s.clock, []byte(strconv.Itoa(int(shift.Seconds()))))
+		s.await("the leader to renew its lease by the wrong clock", func() (bool, error) {
+			held, err := s.c.Client.CoordinationV1().Leases(names.Namespace).Get(s.t.Context(), names.Scheduler, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			renewed, _ := lease.Term(held)
+			return (time.Until(renewed) - shift).Abs() < time.Minute, fmt.Errorf("it was at %v", renewed)
+		})
 		s.letPodsCome(20)
 	}
 	over := time.Now()

@@ -43,7 +43,7 @@ const (
 	// workers send requests side by side.
 	workers = 8
 	// patience is for what takes longest, on a busy machine.
-	patience = 5 * framework.WaitTimeout
+	patience = 10 * framework.WaitTimeout
 )
 
 // scene is what a fault has to work with: a control plane, two schedulers, of which one
@@ -244,10 +244,11 @@ func (s *scene) deletePods(label string) {
 	s.t.Helper()
 	pods := s.c.Client.CoreV1().Pods(gpuchurn.Namespace)
 	selector := metav1.ListOptions{LabelSelector: "part=" + label}
-	if err := pods.DeleteCollection(s.t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, selector); err != nil {
-		s.t.Fatal(err)
-	}
 	s.await("the pods "+label+" to be gone", func() (bool, error) {
+		// Of many at once it takes longer than a request may.
+		if err := pods.DeleteCollection(s.t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, selector); err != nil {
+			return false, err
+		}
 		list, err := pods.List(s.t.Context(), selector)
 		return err == nil && len(list.Items) == 0, err
 	})
