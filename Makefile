@@ -139,12 +139,12 @@ build-binary:
 # libraries of Kubernetes' would raise those of the code generators.
 $(BIN)/helm3 $(BIN)/helm4: $(BIN)/helm%: hack/tools/helm/go.mod
 	@mkdir -p $(BIN)
-	$(GO) -C hack/tools/helm build -buildvcs=false -o $(abspath $@) helm.sh/helm/v$*/cmd/helm
+	GOFLAGS= $(GO) -C hack/tools/helm build -buildvcs=false -o $(abspath $@) helm.sh/helm/v$*/cmd/helm
 
 # For the tests of failures, which make them: a snapshot of etcd, and its way back.
 $(BIN)/etcdctl $(BIN)/etcdutl: $(BIN)/%: hack/tools/etcd/go.mod
 	@mkdir -p $(BIN)
-	$(GO) -C hack/tools/etcd build -buildvcs=false -o $(abspath $@) go.etcd.io/etcd/$*/v3
+	GOFLAGS= $(GO) -C hack/tools/etcd build -buildvcs=false -o $(abspath $@) go.etcd.io/etcd/$*/v3
 
 .PHONY: chart
 chart: $(BIN)/helm4 ## Package the Helm chart into out/, with what its links lead to.
