@@ -239,6 +239,12 @@ test-integration: build ## Run test/ against real API servers and schedulers (TE
 test-long: build ## Run the long histories and chaos runs that test leaves out (an hour and more; LONG='./test/... -run TestName').
 	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 3h -p 1 $(LONG)
 
+# Not with the GOGC above, which its schedulers would inherit. 10 GB of memory for 5000 nodes.
+NODES ?= 5000
+.PHONY: test-scale
+test-scale: build ## Compare start and memory with stock in a large cluster, and restart Berth under load (NODES=5000, 30 pods on each).
+	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 3h -count 1 -v ./test/integration/scale -args -nodes $(NODES)
+
 .PHONY: test-failure
 test-failure: build ## Break what Berth runs on, and write what came of it into test/failure/README.md (RUNS=3, FAULTS=regexp, SOAK=1h).
 	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 12h -v ./test/failure -run 'TestMatrix/$(FAULTS)' -args -runs $(RUNS) -update

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -33,6 +34,8 @@ type Options struct {
 	Executable string
 	// Audit makes the API server write Cluster.AuditLog.
 	Audit bool
+	// StartTimeout is how long the start may take. Default: that of berth-local.
+	StartTimeout time.Duration
 	// APIServerArgs and ControllerManagerArgs are further flags of the two.
 	APIServerArgs         []string
 	ControllerManagerArgs []string
@@ -88,6 +91,7 @@ func Start(tb testing.TB, options Options) *Cluster {
 		AuditLog:              c.AuditLog,
 		APIServerArgs:         options.APIServerArgs,
 		ControllerManagerArgs: options.ControllerManagerArgs,
+		StartTimeout:          options.StartTimeout,
 		NoFsync:               true,
 	})
 	if err != nil {

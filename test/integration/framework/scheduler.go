@@ -176,9 +176,15 @@ func (s *Scheduler) Get(ctx context.Context, path, token string) (int, string, e
 // Metrics returns the page /metrics, as the administrator sees it.
 func (s *Scheduler) Metrics(tb testing.TB) string {
 	tb.Helper()
+	return s.Page(tb, "/metrics")
+}
+
+// Page returns what it serves at a path, as the administrator sees it.
+func (s *Scheduler) Page(tb testing.TB, path string) string {
+	tb.Helper()
 	var body string
-	WaitForCondition(tb, WaitTimeout, s.Name+" to know who asks for its metrics", func() (bool, error) {
-		code, page, err := get(tb.Context(), s.http, s.url("/metrics"), "")
+	WaitForCondition(tb, WaitTimeout, s.Name+" to know who asks for "+path, func() (bool, error) {
+		code, page, err := get(tb.Context(), s.http, s.url(path), "")
 		switch {
 		case err != nil:
 			tb.Fatal(err)
@@ -187,10 +193,10 @@ func (s *Scheduler) Metrics(tb testing.TB) string {
 			// good, until it has read by which authority clients are known.
 			s.http.CloseIdleConnections()
 		case code != http.StatusOK:
-			tb.Fatalf("/metrics answered %d: %s", code, page)
+			tb.Fatalf("%s answered %d: %s", path, code, page)
 		}
 		body = page
-		return code == http.StatusOK, fmt.Errorf("/metrics answered %d", code)
+		return code == http.StatusOK, fmt.Errorf("%s answered %d", path, code)
 	})
 	return body
 }

@@ -34,6 +34,8 @@ type Churn struct {
 	// no scheduler runs show nothing.
 	Pods, Alive, Unseen int
 	Seed                uint64
+	// Pod draws a pod that arrives. Default: RandomPod.
+	Pod func(rng *rand.Rand, name string) *corev1.Pod
 
 	// Limit is how many may have arrived by now. Below 0 it ends Run, when those that are
 	// leaving are gone.
@@ -49,6 +51,9 @@ type Churn struct {
 // Run returns when all pods have arrived.
 func (ch *Churn) Run(ctx context.Context) error {
 	ch.Kept = map[string]string{}
+	if ch.Pod == nil {
+		ch.Pod = RandomPod
+	}
 	errs := make(chan error, churnWorkers)
 	for worker := range churnWorkers {
 		go func() { errs <- ch.work(ctx, worker) }()
@@ -79,7 +84,7 @@ func (ch *Churn) work(ctx context.Context, worker int) error {
 			return nil
 		}
 		name := fmt.Sprintf("pod-%d", i)
-		if err := ch.create(ctx, RandomPod(rng, name)); err != nil {
+		if err := ch.create(ctx, ch.Pod(rng, name)); err != nil {
 			return err
 		}
 		alive = append(alive, name)
@@ -184,7 +189,7 @@ func (ch *Churn) leave(ctx context.Context, rng *rand.Rand, name string) (reborn
 	if way != 2 {
 		return false, nil
 	}
-	return true, ch.create(ctx, RandomPod(rng, name))
+	return true, ch.create(ctx, ch.Pod(rng, name))
 }
 
 // Arrivals returns how many pods have been created.

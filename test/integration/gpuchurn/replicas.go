@@ -4,6 +4,7 @@
 package gpuchurn
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,8 @@ type Replicas struct {
 	// Binary, Kubeconfig and Args are what the next ones are started with.
 	Binary, Kubeconfig string
 	Args               []string
+	// Profile is the file with their profile. Default: the constant of that name.
+	Profile string
 	// MayEnd reports whether a replica may have ended by itself, for another reason than
 	// that it has lost the lease or its cache. Default: never.
 	MayEnd func(*framework.Scheduler) bool
@@ -60,7 +63,7 @@ func (r *Replicas) Fill(t *testing.T) {
 		return true
 	})
 	for len(r.running) < 2 {
-		s := r.C.LaunchScheduler(t, r.Binary, Profile, framework.SchedulerOptions{Kubeconfig: r.Kubeconfig, LeaderElect: true, Args: r.Args})
+		s := r.C.LaunchScheduler(t, r.Binary, cmp.Or(r.Profile, Profile), framework.SchedulerOptions{Kubeconfig: r.Kubeconfig, LeaderElect: true, Args: r.Args})
 		r.running, r.All = append(r.running, s), append(r.All, s)
 	}
 }

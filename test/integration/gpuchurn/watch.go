@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,25 +18,26 @@ import (
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
-// Watch feeds every version of every pod that the API server sends to history,
+// Watch feeds every version of every pod of Namespace that the API server sends to history,
 // across restarts of the API server, until the test ends. It also counts.
 type Watch struct {
 	// History checks every version.
 	History *oracle.History
 
 	mu sync.Mutex
-	// unseen are pods that nobody has placed or refused; bound counts bindings.
+	// unseen are pods that nobody has placed or refused; bound is when each binding was seen.
 	unseen map[types.UID]bool
-	bound  int
+	bound  []time.Time
 }
 
-// StartWatch starts one. It ends with the test.
+// StartWatch starts one, and returns when it has counted the pods that are there. It ends with
+// the test.
 func StartWatch(t *testing.T, c *framework.Cluster) *Watch {
 	t.Helper()
 	w := &Watch{History: oracle.NewHistory(), unseen: map[types.UID]bool{}}
-	factory := informers.NewSharedInformerFactory(c.Client, 0)
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(Namespace))
 	informer := factory.Core().V1().Pods().Informer()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.saw(nil, obj) },
 		UpdateFunc: w.saw,
 		DeleteFunc: func(obj any) {
@@ -58,7 +60,7 @@ func StartWatch(t *testing.T, c *framework.Cluster) *Watch {
 		stop()
 		factory.Shutdown()
 	})
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
 		t.Fatal("the informer of pods did not start")
 	}
 	return w
@@ -80,7 +82,7 @@ func (w *Watch) saw(before, now any) {
 	}
 	old, ok := before.(*corev1.Pod)
 	if pod.Spec.NodeName != "" && (!ok || old.UID != pod.UID || old.Spec.NodeName == "") {
-		w.bound++
+		w.bound = append(w.bound, time.Now())
 	}
 }
 
@@ -88,5 +90,17 @@ func (w *Watch) saw(before, now any) {
 func (w *Watch) Counts() (unseen, bound int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.unseen), w.bound
+	return len(w.unseen), len(w.bound)
+}
+
+// LongestGap returns the longest time between two bindings of which the later one was seen
+// after a moment.
+func (w *Watch) LongestGap(after time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var longest time.Duration
+	for i := len(w.bound) - 1; i > 0 && w.bound[i].After(after); i-- {
+		longest = max(longest, w.bound[i].Sub(w.bound[i-1]))
+	}
+	return longest
 }
