@@ -6,6 +6,8 @@ package chart
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // What cannot work is refused before anything is installed, by the name of the value.
@@ -41,6 +43,35 @@ func TestRefusedValues(t *testing.T) {
 					t.Errorf("want an error with %q, got %v", tt.want, err)
 				}
 			})
+		}
+	}
+}
+
+// What nodes ask of pods, and the registry of images, is the same for all pods of a release.
+func TestPodsOfARelease(t *testing.T) {
+	t.Parallel()
+	v := features("randomScheduler")
+	v["nodeSelector"] = values{"pool": "system"}
+	v["tolerations"] = []any{values{"key": "pool", "operator": "Exists"}}
+	v["imagePullSecrets"] = []any{values{"name": "registry"}}
+	v["image"] = values{"pullPolicy": "Never"}
+	objects := newHelm(t, "4", "").render(t, "one", "berth-one", v)
+	for _, name := range []string{"one", "one-random"} {
+		pod := find(t, objects, "Deployment", name).Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		pod["imagePullPolicy"] = pod["containers"].([]any)[0].(map[string]any)["imagePullPolicy"]
+		want := map[string]any{
+			"nodeSelector":     map[string]any{"pool": "system"},
+			"tolerations":      []any{map[string]any{"key": "pool", "operator": "Exists"}},
+			"imagePullSecrets": []any{map[string]any{"name": "registry"}},
+			"imagePullPolicy":  "Never",
+		}
+		for field := range pod {
+			if _, ok := want[field]; !ok {
+				delete(pod, field)
+			}
+		}
+		if diff := cmp.Diff(want, pod); diff != "" {
+			t.Errorf("Unexpected pods of Deployment %s (-want,+got):\n%s", name, diff)
 		}
 	}
 }
