@@ -35,12 +35,10 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+escape(err.Error()))
 	}
 	claims := pl.mayClaimDevices(pod)
-	none, forbidden := request.Kind == device.RequestNone && !claims, false
-	if none {
-		forbidden = pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
-		if !forbidden && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
-			return nil, fwk.NewStatus(fwk.Skip)
-		}
+	none := request.Kind == device.RequestNone && !claims
+	forbidden := none && pl.forbidsNonGPUPod(pod)
+	if none && !forbidden && pl.leavesNonGPUPodsAlone() {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: claims, forbidden: forbidden}
 	if request.Kind == device.RequestShares {
@@ -65,6 +63,17 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		candidates.Write(state, Name, func() *candidates.Ranking { return pl.rank(s, nodes) })
 	}
 	return nil, nil
+}
+
+// forbidsNonGPUPod reports whether a pod without devices is kept off the nodes that have some.
+func (pl *GPUDevice) forbidsNonGPUPod(pod *corev1.Pod) bool {
+	return pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
+}
+
+// leavesNonGPUPodsAlone reports whether no node is better than another for a pod without
+// devices.
+func (pl *GPUDevice) leavesNonGPUPodsAlone() bool {
+	return pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()
 }
 
 // preFilterDryRun is PreFilter in a dry run of NodeCandidates: what there is to be found out

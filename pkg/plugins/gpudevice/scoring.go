@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 )
@@ -27,7 +26,7 @@ const (
 // not concern the plugin.
 func (pl *GPUDevice) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	filtered := getPreFilterStateOrNil(state)
-	if filtered == nil || !filtered.scored() || filtered.isWithoutDevices() && (pl.nonGPUPods != config.NonGPUPodsAvoid || pl.noDevices()) {
+	if filtered == nil || !filtered.scored() || filtered.isWithoutDevices() && pl.leavesNonGPUPodsAlone() {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	s := pl.preScoreStateOf(filtered)

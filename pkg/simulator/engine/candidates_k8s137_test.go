@@ -367,7 +367,7 @@ func (m *extendedModel) arriveExtended(t *testing.T, pod *corev1.Pod) {
 		if looked := fit.Diagnosis.NodeToStatus.Len(); len(want) > 0 || looked != nodes && fit.Diagnosis.PreFilterMsg == "" {
 			t.Fatalf("pod %s was not placed, %d of %d nodes were looked at, and it fits on %d: %v", pod.Name, looked, nodes, len(want), gotErr)
 		}
-		m.extendedCounts.refused++
+		m.refused++
 	case got.EvaluatedNodes != nodes:
 		t.Fatalf("pod %s: %d nodes of %d were looked at", pod.Name, got.EvaluatedNodes, nodes)
 	default:
@@ -448,7 +448,7 @@ func (m *extendedModel) rate(t *testing.T, pod *corev1.Pod) (map[string]int64, e
 	for _, node := range scores {
 		totals[node.Name] = node.TotalScore
 		if config.PrioritizeVerb != "" && !fails {
-			totals[node.Name] += licenceScore(pod, node.Name) * config.Weight * fwk.MaxNodeScore / extenderv1.MaxExtenderPriority
+			totals[node.Name] += licenceScore(pod, node.Name) * config.Weight * fwk.MaxScore / extenderv1.MaxExtenderPriority
 		}
 	}
 	return totals, nil
