@@ -95,6 +95,8 @@ type rollout struct {
 	release  installation
 	mayEnd   bool
 	restarts int
+	// pods is how many pods of the Deployment have been started.
+	pods int
 }
 
 // startRollout installs a release and lets pods with shares come and go.
@@ -103,7 +105,7 @@ func startRollout(t *testing.T, c *framework.Cluster, first installation) *rollo
 	c.Apply(t, `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}`)
 	r := &rollout{t: t, c: c, arrived: make(chan error, 1), release: first}
 	c.ApplyManifests(t, first.manifests)
-	r.running = install.StartRelease(t, c, names.Namespace, names.Scheduler, first.binary)
+	r.running = r.start(first)
 	waitLeads(t, r.running)
 	r.watch = gpuchurn.StartWatch(t, c)
 	r.load = &gpuchurn.Churn{C: c, Watch: r.watch, Pods: math.MaxInt, Alive: 72, Unseen: 48, Seed: 15}
@@ -113,6 +115,24 @@ func startRollout(t *testing.T, c *framework.Cluster, first installation) *rollo
 	return r
 }
 
+// start runs a release as the next pod of the Deployment: with a host name like a pod's, by
+// which a replica knows one that serves the same pods, whichever release that is of.
+func (r *rollout) start(next installation) *framework.Scheduler {
+	r.t.Helper()
+	r.pods++
+	namespaces := "--uts"
+	if os.Geteuid() != 0 {
+		namespaces = "--user --map-root-user --uts"
+	}
+	script := fmt.Sprintf("#!/bin/sh\nexec unshare %s sh -c 'echo \"$0\" >/proc/sys/kernel/hostname && exec \"$@\"' %s-5d4f8b7c9-%05d '%s' \"$@\"\n",
+		namespaces, names.Scheduler, r.pods, next.binary)
+	binary := filepath.Join(r.t.TempDir(), names.Scheduler)
+	if err := os.WriteFile(binary, []byte(script), 0o755); err != nil { //nolint:gosec // It is run.
+		r.t.Fatal(err)
+	}
+	return install.StartRelease(r.t, r.c, names.Namespace, names.Scheduler, binary)
+}
+
 // bindings waits for n more Bindings.
 func (r *rollout) bindings(when string, n int) {
 	r.t.Helper()
@@ -120,7 +140,7 @@ func (r *rollout) bindings(when string, n int) {
 	framework.WaitForCondition(r.t, 5*framework.WaitTimeout, fmt.Sprintf("%d pods to be bound %s", n, when), func() (bool, error) {
 		if r.mayEnd && !r.running.Running() {
 			r.restarts++
-			r.running = install.StartRelease(r.t, r.c, names.Namespace, names.Scheduler, r.release.binary)
+			r.running = r.start(r.release)
 		}
 		_, now := r.watch.Counts()
 		return now >= before+n, fmt.Errorf("%d were", now-before)
@@ -140,7 +160,7 @@ func (r *rollout) move(next installation, end syscall.Signal) time.Duration {
 	if next.manifests != "" {
 		r.c.ApplyManifests(r.t, next.manifests)
 	}
-	started := install.StartRelease(r.t, r.c, names.Namespace, names.Scheduler, next.binary)
+	started := r.start(next)
 	started.WaitReady(r.t)
 	r.bindings("while "+next.name+" is on standby", 20)
 	if gpuchurn.Leads(started) {
