@@ -252,7 +252,7 @@ test-failure: build ## Break what Berth runs on, and write what came of it into 
 
 .PHONY: bench
 bench: build ## Compare schedulers on local clusters: the README's table (BENCH_WORKLOADS='burst:3 gpu-mix:1'; wants a quiet machine).
-	@BENCH_WORKLOADS='$(BENCH_WORKLOADS)' BENCH_OUT='$(BENCH_OUT)' hack/bench.sh
+	@BENCH_WORKLOADS='$(BENCH_WORKLOADS)' BENCH_OUT='$(BENCH_OUT)' BIN='$(BIN)' hack/bench.sh
 
 .PHONY: microbench
 microbench: ## Run the benchmarks beside the code six times (BENCH=regexp); feed two outputs to benchstat.

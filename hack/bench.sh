@@ -7,6 +7,7 @@
 #   BENCH_WORKLOADS   files of config/bench without .yaml, each with the number of
 #                     rounds of each scheduler behind a colon
 #   BENCH_OUT         folder for the reports (out/bench)
+#   BIN               folder with the binaries (bin)
 #
 # Wants binaries from `make build`, and a machine that does nothing else. Rounds that
 # do not count make it fail in the end, when the table is printed.
@@ -17,6 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Speed needs several rounds; where pods lie hardly differs between two.
 read -ra workloads <<<"${BENCH_WORKLOADS:-burst:3 gpu-mix:1 online-boutique:1}"
 out=${BENCH_OUT:-out/bench}
+bin=${BIN:-bin}
 # The exit code of a benchmark in which no round of some scheduler counts.
 readonly no_round_counts=4
 
@@ -26,7 +28,7 @@ doubtful=()
 for workload in "${workloads[@]}"; do
   name=${workload%%:*}
   status=0
-  bin/kubectl-berth bench -f "config/bench/${name}.yaml" --schedulers default-scheduler,berth-scheduler,random-scheduler \
+  "${bin}/kubectl-berth" bench -f "config/bench/${name}.yaml" --schedulers default-scheduler,berth-scheduler,random-scheduler \
     --rounds "${workload##*:}" --steady-rounds 0 --out "${out}/${name}" >"${out}/${name}.txt" || status=$?
   case ${status} in
     0) ;;

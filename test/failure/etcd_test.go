@@ -26,13 +26,7 @@ import (
 // etcdTool runs etcdctl or etcdutl in etcd's folder and returns its standard output.
 func (s *scene) etcdTool(name string, args ...string) string {
 	s.t.Helper()
-	binary := filepath.Join("bin", name)
-	build := exec.CommandContext(s.t.Context(), "make", "--silent", binary)
-	build.Dir = framework.Root()
-	if output, err := build.CombinedOutput(); err != nil {
-		s.t.Fatalf("building %s: %v\n%s", name, err, output)
-	}
-	cmd := exec.CommandContext(s.t.Context(), filepath.Join(framework.Root(), binary), args...)
+	cmd := exec.CommandContext(s.t.Context(), framework.Tool(s.t, name), args...)
 	cmd.Dir = filepath.Join(s.c.DataDir, "etcd")
 	if name == "etcdctl" {
 		// Relative, as etcd has it: a path in a socket's address has little room.

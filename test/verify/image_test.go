@@ -188,8 +188,9 @@ func release(t *testing.T) string {
 // TestImageSaysWhatIsInIt: two trees never give two images of one name.
 func TestImageSaysWhatIsInIt(t *testing.T) {
 	commands := makeDryRun(t, "image-files", "VERSION=v9.8.7-3-gabcdef0-dirty")
+	suffix := map[string]string{"1.36": "-k8s1.36"}[minor.Release]
 	for _, want := range []string{
-		"$binary:v9.8.7-3-gabcdef0-dirty ", "org.opencontainers.image.version=v9.8.7-3-gabcdef0-dirty",
+		"$binary:v9.8.7-3-gabcdef0-dirty" + suffix + " ", "org.opencontainers.image.version=v9.8.7-3-gabcdef0-dirty",
 		"org.opencontainers.image.revision=", "org.opencontainers.image.title=$binary", "org.opencontainers.image.licenses=Apache-2.0",
 	} {
 		if !strings.Contains(commands, want) {

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,22 +35,7 @@ type helm struct {
 // hack/tools/helm pins it. kubeconfig may be empty for what needs no cluster.
 func newHelm(tb testing.TB, major, kubeconfig string) *helm {
 	tb.Helper()
-	binary := filepath.Join("bin", "helm"+major)
-	// Test packages run side by side.
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "berth-helm.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = lock.Close() }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		tb.Fatal(err)
-	}
-	build := exec.CommandContext(tb.Context(), "make", "--silent", binary)
-	build.Dir = framework.Root()
-	if output, err := build.CombinedOutput(); err != nil {
-		tb.Fatalf("building Helm %s: %v\n%s", major, err, output)
-	}
-	return &helm{binary: filepath.Join(framework.Root(), binary), home: tb.TempDir(), kubeconfig: kubeconfig}
+	return &helm{binary: framework.Tool(tb, "helm"+major), home: tb.TempDir(), kubeconfig: kubeconfig}
 }
 
 // run runs Helm in the repository's root and returns its standard output. The error has

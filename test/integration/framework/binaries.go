@@ -94,22 +94,39 @@ var binaries = sync.OnceValues(func() (string, error) {
 		return fromRoot(dir), nil
 	}
 	dir := filepath.Join(Root(), folders[minor.Release])
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+	return dir, makeAlone("build")
+})
+
+// Tool returns the absolute path of a binary of hack/tools that the Makefile builds, as it
+// pins it: helm3, helm4, etcdctl or etcdutl.
+func Tool(tb testing.TB, name string) string {
+	tb.Helper()
+	path := filepath.Join(folders[minor.Release], name)
+	if err := makeAlone(path); err != nil {
+		tb.Fatal(err)
 	}
-	// Test packages run as processes side by side; only one may link at a time.
+	return filepath.Join(Root(), path)
+}
+
+// makeAlone makes a target. Test packages run as processes side by side; only one may link
+// at a time.
+func makeAlone(target string) error {
+	dir := filepath.Join(Root(), folders[minor.Release])
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = lock.Close() }()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
+		return fmt.Errorf("locking %s: %w", lock.Name(), err)
 	}
-	build := exec.Command("make", "--silent", "build", "K8S="+minor.Release)
-	build.Dir = Root()
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", errors.Join(fmt.Errorf("make build: %w", err), errors.New(string(output)))
+	command := exec.Command("make", "--silent", target, "K8S="+minor.Release)
+	command.Dir = Root()
+	if output, err := command.CombinedOutput(); err != nil {
+		return errors.Join(fmt.Errorf("make %s: %w", target, err), errors.New(string(output)))
 	}
-	return dir, nil
-})
+	return nil
+}

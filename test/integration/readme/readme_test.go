@@ -56,10 +56,12 @@ func TestCommands(t *testing.T) {
 		"kubectl apply -k manifests/overlays/gpu": "config/berth-scheduler/gpu.yaml",
 	}
 	var running *framework.Scheduler
+	bin := filepath.Dir(framework.Binary(t, framework.KubectlBinary))
 	env := append(os.Environ(),
+		"BIN="+bin,
 		"KUBECONFIG="+c.Kubeconfig,
 		"KUBECACHEDIR="+t.TempDir(),
-		"PATH="+filepath.Dir(framework.Binary(t, framework.KubectlBinary))+string(os.PathListSeparator)+os.Getenv("PATH"))
+		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 
 	for _, commands := range blocks {
 		// A block is one shell, as in the terminal that it is pasted into.
