@@ -234,13 +234,19 @@ func (c *allocationCache) setBindingUnknown(uid types.UID, unknown bool) {
 	}
 }
 
-// removePod forgets a pod that is gone or has terminated.
-func (c *allocationCache) removePod(uid types.UID) {
+// removePod forgets a pod that is gone or has terminated. It reports whether the pod held
+// devices and was never seen bound: kube-scheduler, to which it has no node, then may wake
+// nobody. It does not even notice that the pod is gone where another one of its name has come
+// while no watch was open: its handler of updates does not compare UIDs.
+func (c *allocationCache) removePod(uid types.UID) (neverBound bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.get(uid); h != nil {
-		c.removeLocked(h)
+	h := c.get(uid)
+	if h == nil {
+		return false
 	}
+	c.removeLocked(h)
+	return h.phase != bound && h.phase != unrecorded
 }
 
 // putLocked adds an allocation, or puts it in the place of the pod's former one. Views are

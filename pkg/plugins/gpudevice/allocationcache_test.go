@@ -212,6 +212,59 @@ func TestRestoredPodsAreNoConflict(t *testing.T) {
 	}
 }
 
+// TestPendingPodsAreActivated: kube-scheduler wakes nobody for a pod that goes before it was
+// seen bound, least of all if another one of its name takes its place unseen. So pods may have
+// been refused for devices that are free, and are woken. For a bound pod kube-scheduler does it.
+func TestPendingPodsAreActivated(t *testing.T) {
+	pending := sharePod("p", 800)
+	another := sharePod("p", 700)
+	another.UID = "another"
+	for _, tt := range []struct {
+		name  string
+		phase func(*GPUDevice)
+		goes  func(cache.ResourceEventHandler)
+		want  bool
+	}{
+		{"deleted while assumed", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnDelete(pending) }, true},
+		{"replaced while assumed", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnUpdate(pending, another) }, true},
+		{"deleted with a Binding on its way", func(pl *GPUDevice) {
+			pl.allocations.setBindingUnknown(pending.UID, true)
+			pl.allocations.forgetPod(pending.UID)
+		}, func(h cache.ResourceEventHandler) { h.OnDelete(pending) }, true},
+		{"deleted when bound", func(pl *GPUDevice) { pl.allocations.observe(boundPod("p", 800, "n", "0")) },
+			func(h cache.ResourceEventHandler) { h.OnDelete(boundPod("p", 800, "n", "0")) }, false},
+		{"given up before", func(pl *GPUDevice) { pl.allocations.forgetPod(pending.UID) }, func(h cache.ResourceEventHandler) { h.OnDelete(pending) }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+			h := handler(t, pl)
+			add(t, profile, h, pending)
+			if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			tt.phase(pl)
+			for _, pod := range []*corev1.Pod{sharePod("waiting", 700), makePod("plain"), boundPod("placed", 100, "n", "0")} {
+				add(t, profile, h, pod)
+			}
+			if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(pending); err != nil {
+				t.Fatal(err)
+			}
+			tt.goes(h)
+			var got []string
+			for len(profile.Activated) > 0 {
+				got = append(got, <-profile.Activated)
+			}
+			var want []string
+			if tt.want {
+				want = []string{"default/waiting"}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Unexpected pods activated (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestUnassignedPodIsReported(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	pod := sharePod("p", 500)

@@ -16,8 +16,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // sharedAllocationCacheKey is the key under which instance.Shared keeps the cache of a
@@ -92,7 +94,9 @@ func (c *allocationCache) observeNode(node *corev1.Node) {
 func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHandler {
 	return plugin.EventHandler(func(old, pod *corev1.Pod) {
 		if pod == nil {
-			c.removePod(old.UID)
+			if c.removePod(old.UID) {
+				c.activatePendingPods(logger)
+			}
 			c.forgetSeen(old.UID)
 			return
 		}
@@ -125,5 +129,28 @@ func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHan
 func (c *allocationCache) forgetSeen(uid types.UID) {
 	for _, pl := range c.sharedBy() {
 		pl.workload.learner.forgetSeen(uid)
+	}
+}
+
+// activatePendingPods sends the pending pods with shares back to the active queue: devices are
+// free of which kube-scheduler tells nobody. The queue remembers it for a pod that is being
+// scheduled at this moment.
+func (c *allocationCache) activatePendingPods(logger klog.Logger) {
+	pending := map[string]map[string]*corev1.Pod{}
+	for _, obj := range c.pods.GetStore().List() {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName != "" || podphase.IsTerminated(pod) || !device.HasShareRequest(pod) {
+			continue
+		}
+		if pending[pod.Spec.SchedulerName] == nil {
+			pending[pod.Spec.SchedulerName] = map[string]*corev1.Pod{}
+		}
+		pending[pod.Spec.SchedulerName][klog.KObj(pod).String()] = pod
+	}
+	for _, pl := range c.sharedBy() {
+		if pods := pending[pl.handle.ProfileName()]; len(pods) > 0 {
+			logger.V(5).Info("Devices of a pod that was never seen bound are free, waking pending pods", "profile", pl.handle.ProfileName(), "pods", len(pods))
+			pl.handle.Activate(logger, pods)
+		}
 	}
 }
