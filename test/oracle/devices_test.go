@@ -298,3 +298,72 @@ func TestHistory(t *testing.T) {
 		})
 	}
 }
+
+// TestGivenTwice: a device is given twice where versions overlap, whatever was seen first.
+func TestGivenTwice(t *testing.T) {
+	at := func(version, name, milli, device string) *corev1.Pod {
+		pod := bound(name, milli, device, "main="+device+":"+milli+"m:500Mi")
+		pod.ResourceVersion = version
+		return &pod
+	}
+	ended := func(pod *corev1.Pod) *corev1.Pod {
+		pod.Status.Phase = corev1.PodSucceeded
+		return pod
+	}
+	observe := func(pods ...*corev1.Pod) func(*History) {
+		return func(h *History) {
+			for _, pod := range pods {
+				h.Observe(pod)
+			}
+		}
+	}
+	tests := []struct {
+		name  string
+		watch func(*History)
+		want  []string
+	}{
+		{"side by side", observe(at("10", "a", "500", "0"), at("11", "b", "500", "0"), at("12", "c", "600", "1")), nil},
+		{"too much", observe(at("10", "a", "500", "0"), at("11", "b", "600", "0")), []string{"a b"}},
+		{"seen in another order", observe(at("12", "b", "600", "0"), at("10", "a", "500", "0")), []string{"a b"}},
+		{"one after the other", func(h *History) {
+			h.Observe(at("10", "a", "500", "0"))
+			h.Gone(at("15", "a", "500", "0"))
+			h.Observe(at("16", "b", "600", "0"))
+		}, nil},
+		{"deleted too late", func(h *History) {
+			h.Observe(at("10", "a", "500", "0"))
+			h.Observe(at("12", "b", "600", "0"))
+			h.Gone(at("15", "a", "500", "0"))
+		}, []string{"a b"}},
+		{"both gone since", func(h *History) {
+			h.Observe(at("10", "a", "500", "0"))
+			h.Observe(at("12", "b", "600", "0"))
+			h.Gone(at("15", "a", "500", "0"))
+			h.Gone(at("16", "b", "600", "0"))
+		}, []string{"a b"}},
+		{"the deletion was missed, and told after the next one", func(h *History) {
+			h.Observe(at("10", "a", "500", "0"))
+			h.Observe(at("30", "b", "600", "0"))
+			h.Gone(at("10", "a", "500", "0"))
+		}, nil},
+		{"ended before", observe(at("10", "a", "500", "0"), ended(at("15", "a", "500", "0")), at("16", "b", "600", "0")), nil},
+		{"known to have run on", observe(at("10", "a", "500", "0"), at("12", "b", "600", "0"), at("14", "a", "500", "0"), ended(at("15", "a", "500", "0"))), []string{"a b"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := NewHistory()
+			tt.watch(h)
+			violations, _, _ := h.Violations()
+			var got []string
+			for _, v := range violations {
+				if v.Kind != Overcommitted {
+					t.Errorf("Unexpected violation: %v", v)
+				}
+				got = append(got, strings.ReplaceAll(strings.Join(v.Pods, " "), "ns/", ""))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Unexpected pods on one device (-want,+got):\n%s\n%s", diff, violations)
+			}
+		})
+	}
+}

@@ -6,20 +6,24 @@ package oracle
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// History checks versions of pods as they come. It may be used by several goroutines;
-// versions of one pod must come in order.
+// History checks versions of pods as they come, and whether a device was ever given twice:
+// whether the versions at which pods had the same one overlap. It may be used by several
+// goroutines; versions of one pod must come in order.
 type History struct {
 	mu         sync.Mutex
 	violations Violations
 	last       map[types.UID]placement
 	versions   int
 	bindings   int
+	holds      map[types.UID]*hold
+	ended      []*hold
 }
 
 // placement is what must not change any more once a pod has a node.
@@ -29,7 +33,9 @@ type placement struct {
 }
 
 // NewHistory returns one that has seen nothing.
-func NewHistory() *History { return &History{last: map[types.UID]placement{}} }
+func NewHistory() *History {
+	return &History{last: map[types.UID]placement{}, holds: map[types.UID]*hold{}}
+}
 
 // Observe checks one version of a pod, as an event or a list delivered it. Pods without
 // shares are left out.
@@ -50,6 +56,7 @@ func (h *History) Observe(pod *corev1.Pod) {
 		h.bindings++
 	}
 	h.last[pod.UID] = now
+	h.hold(pod)
 }
 
 // Violations returns what was wrong, how many versions were seen, and of how many pods a
@@ -57,7 +64,8 @@ func (h *History) Observe(pod *corev1.Pod) {
 func (h *History) Violations() (violations Violations, versions, bindings int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.violations.sorted(), h.versions, h.bindings
+	violations = append(slices.Clone(h.violations), h.givenTwice()...)
+	return violations.sorted(), h.versions, h.bindings
 }
 
 // torn returns the violation of a version that has a node without devices, or devices

@@ -45,9 +45,7 @@ func StartWatch(t *testing.T, c *framework.Cluster) *Watch {
 				obj = gone.Obj
 			}
 			if pod, ok := obj.(*corev1.Pod); ok {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				delete(w.unseen, pod.UID)
+				w.gone(pod)
 			}
 		},
 	})
@@ -71,6 +69,11 @@ func (w *Watch) saw(before, now any) {
 	if !ok {
 		return
 	}
+	old, ok := before.(*corev1.Pod)
+	if replaced := ok && old.UID != pod.UID; replaced {
+		w.gone(old)
+		ok = false
+	}
 	w.History.Observe(pod)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,10 +83,17 @@ func (w *Watch) saw(before, now any) {
 	} else {
 		w.unseen[pod.UID] = true
 	}
-	old, ok := before.(*corev1.Pod)
-	if pod.Spec.NodeName != "" && (!ok || old.UID != pod.UID || old.Spec.NodeName == "") {
+	if pod.Spec.NodeName != "" && (!ok || old.Spec.NodeName == "") {
 		w.bound = append(w.bound, time.Now())
 	}
+}
+
+// gone takes note that a pod is no longer there.
+func (w *Watch) gone(pod *corev1.Pod) {
+	w.History.Gone(pod)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.unseen, pod.UID)
 }
 
 // Counts returns how many pods wait for their first attempt, and how many were bound.
