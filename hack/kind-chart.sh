@@ -135,7 +135,7 @@ kubectl delete pods,podgroups.scheduling.k8s.io --all --wait=true
 helm4 uninstall "${release}" --namespace "${namespace}" --wait
 # The leases are the schedulers' own, not the release's.
 left() {
-  everything >"${work}/after"
+  everything >"${work}/after" || return 1
   ! comm -13 "${work}/before" "${work}/after" | grep -vxE "Lease ${namespace}/${release}(-random)?"
 }
 until_true 60 "what the release made is gone" left

@@ -347,7 +347,14 @@ func TestGivenTwice(t *testing.T) {
 			h.Gone(at("10", "a", "500", "0"))
 		}, nil},
 		{"ended before", observe(at("10", "a", "500", "0"), ended(at("15", "a", "500", "0")), at("16", "b", "600", "0")), nil},
-		{"known to have run on", observe(at("10", "a", "500", "0"), at("12", "b", "600", "0"), at("14", "a", "500", "0"), ended(at("15", "a", "500", "0"))), []string{"a b"}},
+		{"ended too late", observe(at("10", "a", "500", "0"), at("12", "b", "600", "0"), ended(at("15", "a", "500", "0"))), []string{"a b"}},
+		{"the same UUID", func(h *History) {
+			for i, pod := range []*corev1.Pod{at("10", "a", "500", "0"), at("11", "b", "600", "1")} {
+				pod.Annotations["gpu.berth.dev/main"] = "GPU-1"
+				pod.Name += fmt.Sprint(i)
+				h.Observe(pod)
+			}
+		}, []string{"a0 b1"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,35 +21,37 @@ type hold struct {
 	pod string
 	// milli of each device, by node/index.
 	milli map[string]int64
-	// from is the version that first showed it. Until to it is known to have lasted: to
-	// the deletion if that was seen, else to the last version before the end; MaxUint64
-	// while it lasts.
+	// from is the version that first showed it, and to the one that shows its end, or where
+	// that was missed the last that showed it; MaxUint64 while it lasts.
 	from, to uint64
-	// seen is the last version that shows it.
-	seen uint64
 }
 
 // hold takes note of what a version of a pod has. A pod whose record or version cannot be
-// read has nothing here; CheckDevices says so.
+// read has nothing here.
 func (h *History) hold(pod *corev1.Pod) {
 	version, err := strconv.ParseUint(pod.ResourceVersion, 10, 64)
 	if err != nil {
 		return
 	}
-	held := h.holds[pod.UID]
+	_, known := h.holds[pod.UID]
 	switch {
-	case held != nil && terminated(pod):
-		h.end(pod, held.seen)
-	case held != nil:
-		held.seen = version
-	case pod.Spec.NodeName != "" && !terminated(pod):
+	case terminated(pod):
+		h.end(pod, version)
+	case !known && pod.Spec.NodeName != "":
 		requests, _ := readRequests(pod)
 		record, err := readRecord(pod)
 		if err != nil {
 			return
 		}
-		held = &hold{pod: podName(pod), milli: map[string]int64{}, from: version, to: math.MaxUint64, seen: version}
-		for device, a := range peak(requests, record, func(r recorded, k int) string { return strconv.Itoa(r.indexes[k]) }) {
+		held := &hold{pod: podName(pod), milli: map[string]int64{}, from: version, to: math.MaxUint64}
+		// By UUID where containers read UUIDs, which the indexes of a node may change under.
+		name := func(r recorded, k int) string {
+			if k < len(r.reads) && !r.readsIndexes() {
+				return r.reads[k]
+			}
+			return strconv.Itoa(r.indexes[k])
+		}
+		for device, a := range peak(requests, record, name) {
 			held.milli[pod.Spec.NodeName+"/"+device] = a.milli
 		}
 		h.holds[pod.UID] = held

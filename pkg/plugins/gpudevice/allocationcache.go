@@ -234,19 +234,15 @@ func (c *allocationCache) setBindingUnknown(uid types.UID, unknown bool) {
 	}
 }
 
-// removePod forgets a pod that is gone or has terminated. It reports whether the pod held
-// devices and was never seen bound: kube-scheduler, to which it has no node, then may wake
-// nobody. It does not even notice that the pod is gone where another one of its name has come
-// while no watch was open: its handler of updates does not compare UIDs.
-func (c *allocationCache) removePod(uid types.UID) (neverBound bool) {
+// removePod forgets a pod that is gone or has terminated, and returns what it held.
+func (c *allocationCache) removePod(uid types.UID) *podAllocation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.get(uid)
-	if h == nil {
-		return false
+	if h != nil {
+		c.removeLocked(h)
 	}
-	c.removeLocked(h)
-	return h.phase != bound && h.phase != unrecorded
+	return h
 }
 
 // putLocked adds an allocation, or puts it in the place of the pod's former one. Views are

@@ -212,9 +212,8 @@ func TestRestoredPodsAreNoConflict(t *testing.T) {
 	}
 }
 
-// TestPendingPodsAreActivated: kube-scheduler wakes nobody for a pod that goes before it was
-// seen bound, least of all if another one of its name takes its place unseen. So pods may have
-// been refused for devices that are free, and are woken. For a bound pod kube-scheduler does it.
+// TestPendingPodsAreActivated: pods that may use devices which were released are woken where
+// kube-scheduler does not, or may not, know on which node they are; no others are.
 func TestPendingPodsAreActivated(t *testing.T) {
 	pending := sharePod("p", 800)
 	another := sharePod("p", 700)
@@ -231,19 +230,22 @@ func TestPendingPodsAreActivated(t *testing.T) {
 			pl.allocations.setBindingUnknown(pending.UID, true)
 			pl.allocations.forgetPod(pending.UID)
 		}, func(h cache.ResourceEventHandler) { h.OnDelete(pending) }, true},
+		{"bound elsewhere", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnUpdate(pending, boundPod("p", 800, "other", "0")) }, true},
+		{"bound to another device", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnUpdate(pending, boundPod("p", 800, "n", "1")) }, true},
+		{"bound as assumed", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnUpdate(pending, boundPod("p", 800, "n", "0")) }, false},
 		{"deleted when bound", func(pl *GPUDevice) { pl.allocations.observe(boundPod("p", 800, "n", "0")) },
 			func(h cache.ResourceEventHandler) { h.OnDelete(boundPod("p", 800, "n", "0")) }, false},
 		{"given up before", func(pl *GPUDevice) { pl.allocations.forgetPod(pending.UID) }, func(h cache.ResourceEventHandler) { h.OnDelete(pending) }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2), gpuNode("other", 2)}})
 			h := handler(t, pl)
 			add(t, profile, h, pending)
 			if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
 				t.Fatal(status)
 			}
 			tt.phase(pl)
-			for _, pod := range []*corev1.Pod{sharePod("waiting", 700), makePod("plain"), boundPod("placed", 100, "n", "0")} {
+			for _, pod := range []*corev1.Pod{sharePod("waiting", 700), sharePod("impossible", 9000), makePod("plain"), boundPod("placed", 100, "n", "0")} {
 				add(t, profile, h, pod)
 			}
 			if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(pending); err != nil {

@@ -80,6 +80,6 @@
 // A SharedInformerFactory that runs before the first scheduling cycle; the
 // scheduler's own, so that terminated pods are not in it. In the profile it must
 // bind before every other binder, and NodeResourcesFit must ignore the resource
-// group of our domain; package registry checks both. An EventRecorder and a
-// ClientSet may be missing in a simulation that does not bind.
+// group of our domain; package registry checks both. A PodActivator by the time pods
+// change. An EventRecorder and a ClientSet may be missing in a simulation that does not bind.
 package gpudevice

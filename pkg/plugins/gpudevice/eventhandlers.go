@@ -16,7 +16,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
@@ -94,17 +93,18 @@ func (c *allocationCache) observeNode(node *corev1.Node) {
 func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHandler {
 	return plugin.EventHandler(func(old, pod *corev1.Pod) {
 		if pod == nil {
-			if c.removePod(old.UID) {
-				c.activatePendingPods(logger)
+			if released := c.removePod(old.UID); released != nil && released.neverBound() {
+				c.activatePendingPods(logger, released)
 			}
 			c.forgetSeen(old.UID)
 			return
 		}
 		if old != nil && boundAnew(old, pod) {
-			c.removePod(old.UID)
+			c.activatePendingPods(logger, c.removePod(old.UID))
 			old = nil
 		}
 		s := c.observe(pod)
+		c.activatePendingPods(logger, s.released)
 		c.report(logger, pod, s)
 		if old != nil && s.held != nil && !s.first && recordChanged(old, pod) {
 			c.reportEdit(logger, pod)
@@ -132,25 +132,33 @@ func (c *allocationCache) forgetSeen(uid types.UID) {
 	}
 }
 
-// activatePendingPods sends the pending pods with shares back to the active queue: devices are
-// free of which kube-scheduler tells nobody. The queue remembers it for a pod that is being
-// scheduled at this moment.
-func (c *allocationCache) activatePendingPods(logger klog.Logger) {
-	pending := map[string]map[string]*corev1.Pod{}
+// activatePendingPods sends the pending pods that may use what was released, if anything was,
+// back to the active queue. kube-scheduler tells of it where a pod goes that it knows to be
+// on the node. It cannot where the pod was never seen bound: another scheduler has bound it
+// elsewhere, or while no watch was open it was bound and deleted, or bound, deleted and
+// replaced by another one of its name, which kube-scheduler takes for the same. The queue
+// remembers it for a pod that is being scheduled at this moment.
+func (c *allocationCache) activatePendingPods(logger klog.Logger, released *podAllocation) {
+	if released == nil {
+		return
+	}
+	gone := released.pod.DeepCopy()
+	gone.Spec.NodeName = released.node
+	plugins := map[string]*GPUDevice{}
+	for _, pl := range c.sharedBy() {
+		plugins[pl.handle.ProfileName()] = pl
+	}
 	for _, obj := range c.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName != "" || podphase.IsTerminated(pod) || !device.HasShareRequest(pod) {
+		if !ok || pod.Spec.NodeName != "" || podphase.IsTerminated(pod) {
 			continue
 		}
-		if pending[pod.Spec.SchedulerName] == nil {
-			pending[pod.Spec.SchedulerName] = map[string]*corev1.Pod{}
+		pl, ours := plugins[pod.Spec.SchedulerName]
+		if !ours {
+			continue
 		}
-		pending[pod.Spec.SchedulerName][klog.KObj(pod).String()] = pod
-	}
-	for _, pl := range c.sharedBy() {
-		if pods := pending[pl.handle.ProfileName()]; len(pods) > 0 {
-			logger.V(5).Info("Devices of a pod that was never seen bound are free, waking pending pods", "profile", pl.handle.ProfileName(), "pods", len(pods))
-			pl.handle.Activate(logger, pods)
+		if hint, err := pl.isSchedulableAfterPodDeleted(logger, pod, gone, nil); err == nil && hint == fwk.Queue {
+			pl.handle.Activate(logger, map[string]*corev1.Pod{klog.KObj(pod).String(): pod})
 		}
 	}
 }

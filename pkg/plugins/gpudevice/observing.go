@@ -25,6 +25,8 @@ type observation struct {
 	// certain is whether two schedulers must have bound at once; otherwise it may be
 	// that the node says less of its devices' memory than it did.
 	certain bool
+	// released is what was assumed for the pod and is not what it has now; nil as a rule.
+	released *podAllocation
 }
 
 // observe takes note of a version of a pod that the informer delivered. The first
@@ -34,8 +36,11 @@ func (c *allocationCache) observe(pod *corev1.Pod) observation {
 		return observation{}
 	}
 	if podphase.IsTerminated(pod) {
-		c.removePod(pod.UID)
-		return observation{}
+		released := c.removePod(pod.UID)
+		if released == nil || !released.neverBound() {
+			return observation{}
+		}
+		return observation{released: released}
 	}
 	if h := c.get(pod.UID); h != nil && (h.phase == bound || h.phase == unrecorded) {
 		return observation{held: h}
@@ -50,8 +55,11 @@ func (c *allocationCache) observe(pod *corev1.Pod) observation {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.putLocked(h)
 	s := observation{held: h, first: true, problem: err}
+	if old := c.get(pod.UID); old != nil && (old.node != h.node || !sameAllocation(old.allocation, h.allocation)) {
+		s.released = old
+	}
+	c.putLocked(h)
 	if err == nil {
 		s.overcommitted, s.conflicting, s.certain = c.conflictsLocked(h)
 	}

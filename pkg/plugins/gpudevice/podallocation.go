@@ -55,6 +55,9 @@ func (h *podAllocation) in(p phase) *podAllocation {
 	return &next
 }
 
+// neverBound reports whether no version of the pod was seen bound.
+func (h *podAllocation) neverBound() bool { return h.phase != bound && h.phase != unrecorded }
+
 // podAllocations are a list that does not change.
 type podAllocations []*podAllocation
 

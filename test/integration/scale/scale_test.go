@@ -36,7 +36,7 @@ import (
 )
 
 // nodes is small by default, which shows that the test works and nothing about scale.
-var nodes = flag.Int("nodes", 50, "how many nodes TestScale has: a fifth of them with devices, and 30 pods on each, two with shares of devices")
+var nodes = flag.Int("nodes", 50, "how many nodes TestScale has: a fifth of them with devices, and 30 pods on each in the mean, two with shares of devices")
 
 const (
 	profile = "config/berth-scheduler/all-plugins.yaml"
