@@ -39,8 +39,9 @@ const (
 //
 // The Binding is for the version of the pod that the informer has: it is refused if
 // another scheduler process has fenced the pod meanwhile (allocationCache.fencePods), and also if
-// anything else has changed it, a label for example. Then Bind looks who it was, and
-// unless it was a fence sends the Binding for the new version.
+// anything else has changed it, a label for example. Then Bind looks who it was, in the
+// informer if that knows of the change and else at the API server, and unless it was a
+// fence sends the Binding for the new version.
 //
 // An answer that leaves open whether the Binding was written (a time-out, a lost
 // connection, an internal error) is not taken for a failure. The pod keeps its
@@ -126,7 +127,10 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocat
 	}
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 32, Cap: maxRetry}
 	for {
-		outcome, current, err := pl.outcomeOf(ctx, u.binding)
+		outcome, current, err := outcomePending, pl.allocations.newerVersion(u, pod), error(nil)
+		if current == nil {
+			outcome, current, err = pl.outcomeOf(ctx, u.binding)
+		}
 		var settled bool
 		switch {
 		case err != nil:
@@ -163,6 +167,24 @@ type unresolved struct {
 	unknown bool
 	// sendUntil is when no further one is sent.
 	sendUntil time.Time
+}
+
+// newerVersion returns the pending pod as the informer has it if that is why the Binding was in
+// conflict: mostly this scheduler has itself just written the pod's status, as it does for
+// the members of a gang that come before the last. Then the API server need not be asked:
+// should there be more to know, the next Binding is refused too.
+func (c *allocationCache) newerVersion(u *unresolved, pod *corev1.Pod) *corev1.Pod {
+	if u.unknown || !apierrors.IsConflict(u.cause) {
+		return nil
+	}
+	now := c.podFromInformer(pod)
+	if now == nil || now.Spec.NodeName != "" || now.DeletionTimestamp != nil {
+		return nil
+	}
+	if older, ok := isBehind(u.binding.ResourceVersion, now.ResourceVersion); !ok || !older {
+		return nil
+	}
+	return now
 }
 
 // sendAgain sends the Binding of a pod that has no node yet once more, unless that makes

@@ -205,6 +205,68 @@ func TestBind(t *testing.T) {
 	}
 }
 
+// TestBindAfterOwnWrite: the informer knows what the Binding was in conflict with, most often a
+// status that this scheduler wrote. Then nobody is asked.
+func TestBindAfterOwnWrite(t *testing.T) {
+	conflict := apierrors.NewConflict(podsResource, "p", errors.New("the object has been modified"))
+	var profile *schedtest.Profile
+	told := func(change func(*corev1.Pod)) func(*corev1.Pod) *corev1.Pod {
+		return func(pod *corev1.Pod) *corev1.Pod {
+			pod.ResourceVersion = "8"
+			change(pod)
+			store(t, profile, pod.DeepCopy())
+			return pod
+		}
+	}
+	nothing := func(*corev1.Pod) {}
+	for _, tt := range []struct {
+		name      string
+		answers   []answer
+		want      error
+		wantSent  []string // the versions
+		wantLists int
+	}{
+		{"known", []answer{{then: told(nothing), err: conflict}, {write: true}}, nil, []string{"7", "8"}, 0},
+		{"known to be fenced", []answer{{then: told(func(pod *corev1.Pod) {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Status: corev1.ConditionTrue, Message: "another process/1"}}
+		}), err: conflict}}, errFenced, []string{"7"}, 0},
+		{"known to be bound elsewhere", []answer{{then: told(func(pod *corev1.Pod) { pod.Spec.NodeName = "elsewhere" }), err: conflict}}, conflict, []string{"7"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := sharePod("p", 500)
+			pod.ResourceVersion = "7"
+			started, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+			profile = started
+			pl.allocations.startup.done.Store(true) // nobody was here before
+			server := &apiServer{profile: profile, answers: tt.answers}
+			server.start(t)
+			lists := 0
+			profile.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				lists++
+				return false, nil, nil
+			})
+			stop := runClock(t, pl)
+			defer stop()
+			if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			if err := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n").AsError(); !errors.Is(err, tt.want) {
+				t.Errorf("want %v, got %v", tt.want, err)
+			}
+			var sent []string
+			for _, binding := range server.sent {
+				sent = append(sent, binding.ResourceVersion)
+			}
+			if diff := cmp.Diff(tt.wantSent, sent); diff != "" {
+				t.Errorf("Unexpected Bindings (-want,+got):\n%s", diff)
+			}
+			if lists != tt.wantLists {
+				t.Errorf("the API server was asked %d times, want %d", lists, tt.wantLists)
+			}
+		})
+	}
+}
+
 // Without any answer the devices stay taken, also when the scheduler has given
 // the pod up and its NodeInfo does not show it.
 func TestBindWithoutAnyAnswer(t *testing.T) {
