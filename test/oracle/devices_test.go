@@ -5,6 +5,7 @@ package oracle
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -351,7 +352,7 @@ func TestGivenTwice(t *testing.T) {
 		{"the same UUID", func(h *History) {
 			for i, pod := range []*corev1.Pod{at("10", "a", "500", "0"), at("11", "b", "600", "1")} {
 				pod.Annotations["gpu.berth.dev/main"] = "GPU-1"
-				pod.Name += fmt.Sprint(i)
+				pod.Name += strconv.Itoa(i)
 				h.Observe(pod)
 			}
 		}, []string{"a0 b1"}},

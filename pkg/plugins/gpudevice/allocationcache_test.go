@@ -233,8 +233,9 @@ func TestPendingPodsAreActivated(t *testing.T) {
 		{"bound elsewhere", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnUpdate(pending, boundPod("p", 800, "other", "0")) }, true},
 		{"bound to another device", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnUpdate(pending, boundPod("p", 800, "n", "1")) }, true},
 		{"bound as assumed", func(*GPUDevice) {}, func(h cache.ResourceEventHandler) { h.OnUpdate(pending, boundPod("p", 800, "n", "0")) }, false},
-		{"deleted when bound", func(pl *GPUDevice) { pl.allocations.observe(boundPod("p", 800, "n", "0")) },
-			func(h cache.ResourceEventHandler) { h.OnDelete(boundPod("p", 800, "n", "0")) }, false},
+		{"deleted when bound", func(pl *GPUDevice) {
+			pl.allocations.observe(boundPod("p", 800, "n", "0"))
+		}, func(h cache.ResourceEventHandler) { h.OnDelete(boundPod("p", 800, "n", "0")) }, false},
 		{"given up before", func(pl *GPUDevice) { pl.allocations.forgetPod(pending.UID) }, func(h cache.ResourceEventHandler) { h.OnDelete(pending) }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
