@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -27,6 +28,8 @@ const (
 	soleFlag = check.SoleFlag
 	// reachTimeout is how long the API server may take to say its version.
 	reachTimeout = 5 * time.Second
+	// soleTimeout is how long it may take to say who holds a lease.
+	soleTimeout = 15 * time.Second
 )
 
 // watchLease makes the election name who holds the lease, and keeps it from taking
@@ -56,12 +59,19 @@ func (s *scheduler) mustFollow(own *settings) bool {
 // checkSole refuses to serve default-scheduler where nobody has ever held the lease
 // of the cluster's own scheduler. That the two share it is what keeps them from
 // placing the same pods, and one that runs with --leader-elect=false never takes it.
+// An API server that has just started refuses what it will allow in a moment: it is asked
+// for soleTimeout. If it never says, the lease is not taken either (lease.Lock).
 func checkSole(ctx context.Context, s *scheduler, own *settings) error {
 	election := s.config.ComponentConfig.LeaderElection
 	if !election.LeaderElect || !s.mustFollow(own) {
 		return nil
 	}
-	if err := lease.CheckHeld(ctx, s.config.Client, election); errors.Is(err, lease.ErrNeverHeld) {
+	var err error
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, soleTimeout, true, func(ctx context.Context) (bool, error) {
+		err = lease.CheckHeld(ctx, s.config.Client, election)
+		return err == nil || errors.Is(err, lease.ErrNeverHeld), nil
+	})
+	if errors.Is(err, lease.ErrNeverHeld) {
 		return check.NeverHeld(err)
 	}
 	return nil
