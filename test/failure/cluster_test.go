@@ -46,11 +46,15 @@ func rivalBindings(s *scene) time.Time {
 	for i := range pods {
 		name := fmt.Sprintf("rival-%d", i)
 		pod := s.c.WaitForPodScheduled(s.t, gpuchurn.Namespace, name)
-		mu.Lock()
-		err, tried := bound[name]
-		mu.Unlock()
-		if pod.Spec.NodeName != "gpu-0" || err != nil || !tried {
-			s.t.Errorf("pod %s is on node %s, the rival sent a Binding: %t (%v): want it on gpu-0", name, pod.Spec.NodeName, tried, err)
+		var err error
+		s.await("the answer to the rival's Binding", func() (answered bool, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			err, answered = bound[name]
+			return answered, nil
+		})
+		if pod.Spec.NodeName != "gpu-0" || err != nil {
+			s.t.Errorf("pod %s is on node %s, and the rival was answered %v: want it on gpu-0", name, pod.Spec.NodeName, err)
 		}
 	}
 	s.letPodsCome(alive) // beside nodes that must take none
