@@ -7,6 +7,7 @@
 package readme
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -33,6 +35,12 @@ var elsewhere = map[string]string{
 var replaced = map[string]string{
 	"make bench": "BENCH_WORKLOADS=smoke:1 BENCH_OUT=$(mktemp -d) hack/bench.sh || [ $? -eq 4 ]",
 }
+
+// binFolder is where a page's commands find binaries.
+var binFolder = regexp.MustCompile(`(?m)(^|\s)bin/`)
+
+// blockTimeout is how long the commands of one block may take.
+const blockTimeout = 10 * time.Minute
 
 // gpuOperator is what NVIDIA's operator brings to a cluster and pods with shares need.
 const gpuOperator = `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}`
@@ -74,7 +82,11 @@ func TestCommands(t *testing.T) {
 			}
 			script = append(script, command)
 		}
-		cmd := exec.CommandContext(t.Context(), "bash", "-euxo", "pipefail", "-c", strings.Join(script, "\n"))
+		// Where the binaries are of Kubernetes 1.36, bin/ may be empty.
+		text := binFolder.ReplaceAllString(strings.Join(script, "\n"), "${1}"+bin+"/")
+		ctx, cancel := context.WithTimeout(t.Context(), blockTimeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", text)
 		cmd.Dir, cmd.Env = framework.Root(), env
 		output, err := cmd.CombinedOutput()
 		if err != nil {
