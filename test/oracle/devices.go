@@ -186,12 +186,7 @@ func (d *Devices) addBound(pod *corev1.Pod) {
 
 // allocate counts what a record names, wrong or not.
 func (n *nodeDevices) allocate(pod *corev1.Pod, requests []request, record map[string]recorded) {
-	nameOf := func(r recorded, k int) string {
-		if k < len(r.reads) {
-			return n.name(r.reads[k])
-		}
-		return n.name(strconv.Itoa(r.indexes[k]))
-	}
+	nameOf := func(r recorded, k int) string { return n.name(r.device(k)) }
 	for _, r := range requests {
 		given, ok := record[r.container]
 		if !ok {

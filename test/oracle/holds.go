@@ -19,7 +19,7 @@ import (
 // of all pods are one sequence.
 type hold struct {
 	pod string
-	// milli of each device, by node/index.
+	// milli of each device, by the node and what the container reads: an index or a UUID.
 	milli map[string]int64
 	// from is the version that first showed it, and to the one that shows its end, or where
 	// that was missed the last that showed it; MaxUint64 while it lasts.
@@ -44,14 +44,7 @@ func (h *History) hold(pod *corev1.Pod) {
 			return
 		}
 		held := &hold{pod: podName(pod), milli: map[string]int64{}, from: version, to: math.MaxUint64}
-		// By UUID where containers read UUIDs, which the indexes of a node may change under.
-		name := func(r recorded, k int) string {
-			if k < len(r.reads) && !r.readsIndexes() {
-				return r.reads[k]
-			}
-			return strconv.Itoa(r.indexes[k])
-		}
-		for device, a := range peak(requests, record, name) {
+		for device, a := range peak(requests, record, recorded.device) {
 			held.milli[pod.Spec.NodeName+"/"+device] = a.milli
 		}
 		h.holds[pod.UID] = held

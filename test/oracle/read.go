@@ -178,6 +178,14 @@ func (r recorded) readsIndexes() bool {
 	})
 }
 
+// device is the k-th device: what the container reads, or where it reads none the index.
+func (r recorded) device(k int) string {
+	if k < len(r.reads) {
+		return r.reads[k]
+	}
+	return strconv.Itoa(r.indexes[k])
+}
+
 // entry is one container's entry of the record.
 var entry = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)=(\d+(?:,\d+)*):(\d+)m:(\d+)Mi$`)
 
