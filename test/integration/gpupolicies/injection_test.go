@@ -115,12 +115,17 @@ func testInjection(t *testing.T, c *framework.Cluster) {
 		{
 			name: "no share, and other taints tolerated",
 			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{
-					{Key: "other", Operator: corev1.TolerationOpExists},
-					{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
-				}
+				pod.Spec.Tolerations = []corev1.Toleration{{Key: "other", Operator: corev1.TolerationOpExists}}
 			},
 			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			// The node may have its taint with that effect.
+			name: "no share, and every taint with effect NoExecute tolerated",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+			},
+			want: map[string][]corev1.EnvVar{"main": void},
 		},
 		{
 			name:      "no share, and every taint tolerated, in an exempt namespace",
@@ -143,6 +148,14 @@ func testInjection(t *testing.T, c *framework.Cluster) {
 			arm: func(pod *corev1.Pod) {
 				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 				pod.Spec.Containers[0].Resources = limits("nvidia.com/mig-1g.5gb", "1")
+			},
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name: "a slice of a device's time, of which the device plugin sets the variable",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/gpu.shared", "1")
 			},
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},

@@ -18,6 +18,7 @@ func TestPolicies(t *testing.T) {
 		if _, err := debug(t, c, "early", "old"); err != nil {
 			t.Fatal(err)
 		}
+		beforeEffects(t, c)
 	})
 	for _, name := range []string{"berth-gpu-devices", "berth-gpu-records", "berth-gpu-quota"} {
 		policy, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
@@ -35,6 +36,8 @@ func TestPolicies(t *testing.T) {
 	t.Run("records", func(t *testing.T) { testRecords(t, c) })
 	t.Run("quota", func(t *testing.T) { testQuota(t, c) })
 	t.Run("samples", func(t *testing.T) { testSamples(t, c) })
+	// It adds the policies of tenancy.
+	t.Run("effects", func(t *testing.T) { testEffects(t, c) })
 	// The last, because it takes the mutation away.
 	t.Run("without the mutation", func(t *testing.T) { testWithoutMutation(t, c) })
 }
