@@ -30,6 +30,7 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 	t.Run("injection", func(t *testing.T) { testInjection(t, c) })
+	t.Run("cost", func(t *testing.T) { testCost(t, c) })
 	t.Run("debug containers", func(t *testing.T) { testDebugContainers(t, c) })
 	t.Run("variables", func(t *testing.T) { testVariables(t, c) })
 	t.Run("tolerations added later", func(t *testing.T) { testTolerationsAddedLater(t, c) })
