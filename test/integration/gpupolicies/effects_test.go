@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -136,6 +137,11 @@ func beforeEffects(t *testing.T, c *framework.Cluster) {
 		for _, toleration := range s.earlyTolerations() {
 			c.CreatePod(t, s.early(toleration))
 		}
+		many := s.stranger("had-many")
+		for i := range 3000 {
+			many.Spec.Tolerations = append(many.Spec.Tolerations, corev1.Toleration{Key: s.taint, Value: strconv.Itoa(i)})
+		}
+		c.CreatePod(t, many)
 	}
 }
 
@@ -163,6 +169,11 @@ func testEffects(t *testing.T, c *framework.Cluster) {
 					s.check(t, describe(toleration)+" added to "+s.early(had).Name, addToleration(t, c, s.early(had), toleration), gained)
 				}
 			}
+			// More than can be compared: a new one is refused, in no more time.
+			many := s.early(nil)
+			many.Name = "had-many"
+			framework.CheckDenied(t, addToleration(t, c, many, corev1.Toleration{Key: s.taint, Value: "new"}), []string{s.policy})
+			framework.CheckDenied(t, patchDry(t, c, many, `[{"op": "add", "path": "/metadata/labels", "value": {"edited": "yes"}}]`), nil)
 			t.Logf("%d of %d tolerations are refused", refusals, len(everyToleration()))
 			// Other edits of pods from before the policies are not.
 			for _, had := range s.earlyTolerations() {
