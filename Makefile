@@ -128,7 +128,7 @@ help: ## List the targets.
 .PHONY: build
 build: ## Build all binaries, the demo, and stock kube-scheduler and kubectl, into bin/ (K8S=1.36, as for every target: into bin/k8s-1.36/).
 	@mkdir -p $(BIN)
-	$(GO_BUILD) -ldflags '$(BERTH_LDFLAGS)' -o $(BIN)/ ./cmd/... ./hack/demo k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubectl
+	GO='$(GO)' GO_MOD='$(GO_MOD)' hack/build.sh -buildvcs=false -ldflags '$(BERTH_LDFLAGS)' -o $(BIN)/ ./cmd/... ./hack/demo k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubectl
 
 # One binary of cmd/ alone; the image is built with it, so both get the same flags.
 .PHONY: build-binary

@@ -5,14 +5,17 @@ package failure
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
@@ -103,5 +106,83 @@ func unschedulable(s *scene) time.Time {
 	s.createPods("too-large", "9000", pods)
 	s.recovery = s.recovered("behind", time.Now())
 	s.deletePods("too-large")
+	return time.Now()
+}
+
+// unwritablePod has a pod in the cluster that is so large that nothing can be written to it,
+// not even its status, and kills the leader: the next one must do without that write.
+func unwritablePod(s *scene) time.Time {
+	const etcdTakes, step = 1536 << 10, 64
+	pods := s.c.Client.CoreV1().Pods(gpuchurn.Namespace)
+	large := gpuchurn.SharePod("unwritable", "50")
+	large.Spec.NodeSelector = map[string]string{"example.com/no": "such-node"}
+	for size := etcdTakes; ; size -= step {
+		large.Spec.Containers[0].Args = []string{strings.Repeat("x", size)}
+		_, err := pods.Create(s.t.Context(), large, metav1.CreateOptions{})
+		if err == nil {
+			break
+		}
+		if !strings.Contains(err.Error(), "request is too large") {
+			s.t.Fatal(err)
+		}
+	}
+	killed := killScheduler(s)
+	s.recovery = s.recovered("after-kill", killed)
+	s.letPodsCome(alive)
+	leader := s.awaitLeader()
+	s.await("the leader to be ready", func() (bool, error) { err := leader.Ready(s.t); return err == nil, err })
+	if _, err := pods.Patch(s.t.Context(), large.Name, types.MergePatchType, []byte(`{"status":{"message":"`+strings.Repeat("x", step)+`"}}`), metav1.PatchOptions{}, "status"); err == nil {
+		s.t.Error("the pod can be written to: this shows nothing")
+	}
+	if err := pods.Delete(s.t.Context(), large.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		s.t.Fatal(err)
+	}
+	return time.Now()
+}
+
+// flappingDevices changes what nodes say about their devices, and back, while pods come: how
+// many there are, whether they are shared, and whether a device plugin advertises them too.
+func flappingDevices(s *scene) time.Time {
+	flaps := []struct{ bad, good, subresource string }{
+		{bad: `{"metadata":{"labels":{"nvidia.com/gpu.count":"3"}}}`, good: `{"metadata":{"labels":{"nvidia.com/gpu.count":"4"}}}`},
+		{bad: `{"metadata":{"labels":{"nvidia.com/gpu.count":null}}}`, good: `{"metadata":{"labels":{"nvidia.com/gpu.count":"4"}}}`},
+		{bad: `{"metadata":{"labels":{"nvidia.com/gpu.memory":null}}}`, good: `{"metadata":{"labels":{"nvidia.com/gpu.memory":"40960"}}}`},
+		{bad: `{"metadata":{"labels":{"` + names.GPUSharingLabel + `":null}}}`, good: `{"metadata":{"labels":{"` + names.GPUSharingLabel + `":"true"}}}`},
+		{bad: `{"status":{"capacity":{"nvidia.com/gpu":"4"}}}`, good: `{"status":{"capacity":{"nvidia.com/gpu":null}}}`, subresource: "status"},
+	}
+	flapped := map[string]int{}
+	flap := func(node int, way int) {
+		name := fmt.Sprintf("gpu-%d", node)
+		_, isBad := flapped[name]
+		patch := flaps[way].bad
+		if isBad {
+			way = flapped[name]
+			patch = flaps[way].good
+			delete(flapped, name)
+		} else {
+			flapped[name] = way
+		}
+		var subresources []string
+		if sub := flaps[way].subresource; sub != "" {
+			subresources = []string{sub}
+		}
+		if _, err := s.c.Client.CoreV1().Nodes().Patch(s.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	from := s.churn.Arrivals()
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	nodes := len(nodesOf(fault{nodes: s.nodes}))
+	s.await("pods to arrive beside flapping nodes", func() (bool, error) {
+		<-ticker.C
+		flap(rand.IntN(nodes), rand.IntN(len(flaps)))
+		return s.churn.Arrivals()-from >= faultyPods, nil
+	})
+	for node := range nodes {
+		if _, isBad := flapped[fmt.Sprintf("gpu-%d", node)]; isBad {
+			flap(node, 0)
+		}
+	}
 	return time.Now()
 }

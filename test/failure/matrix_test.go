@@ -37,8 +37,10 @@ type fault struct {
 	short bool
 	// nodes is how many there are. Default: 20.
 	nodes int
-	// network has the schedulers' requests pass a proxy, and shifted their clock be shifted.
-	network, shifted bool
+	// network has the schedulers' requests pass a proxy, relayed has each reach the API server
+	// through a relay of its own, shifted their clock be shifted, and token has them read their
+	// token from a file.
+	network, relayed, shifted, token bool
 }
 
 func faults() []fault {
@@ -57,6 +59,15 @@ func faults() []fault {
 		{name: "rival-bindings", text: "another scheduler binds the same pods first", happen: rivalBindings, short: true, network: true},
 		{name: "nodes-gone", text: "500 nodes gone at once, and back under the same names", happen: nodesGone, nodes: 500},
 		{name: "unschedulable", text: "20,000 pods that fit nowhere in front of one that fits", happen: unschedulable},
+		{name: "paused-leader", text: "leader paused until its lease has run out, and resumed", happen: pausedLeader, short: true},
+		{name: "deaf-leader", text: "partition: the leader sends, and hears nothing", happen: deafLeader, relayed: true},
+		{name: "mute-leader", text: "partition: the leader hears, and what it sends arrives after its lease", happen: muteLeader, relayed: true},
+		{name: "token-replaced", text: "the schedulers' token revoked, and then replaced in its file", happen: tokenReplaced, token: true},
+		{name: "unwritable-pod", text: "leader killed beside a pending pod so large that nothing can be written to it", happen: unwritablePod},
+		{name: "flapping-devices", text: "labels and resources of GPU nodes that flap, twenty a second", happen: flappingDevices},
+		{name: "stale-reads", text: "two API servers by turns, one of them 1.5 s behind etcd; both schedulers killed", happen: staleReads, network: true},
+		{name: "etcd-out-of-space", text: "etcd out of its quota (NOSPACE) until the leader has lost its lease, then compacted and disarmed", happen: etcdOutOfSpace},
+		{name: "disk-full", text: "etcd's disk full until the leader has lost its lease", happen: diskFull},
 		{name: "memory-limit", text: "leader out of memory (RLIMIT_DATA)", happen: memoryLimit},
 		{name: "read-only-disk", text: "schedulers replaced by some that can write to no file", happen: readOnlyDisk},
 	}

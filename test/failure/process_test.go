@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,4 +138,17 @@ exec unshare ` + map[bool]string{true: "-m", false: "-rm"}[os.Getuid() == 0] + `
 		r.Kill()
 	}
 	return replaced
+}
+
+// pausedLeader stops the leader for longer than its lease lasts, as a hypervisor does or a
+// machine that swaps, and has it go on where it was beside the next one.
+func pausedLeader(s *scene) time.Time {
+	former := s.Leader()
+	paused := time.Now()
+	former.Signal(syscall.SIGSTOP)
+	s.recovery = s.recovered("after-pause", paused)
+	s.letPodsCome(alive)
+	former.Signal(syscall.SIGCONT)
+	s.await("the former leader to end", func() (bool, error) { return !former.Running(), nil })
+	return time.Now()
 }

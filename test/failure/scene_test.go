@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,8 +60,11 @@ type scene struct {
 	nodes int
 	// recovery is what a fault has measured itself; 0 leaves it to the matrix.
 	recovery time.Duration
-	// clock is the file that shifts the schedulers' clock.
-	clock string
+	// clock is the file that shifts the schedulers' clock, and token the one with what they
+	// identify themselves by.
+	clock, token string
+	// relays are what each of All reaches the API server through.
+	relays []*relay
 	// expected are violations that the fault itself makes.
 	expected func(oracle.Violation) bool
 
@@ -77,12 +81,22 @@ type scene struct {
 // newScene starts the schedulers, and returns when one of them leads.
 func newScene(t *testing.T, c *framework.Cluster, f fault) *scene {
 	t.Helper()
-	s := &scene{t: t, c: c, kept: map[string]string{}, clock: filepath.Join(t.TempDir(), "clock")}
+	s := &scene{t: t, c: c, kept: map[string]string{}, clock: filepath.Join(t.TempDir(), "clock"), token: filepath.Join(t.TempDir(), "token")}
 	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
 	if f.network {
 		kubeconfig = faultproxy.Start(t, kubeconfig, s.network()).Kubeconfig
 	}
 	s.Replicas = &gpuchurn.Replicas{C: c, Binary: framework.Binary(t, framework.BerthScheduler), Kubeconfig: kubeconfig}
+	if f.relayed {
+		s.NextKubeconfig = func() string {
+			r, through := relayed(t, kubeconfig)
+			s.relays = append(s.relays, r)
+			return through
+		}
+	}
+	if f.token {
+		s.Kubeconfig = s.tokenFile(kubeconfig)
+	}
 	if f.shifted {
 		write(t, s.clock, []byte("0"))
 		t.Setenv(clockVariable, s.clock)
@@ -140,6 +154,12 @@ func (s *scene) network() faultproxy.Hooks {
 			}
 			return nil
 		},
+		Server: func() *url.URL {
+			if hook := now().Server; hook != nil {
+				return hook()
+			}
+			return nil
+		},
 	}
 }
 
@@ -160,6 +180,9 @@ func (s *scene) await(description string, condition func() (bool, error)) {
 		return condition()
 	})
 }
+
+// relayOf is what a scheduler reaches the API server through.
+func (s *scene) relayOf(r *framework.Scheduler) *relay { return s.relays[slices.Index(s.All, r)] }
 
 // awaitLeader returns the scheduler that leads.
 func (s *scene) awaitLeader() *framework.Scheduler {

@@ -28,6 +28,8 @@ type Replicas struct {
 	// Binary, Kubeconfig and Args are what the next ones are started with.
 	Binary, Kubeconfig string
 	Args               []string
+	// NextKubeconfig makes the kubeconfig of the next one. Default: Kubeconfig is that of all.
+	NextKubeconfig func() string
 	// Profile is the file with their profile. Default: the constant of that name.
 	Profile string
 	// MayEnd reports whether a replica may have ended by itself, for another reason than
@@ -63,7 +65,11 @@ func (r *Replicas) Fill(t *testing.T) {
 		return true
 	})
 	for len(r.running) < 2 {
-		s := r.C.LaunchScheduler(t, r.Binary, cmp.Or(r.Profile, Profile), framework.SchedulerOptions{Kubeconfig: r.Kubeconfig, LeaderElect: true, Args: r.Args})
+		kubeconfig := r.Kubeconfig
+		if r.NextKubeconfig != nil {
+			kubeconfig = r.NextKubeconfig()
+		}
+		s := r.C.LaunchScheduler(t, r.Binary, cmp.Or(r.Profile, Profile), framework.SchedulerOptions{Kubeconfig: kubeconfig, LeaderElect: true, Args: r.Args})
 		r.running, r.All = append(r.running, s), append(r.All, s)
 	}
 }

@@ -53,8 +53,9 @@ type Binding struct {
 func (b *Binding) Send() (*Answer, error) {
 	// Whoever sent the request may be gone: what is on its way arrives even so.
 	request := b.request.Clone(context.WithoutCancel(b.request.Context()))
-	request.URL.Scheme, request.URL.Host = b.proxy.upstream.Scheme, b.proxy.upstream.Host
-	request.RequestURI, request.Host = "", b.proxy.upstream.Host
+	upstream := b.proxy.server()
+	request.URL.Scheme, request.URL.Host = upstream.Scheme, upstream.Host
+	request.RequestURI, request.Host = "", upstream.Host
 	request.Body = io.NopCloser(bytes.NewReader(b.body))
 	response, err := b.proxy.transport.RoundTrip(request)
 	if err != nil {
@@ -81,6 +82,9 @@ type Hooks struct {
 	// Lose reports whether the answer to any other request is lost, after the API server
 	// has done what was asked. Nil loses none.
 	Lose func(*http.Request) bool
+	// Server returns the API server that a request goes to, a Binding too; nil is that of the
+	// kubeconfig. Nil has all go there.
+	Server func() *url.URL
 }
 
 // errLost is what becomes of an answer that is lost.
@@ -97,6 +101,16 @@ type Proxy struct {
 
 	mu   sync.Mutex
 	seen map[string]int
+}
+
+// server is the API server that the next request goes to.
+func (p *Proxy) server() *url.URL {
+	if p.hooks.Server != nil {
+		if server := p.hooks.Server(); server != nil {
+			return server
+		}
+	}
+	return p.upstream
 }
 
 // serve does with a request what the hooks say, and forwards the others.
@@ -136,7 +150,7 @@ func Start(tb testing.TB, kubeconfig string, hooks Hooks) *Proxy {
 	}
 	p := &Proxy{upstream: upstream, transport: transport, hooks: hooks, seen: map[string]int{}}
 	forward := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(p.server()) },
 		Transport:     transport,
 		FlushInterval: -1, // a watch is read as it is written
 		// An API server that is away looks like one to the scheduler too.

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Copyright The Berth Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs go build with the arguments that it gets, and reports progress on standard error: how
+# many modules are downloaded, how many of the packages are compiled, and the time. On a
+# terminal that is one line that changes, elsewhere a line from time to time. A build that
+# takes less than five seconds reports nothing. The exit code is go build's.
+#   GO              the go command (go)
+#   BUILD_INTERVAL  seconds between two lines where there is no terminal (15, after two minutes 30)
+
+set -euo pipefail
+
+go=${GO:-go}
+end=$'\x04' # the last line, behind the output of go build
+
+# What report knows: modules that were downloaded, packages whose compilation has begun, and
+# of how many, which is unknown at first.
+modules=0 packages=0 total='' announced='' clear=''
+
+# list_stale ARGUMENTS...: prints the packages that go build would compile.
+list_stale() {
+  local arguments=()
+  while (($#)); do
+    if [[ "$1" == -o ]]; then shift; else arguments+=("$1"); fi
+    shift
+  done
+  "${go}" list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${arguments[@]}" 2>/dev/null
+}
+
+# show prints a line that stays, progress one that the next line replaces on a terminal.
+show() { printf '%s%s\n' "${clear}" "$1" >&2; }
+progress() { if [[ -n "${clear}" ]]; then printf '%s%s' "${clear}" "$1" >&2; else show "$1"; fi; }
+
+# announce says once how long it takes to compile everything.
+announce() {
+  [[ -z "${announced}" ]] || return 0
+  announced=1
+  show "build: compiling Kubernetes and Berth for the first time: 7 to 13 minutes on two cores; later builds take seconds"
+}
+
+# state says how far the build is.
+state() {
+  if ((packages == 0 && modules == 0)); then
+    echo "reading what is to be built"
+  elif ((packages == 0)); then
+    echo "downloaded ${modules} modules of at most $(grep -c '[[:space:]]v[0-9]' "${GO_MOD:-go.mod}")"
+  elif [[ -z "${total}" ]]; then
+    echo "compiling package ${packages}"
+  elif ((packages < total)); then
+    echo "compiling package ${packages} of ${total}, $((100 * packages / total)) %"
+  else
+    echo "linking"
+  fi
+}
+
+# take counts a line of go build -v: a download, or a package. Others it passes on.
+take() {
+  case "$1" in
+    "go: downloading "*)
+      modules=$((modules + 1))
+      ((modules != 20)) || announce
+      ;;
+    '' | *[[:space:]:#]*) show "$1" ;;
+    *)
+      packages=$((packages + 1))
+      echo "$1" >>"${folder}/begun"
+      ;;
+  esac
+}
+
+# report reads what go build -v writes until its end.
+report() {
+  local line half='' status folder lister='' next=5
+  folder=$(mktemp -d)
+  trap '[[ -z "${lister}" ]] || kill "${lister}" 2>/dev/null; rm -rf "${folder}"' EXIT
+  if [[ -t 2 ]]; then clear=$'\r\033[K'; fi
+  compgen -G "$("${go}" env GOCACHE)/00/*" >/dev/null || announce
+  while :; do
+    status=0
+    IFS= read -r -t 1 line || status=$?
+    line=${half}${line} half=''
+    if ((status > 128)) || ((status > 0 && BASH_VERSINFO[0] < 4)); then
+      half=${line} # the second is over
+    elif ((status > 0)) || [[ "${line}" == "${end}" ]]; then
+      break
+    else
+      take "${line}"
+    fi
+    if [[ -z "${lister}" ]] && ((packages > 0)); then
+      { list_stale "$@" >"${folder}/stale" || true; mv "${folder}/stale" "${folder}/listed"; } &
+      lister=$!
+    elif [[ -z "${total}" && -e "${folder}/listed" ]]; then
+      total=$(sort -u "${folder}/begun" "${folder}/listed" | grep -c .)
+      ((total - packages < 1000)) || announce
+    fi
+    if ((SECONDS >= next)); then
+      progress "build: $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))) $(state)"
+      next=$((SECONDS + (${#clear} > 0 ? 1 : ${BUILD_INTERVAL:-(SECONDS < 120 ? 15 : 30)})))
+    fi
+  done
+  printf '%s' "${clear}" >&2
+}
+
+set +e
+{
+  "${go}" build -v "$@" 2>&1
+  status=$?
+  echo "${end}"
+  exit "${status}"
+} | report "$@"
+exit "${PIPESTATUS[0]}"

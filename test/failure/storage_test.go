@@ -1,0 +1,243 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/test/integration/framework"
+	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
+	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
+)
+
+// command is how a process of the control plane was started.
+type command struct {
+	dir  string
+	args []string
+}
+
+// commandOf reads how a process of the control plane was started. It skips the test where the
+// kernel does not say it.
+func (s *scene) commandOf(component controlplane.Component) command {
+	s.t.Helper()
+	folder := fmt.Sprintf("/proc/%d", s.c.PID(component))
+	line, err := os.ReadFile(filepath.Join(folder, "cmdline"))
+	if err != nil {
+		s.t.Skip(err)
+	}
+	dir, err := os.Readlink(filepath.Join(folder, "cwd"))
+	if err != nil {
+		s.t.Skip(err)
+	}
+	return command{dir: dir, args: strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")}
+}
+
+// start starts a process as another one was started, with further flags. It ends with the
+// test.
+func (s *scene) start(c command, flags ...string) *process.Process {
+	s.t.Helper()
+	log := filepath.Join(s.t.ArtifactDir(), "another.log")
+	p, err := process.Start(process.Options{Dir: c.dir, LogFile: log}, c.args[0], append(c.args[1:len(c.args):len(c.args)], flags...)...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(p.Kill)
+	return p
+}
+
+// staleReads puts two API servers behind a proxy that asks them by turns, as a load balancer
+// does, one of which hears of everything late; and kills both schedulers, whose successors
+// list from it.
+func staleReads(s *scene) time.Time {
+	const lag = 1500 * time.Millisecond
+	etcd := startRelay(s.t, "unix", filepath.Join(s.c.DataDir, "etcd", "client.sock:0"))
+	address := fmt.Sprintf("127.0.0.1:%d", framework.FreePort(s.t))
+	_, port, _ := strings.Cut(address, ":")
+	second := s.start(s.commandOf(controlplane.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address)
+	config := s.c.Cluster.Config()
+	config.Host = "https://" + address
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.await("the second API server to be ready", func() (bool, error) {
+		if !second.Running() {
+			s.t.Fatal(second.Failure("ended"))
+		}
+		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(s.t.Context())
+		return err == nil, err
+	})
+	etcd.toClient.delay.Store(int64(lag))
+	var requests atomic.Int64
+	s.hooks.Store(&faultproxy.Hooks{Server: func() *url.URL {
+		if requests.Add(1)%2 == 0 {
+			return nil
+		}
+		return &url.URL{Scheme: "https", Host: address}
+	}})
+	s.letPodsCome(alive)
+	killed := time.Now()
+	for _, r := range s.Running() {
+		r.Kill()
+	}
+	s.recovery = s.recovered("after-kill", killed)
+	s.letPodsCome(faultyPods)
+	s.hooks.Store(nil)
+	second.Kill()
+	return time.Now()
+}
+
+// etcdOutOfSpace lets etcd reach its quota, after which it takes no write until an
+// administrator has made room and disarmed the alarm.
+func etcdOutOfSpace(s *scene) time.Time {
+	const room, filler = 8 << 20, 1 << 20
+	var statuses []struct {
+		Status struct {
+			DBSize int64 `json:"dbSize"`
+		} `json:"Status"`
+	}
+	output := s.etcdTool("etcdctl", "endpoint", "status", "--write-out=json")
+	if err := json.Unmarshal([]byte(output), &statuses); err != nil || len(statuses) != 1 {
+		s.t.Fatalf("reading %q: %v", output, err)
+	}
+	ordinary := s.commandOf(controlplane.Etcd)
+	if err := s.c.KillComponent(controlplane.Etcd); err != nil {
+		s.t.Fatal(err)
+	}
+	small := s.start(ordinary, "--quota-backend-bytes="+strconv.FormatInt(statuses[0].Status.DBSize+room, 10))
+	leader, large := s.Leader(), strings.Repeat("x", filler)
+	maps := s.c.Client.CoreV1().ConfigMaps(gpuchurn.Namespace)
+	s.await("etcd to be out of space", func() (bool, error) {
+		_, err := maps.Create(s.t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "large-", Labels: map[string]string{"part": "large"}},
+			Data:       map[string]string{"large": large[:len(large)-4<<10]},
+		}, metav1.CreateOptions{})
+		return err != nil && strings.Contains(err.Error(), "database space exceeded"), err
+	})
+	s.await("the leader to lose its lease", func() (bool, error) { return !leader.Running(), nil })
+	// As etcd's manual has it.
+	if err := maps.DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "part=large"}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.etcdTool("etcdctl", "compact", strconv.FormatInt(s.revision(), 10))
+	s.etcdTool("etcdctl", "defrag")
+	s.etcdTool("etcdctl", "alarm", "disarm")
+	s.recovery = s.recovered("after-disarm", time.Now())
+	small.Kill()
+	if err := s.c.RestartComponent(s.t.Context(), controlplane.Etcd); err != nil {
+		s.t.Fatal(err)
+	}
+	return time.Now()
+}
+
+// diskFull has etcd on a disk of its own that runs full: etcd ends, and is started again when
+// there is room, after the leader has lost its lease.
+func diskFull(s *scene) time.Time {
+	const slack = 64 << 20
+	data := filepath.Join(s.c.DataDir, "etcd", "data")
+	disk := filepath.Join(s.c.DataDir, "etcd", "disk")
+	etcdOff := func(then func()) {
+		if s.c.PID(controlplane.Etcd) != 0 {
+			if err := s.c.KillComponent(controlplane.Etcd); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		then()
+		if err := s.c.RestartComponent(s.t.Context(), controlplane.Etcd); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	sh := func(name string, args ...string) string {
+		output, err := exec.CommandContext(s.t.Context(), name, args...).CombinedOutput()
+		if err != nil {
+			s.t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, output)
+		}
+		return string(output)
+	}
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+		s.t.Skipf("no disk can be mounted here: %v", err)
+	}
+	s.t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) }) // where the test has ended before
+	etcdOff(func() {
+		used, err := strconv.ParseInt(strings.Fields(sh("du", "--bytes", "--summarize", data))[0], 10, 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", used+slack)); err != nil {
+			s.t.Fatal(err)
+		}
+		sh("cp", "-a", data, filepath.Join(disk, "data"))
+		sh("rm", "-r", data)
+		sh("ln", "-s", filepath.Join(disk, "data"), data)
+	})
+	leader, filler := s.Leader(), filepath.Join(disk, "filler")
+	if err := fill(filler); !errors.Is(err, syscall.ENOSPC) {
+		s.t.Fatalf("filling the disk: %v", err)
+	}
+	var failure error
+	s.await("etcd to end", func() (bool, error) {
+		select {
+		case failure = <-s.c.Failed():
+			return true, nil
+		default:
+			return false, nil
+		}
+	})
+	if !strings.Contains(failure.Error(), "no space left on device") {
+		s.t.Errorf("etcd has ended for another reason: %v", failure)
+	}
+	s.await("the leader to lose its lease", func() (bool, error) { return !leader.Running(), nil })
+	var over time.Time
+	etcdOff(func() {
+		if err := os.Remove(filler); err != nil {
+			s.t.Fatal(err)
+		}
+		over = time.Now()
+	})
+	s.recovery = s.recovered("after-full", over)
+	etcdOff(func() {
+		sh("rm", data)
+		sh("cp", "-a", filepath.Join(disk, "data"), data)
+		if err := syscall.Unmount(disk, 0); err != nil {
+			s.t.Fatal(err)
+		}
+		sh("rmdir", disk)
+	})
+	return time.Now()
+}
+
+// fill writes to a file until that fails.
+func fill(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it has failed
+	for block := make([]byte, 1<<20); len(block) > 0; {
+		if _, err = file.Write(block); err != nil {
+			block = block[:len(block)/2]
+		}
+	}
+	return err
+}
