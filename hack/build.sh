@@ -14,8 +14,8 @@ set -euo pipefail
 go=${GO:-go}
 end=$'\x04' # the last line, behind the output of go build
 
-# What report knows: modules that were downloaded, packages whose compilation has begun, and
-# of how many, which is unknown at first.
+# What report knows: modules whose download has begun, packages whose compilation has, and of
+# how many, which is unknown at first.
 modules=0 packages=0 total='' announced='' clear=''
 
 # list_stale ARGUMENTS...: prints the packages that go build would compile.
@@ -44,7 +44,7 @@ state() {
   if ((packages == 0 && modules == 0)); then
     echo "reading what is to be built"
   elif ((packages == 0)); then
-    echo "downloaded ${modules} modules of at most $(grep -c '[[:space:]]v[0-9]' "${GO_MOD:-go.mod}")"
+    echo "downloading module ${modules} of at most $(grep -c '[[:space:]]v[0-9]' "${GO_MOD:-go.mod}")"
   elif [[ -z "${total}" ]]; then
     echo "compiling package ${packages}"
   elif ((packages < total)); then

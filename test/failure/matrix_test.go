@@ -33,6 +33,8 @@ type fault struct {
 	// happen makes it happen while pods come, and returns when it was over, from which
 	// recovery counts.
 	happen func(*scene) time.Time
+	// prepare sets up what the fault needs before pods come; nil for nothing.
+	prepare func(*scene)
 	// short ones run under make test.
 	short bool
 	// nodes is how many there are. Default: 20.
@@ -65,6 +67,7 @@ func faults() []fault {
 		{name: "token-replaced", text: "the schedulers' token revoked, and then replaced in its file", happen: tokenReplaced, token: true},
 		{name: "unwritable-pod", text: "leader killed beside a pending pod so large that nothing can be written to it", happen: unwritablePod},
 		{name: "flapping-devices", text: "labels and resources of GPU nodes that flap, twenty a second", happen: flappingDevices},
+		{name: "second-berth", text: "a second Berth with a GPU pool of its own, and nodes that change pools, two a second", prepare: startSecond, happen: poolsChange},
 		{name: "stale-reads", text: "two API servers by turns, one of them 1.5 s behind etcd; both schedulers killed", happen: staleReads, network: true},
 		{name: "etcd-out-of-space", text: "etcd out of its quota (NOSPACE) until the leader has lost its lease, then compacted and disarmed", happen: etcdOutOfSpace},
 		{name: "disk-full", text: "etcd's disk full until the leader has lost its lease", happen: diskFull},
@@ -121,6 +124,9 @@ func (f fault) run(t *testing.T, shared *framework.Shared) result {
 	var r result
 	if framework.Long() {
 		r.before = s.throughput("before")
+	}
+	if f.prepare != nil {
+		f.prepare(s)
 	}
 	s.startChurn()
 	s.letPodsCome(alive)

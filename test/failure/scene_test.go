@@ -65,6 +65,12 @@ type scene struct {
 	clock, token string
 	// relays are what each of All reaches the API server through.
 	relays []*relay
+	// second is another Berth in the same cluster; nil for none.
+	second *gpuchurn.Replicas
+	// alone is whether pods come for the first one alone.
+	alone atomic.Bool
+	// pod draws the pods that arrive. Default: gpuchurn.RandomPod.
+	pod func(*rand.Rand, string) *corev1.Pod
 	// expected are violations that the fault itself makes.
 	expected func(oracle.Violation) bool
 
@@ -125,7 +131,11 @@ func (s *scene) end() {
 	if s.stopChurn != nil {
 		s.stopChurn()
 	}
-	for _, r := range s.All {
+	all := s.All
+	if s.second != nil {
+		all = slices.Concat(all, s.second.All)
+	}
+	for _, r := range all {
 		r.Kill()
 	}
 }
@@ -177,6 +187,9 @@ func (s *scene) await(description string, condition func() (bool, error)) {
 	s.t.Helper()
 	framework.WaitForCondition(s.t, patience, description, func() (bool, error) {
 		s.Fill(s.t)
+		if s.second != nil {
+			s.second.Fill(s.t)
+		}
 		return condition()
 	})
 }
@@ -194,7 +207,7 @@ func (s *scene) awaitLeader() *framework.Scheduler {
 // startChurn lets pods arrive and leave until stopChurn is called.
 func (s *scene) startChurn() {
 	ctx, cancel := context.WithCancel(s.t.Context())
-	s.churn = &gpuchurn.Churn{C: s.c, Watch: s.watch, Pods: 1 << 30, Alive: alive, Unseen: unseen, Seed: rand.Uint64()}
+	s.churn = &gpuchurn.Churn{C: s.c, Watch: s.watch, Pods: 1 << 30, Alive: alive, Unseen: unseen, Seed: rand.Uint64(), Pod: s.pod}
 	ended := make(chan error, 1)
 	go func() { ended <- s.churn.Run(ctx) }()
 	go func() {

@@ -6,11 +6,14 @@ package demo
 import (
 	"archive/zip"
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -31,11 +34,13 @@ func files(t *testing.T, folder string, contents map[string]string) {
 }
 
 // tinyModule returns a folder with three packages to build that import nothing of the standard
-// library, one of them from another module, with caches of Go that are empty, and with a
-// compiler that waits for the file release.
-func tinyModule(t *testing.T) string {
+// library, one of them from another module, with caches of Go that are empty. That module is
+// downloaded when fetch is called, and the compiler "wait" waits for the file release.
+func tinyModule(t *testing.T) (folder string, fetch func()) {
 	t.Helper()
-	folder := t.TempDir()
+	folder = t.TempDir()
+	fetched := make(chan struct{})
+	fetch = sync.OnceFunc(func() { close(fetched) })
 	var archive bytes.Buffer
 	zipped := zip.NewWriter(&archive)
 	for name, content := range map[string]string{"go.mod": "module example.com/far\n", "far.go": "package far\n\nconst Far = 1\n"} {
@@ -62,13 +67,21 @@ func tinyModule(t *testing.T) string {
 	})
 	t.Setenv("GOCACHE", filepath.Join(folder, "cache"))
 	t.Setenv("GOMODCACHE", filepath.Join(folder, "modules"))
-	t.Setenv("GOPROXY", "file://"+filepath.Join(folder, "proxy"))
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".zip") {
+			<-fetched
+		}
+		http.ServeFileFS(w, r, os.DirFS(filepath.Join(folder, "proxy")), r.URL.Path[1:])
+	}))
+	t.Cleanup(proxy.Close)
+	t.Cleanup(fetch)
+	t.Setenv("GOPROXY", proxy.URL)
 	t.Setenv("GOFLAGS", "-mod=mod -modcacherw")
 	t.Setenv("GONOSUMDB", "*")
 	t.Setenv("GONOSUMCHECK", "1")
 	t.Setenv("GOWORK", "off")
 	t.Setenv("BUILD_INTERVAL", "1")
-	return folder
+	return folder, fetch
 }
 
 // build starts hack/build.sh in a folder, with a terminal as its standard error or without.
@@ -95,16 +108,18 @@ func lookPath(t *testing.T, name string) string {
 func TestBuildProgress(t *testing.T) {
 	for name, terminal := range map[string]bool{"lines": false, "terminal": true} {
 		t.Run(name, func(t *testing.T) {
-			folder := tinyModule(t)
+			folder, fetch := tinyModule(t)
 			p := build(t, folder, terminal, "-toolexec="+filepath.Join(folder, "wait"), "-o", "/dev/null", ".")
 			p.WaitForOutput(t, framework.WaitTimeout, "7 to 13 minutes on two cores")
+			p.WaitForOutput(t, framework.WaitTimeout, "downloading module 1 of at most 1")
+			fetch()
 			p.WaitForOutput(t, framework.WaitTimeout, "compiling package 1 of 3, 33 %")
 			files(t, folder, map[string]string{"release": ""})
 			if code := p.Wait(t, framework.WaitTimeout); code != 0 {
 				t.Errorf("ended with %d, want 0 as go build does", code)
 			}
 			output := p.Output()
-			if strings.Contains(output, "downloading") || strings.Contains(output, "example.com") {
+			if strings.Contains(output, "go: downloading") || strings.Contains(output, "example.com") {
 				t.Errorf("lines of the go command are in the output:\n%s", output)
 			}
 			replaced := regexp.MustCompile(`\r\x1b\[Kbuild: \d:\d\d compiling`).MatchString(output)
@@ -118,7 +133,8 @@ func TestBuildProgress(t *testing.T) {
 // TestBuildFails: what the go command says about a mistake is passed on, and its exit code
 // kept; a build that has nothing to do says nothing.
 func TestBuildFails(t *testing.T) {
-	folder := tinyModule(t)
+	folder, fetch := tinyModule(t)
+	fetch()
 	files(t, folder, map[string]string{"release": "", "wrong/a.go": "package wrong\n\nconst Wrong int = \"1\"\n"})
 	p := build(t, folder, false, "./wrong")
 	if code := p.Wait(t, framework.WaitTimeout); code != 1 || !strings.Contains(p.Output(), "a.go:3:19: cannot use") {
