@@ -12,11 +12,14 @@
 set -euo pipefail
 
 go=${GO:-go}
-end=$'\x04' # the last line, behind the output of go build
+mark=$'\x04' # begins the lines that are not of go build
 
 # What report knows: modules whose download has begun, packages whose compilation has, and of
-# how many, which is unknown at first.
-modules=0 packages=0 total='' announced='' clear=''
+# how many, which is unknown at first; the process of go build and, in the end, its exit code.
+modules=0 packages=0 total='' builder='' code=''
+# announced is whether announce has done its work, clear what empties a terminal's line, and
+# lister the process that counts the packages, with files in folder.
+announced='' clear='' lister='' folder=''
 
 # list_stale ARGUMENTS...: prints the packages that go build would compile.
 list_stale() {
@@ -57,6 +60,7 @@ state() {
 # take counts a line of go build -v: a download, or a package. Others it passes on.
 take() {
   case "$1" in
+    "${mark}"*) if [[ -z "${builder}" ]]; then builder=${1#"${mark}"}; else code=${1#"${mark}"}; fi ;;
     "go: downloading "*)
       modules=$((modules + 1))
       ((modules != 20)) || announce
@@ -69,23 +73,20 @@ take() {
   esac
 }
 
-# report reads what go build -v writes until its end.
+# report reads what build writes until its end.
 report() {
-  local line half='' status folder lister='' next=5
-  folder=$(mktemp -d)
-  trap '[[ -z "${lister}" ]] || kill "${lister}" 2>/dev/null; rm -rf "${folder}"' EXIT
-  if [[ -t 2 ]]; then clear=$'\r\033[K'; fi
+  local line half='' status next=5
   compgen -G "$("${go}" env GOCACHE)/00/*" >/dev/null || announce
-  while :; do
+  while [[ -z "${code}" ]]; do
     status=0
     IFS= read -r -t 1 line || status=$?
     line=${half}${line} half=''
-    if ((status > 128)) || ((status > 0 && BASH_VERSINFO[0] < 4)); then
-      half=${line} # the second is over
-    elif ((status > 0)) || [[ "${line}" == "${end}" ]]; then
-      break
-    else
+    if ((status == 0)); then
       take "${line}"
+    elif ((status > 128 || BASH_VERSINFO[0] < 4)); then
+      half=${line} # the second is over
+    else
+      code=1 # build was killed
     fi
     if [[ -z "${lister}" ]] && ((packages > 0)); then
       { list_stale "$@" >"${folder}/stale" || true; mv "${folder}/stale" "${folder}/listed"; } &
@@ -102,11 +103,21 @@ report() {
   printf '%s' "${clear}" >&2
 }
 
-set +e
-{
-  "${go}" build -v "$@" 2>&1
-  status=$?
-  echo "${end}"
-  exit "${status}"
-} | report "$@"
-exit "${PIPESTATUS[0]}"
+# build runs go build, and says first by which process, and last with which exit code.
+build() {
+  local status=0
+  "${go}" build -v "$@" 2>&1 &
+  echo "${mark}$!"
+  wait $! || status=$?
+  echo "${mark}${status}"
+}
+
+# Who ends this script ends the build too; go build, in the background, ignores a Ctrl-C.
+trap 'kill "${builder}" 2>/dev/null || true; exit 130' INT
+trap 'kill "${builder}" 2>/dev/null || true; exit 143' TERM
+trap '[[ -z "${lister}" ]] || kill "${lister}" 2>/dev/null || true; rm -rf "${folder}"' EXIT
+
+folder=$(mktemp -d)
+if [[ -t 2 ]]; then clear=$'\r\033[K'; fi
+report "$@" < <(build "$@")
+exit "${code}"

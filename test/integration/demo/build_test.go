@@ -74,7 +74,8 @@ func tinyModule(t *testing.T) (folder string, fetch func()) {
 		http.ServeFileFS(w, r, os.DirFS(filepath.Join(folder, "proxy")), r.URL.Path[1:])
 	}))
 	t.Cleanup(proxy.Close)
-	t.Cleanup(fetch)
+	// For one that is killed: what it started goes on.
+	t.Cleanup(func() { fetch(); files(t, folder, map[string]string{"release": ""}) })
 	t.Setenv("GOPROXY", proxy.URL)
 	t.Setenv("GOFLAGS", "-mod=mod -modcacherw")
 	t.Setenv("GONOSUMDB", "*")
