@@ -150,7 +150,7 @@ func flappingDevices(s *scene) time.Time {
 		{bad: `{"status":{"capacity":{"nvidia.com/gpu":"4"}}}`, good: `{"status":{"capacity":{"nvidia.com/gpu":null}}}`, subresource: "status"},
 	}
 	flapped := map[string]int{}
-	flap := func(node int, way int) {
+	flap := func(node, way int) {
 		name := fmt.Sprintf("gpu-%d", node)
 		_, isBad := flapped[name]
 		patch := flaps[way].bad

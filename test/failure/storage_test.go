@@ -69,11 +69,11 @@ func (s *scene) start(c command, flags ...string) *process.Process {
 func staleReads(s *scene) time.Time {
 	const lag = 1500 * time.Millisecond
 	etcd := startRelay(s.t, "unix", filepath.Join(s.c.DataDir, "etcd", "client.sock:0"))
-	address := fmt.Sprintf("127.0.0.1:%d", framework.FreePort(s.t))
-	_, port, _ := strings.Cut(address, ":")
+	port := strconv.Itoa(framework.FreePort(s.t))
+	server := &url.URL{Scheme: "https", Host: "127.0.0.1:" + port}
 	second := s.start(s.commandOf(controlplane.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address)
 	config := s.c.Cluster.Config()
-	config.Host = "https://" + address
+	config.Host = server.String()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		s.t.Fatal(err)
@@ -91,7 +91,7 @@ func staleReads(s *scene) time.Time {
 		if requests.Add(1)%2 == 0 {
 			return nil
 		}
-		return &url.URL{Scheme: "https", Host: address}
+		return server
 	}})
 	s.letPodsCome(alive)
 	killed := time.Now()
@@ -108,7 +108,7 @@ func staleReads(s *scene) time.Time {
 // etcdOutOfSpace lets etcd reach its quota, after which it takes no write until an
 // administrator has made room and disarmed the alarm.
 func etcdOutOfSpace(s *scene) time.Time {
-	const room, filler = 8 << 20, 1 << 20
+	const room = 8 << 20
 	var statuses []struct {
 		Status struct {
 			DBSize int64 `json:"dbSize"`
@@ -123,20 +123,14 @@ func etcdOutOfSpace(s *scene) time.Time {
 		s.t.Fatal(err)
 	}
 	small := s.start(ordinary, "--quota-backend-bytes="+strconv.FormatInt(statuses[0].Status.DBSize+room, 10))
-	leader, large := s.Leader(), strings.Repeat("x", filler)
-	maps := s.c.Client.CoreV1().ConfigMaps(gpuchurn.Namespace)
+	leader := s.Leader()
 	s.await("etcd to be out of space", func() (bool, error) {
-		_, err := maps.Create(s.t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "large-", Labels: map[string]string{"part": "large"}},
-			Data:       map[string]string{"large": large[:len(large)-4<<10]},
-		}, metav1.CreateOptions{})
+		err := s.growEtcd()
 		return err != nil && strings.Contains(err.Error(), "database space exceeded"), err
 	})
 	s.await("the leader to lose its lease", func() (bool, error) { return !leader.Running(), nil })
 	// As etcd's manual has it.
-	if err := maps.DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "part=large"}); err != nil {
-		s.t.Fatal(err)
-	}
+	s.shrinkEtcd()
 	s.etcdTool("etcdctl", "compact", strconv.FormatInt(s.revision(), 10))
 	s.etcdTool("etcdctl", "defrag")
 	s.etcdTool("etcdctl", "alarm", "disarm")
@@ -148,19 +142,39 @@ func etcdOutOfSpace(s *scene) time.Time {
 	return time.Now()
 }
 
+// growEtcd writes an object into etcd that is as large as they may be, about.
+func (s *scene) growEtcd() error {
+	_, err := s.c.Client.CoreV1().ConfigMaps(gpuchurn.Namespace).Create(s.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "large-", Labels: map[string]string{"part": "large"}},
+		Data:       map[string]string{"large": strings.Repeat("x", 1000<<10)},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// shrinkEtcd deletes what growEtcd has written.
+func (s *scene) shrinkEtcd() {
+	s.t.Helper()
+	maps := s.c.Client.CoreV1().ConfigMaps(gpuchurn.Namespace)
+	s.await("the large objects to be deleted", func() (bool, error) {
+		err := maps.DeleteCollection(s.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "part=large"})
+		return err == nil, err
+	})
+}
+
 // diskFull has etcd on a disk of its own that runs full: etcd ends, and is started again when
 // there is room, after the leader has lost its lease.
 func diskFull(s *scene) time.Time {
 	const slack = 64 << 20
 	data := filepath.Join(s.c.DataDir, "etcd", "data")
 	disk := filepath.Join(s.c.DataDir, "etcd", "disk")
-	etcdOff := func(then func()) {
+	// withoutEtcd does something while etcd does not run.
+	withoutEtcd := func(do func()) {
 		if s.c.PID(controlplane.Etcd) != 0 {
 			if err := s.c.KillComponent(controlplane.Etcd); err != nil {
 				s.t.Fatal(err)
 			}
 		}
-		then()
+		do()
 		if err := s.c.RestartComponent(s.t.Context(), controlplane.Etcd); err != nil {
 			s.t.Fatal(err)
 		}
@@ -175,18 +189,16 @@ func diskFull(s *scene) time.Time {
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
-		s.t.Skipf("no disk can be mounted here: %v", err)
+	if output, err := exec.CommandContext(s.t.Context(), "mount", "-t", "tmpfs", "berth-full", disk).CombinedOutput(); err != nil {
+		s.t.Skipf("no disk can be mounted here: %v: %s", err, output)
 	}
-	s.t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) }) // where the test has ended before
-	etcdOff(func() {
+	s.t.Cleanup(func() { _ = exec.Command("umount", "--lazy", disk).Run() }) // where the test has ended before
+	withoutEtcd(func() {
 		used, err := strconv.ParseInt(strings.Fields(sh("du", "--bytes", "--summarize", data))[0], 10, 64)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", used+slack)); err != nil {
-			s.t.Fatal(err)
-		}
+		sh("mount", "-o", fmt.Sprintf("remount,size=%d", used+slack), disk)
 		sh("cp", "-a", data, filepath.Join(disk, "data"))
 		sh("rm", "-r", data)
 		sh("ln", "-s", filepath.Join(disk, "data"), data)
@@ -201,7 +213,7 @@ func diskFull(s *scene) time.Time {
 		case failure = <-s.c.Failed():
 			return true, nil
 		default:
-			return false, nil
+			return false, s.growEtcd()
 		}
 	})
 	if !strings.Contains(failure.Error(), "no space left on device") {
@@ -209,34 +221,33 @@ func diskFull(s *scene) time.Time {
 	}
 	s.await("the leader to lose its lease", func() (bool, error) { return !leader.Running(), nil })
 	var over time.Time
-	etcdOff(func() {
+	withoutEtcd(func() {
 		if err := os.Remove(filler); err != nil {
 			s.t.Fatal(err)
 		}
 		over = time.Now()
 	})
 	s.recovery = s.recovered("after-full", over)
-	etcdOff(func() {
+	s.shrinkEtcd()
+	withoutEtcd(func() {
 		sh("rm", data)
 		sh("cp", "-a", filepath.Join(disk, "data"), data)
-		if err := syscall.Unmount(disk, 0); err != nil {
-			s.t.Fatal(err)
-		}
+		sh("umount", disk)
 		sh("rmdir", disk)
 	})
 	return time.Now()
 }
 
-// fill writes to a file until that fails.
+// fill writes to a file until not even a byte more has room, and returns why.
 func fill(path string) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it has failed
-	for block := make([]byte, 1<<20); len(block) > 0; {
-		if _, err = file.Write(block); err != nil {
-			block = block[:len(block)/2]
+	defer func() { _ = file.Close() }() // it cannot be written to
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
 		}
 	}
 	return err
