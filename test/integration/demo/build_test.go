@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -33,14 +34,21 @@ func files(t *testing.T, folder string, contents map[string]string) {
 	}
 }
 
-// tinyModule returns a folder with three packages to build that import nothing of the standard
-// library, one of them from another module, with caches of Go that are empty. That module is
-// downloaded when fetch is called, and the compiler "wait" waits for the file release.
-func tinyModule(t *testing.T) (folder string, fetch func()) {
+// tiny is a module to build: three packages that import nothing of the standard library, one of
+// them from another module, and caches of Go that are empty.
+type tiny struct {
+	// folder has the module in it, and the compiler "wait", which waits for a file "release".
+	folder string
+	// fetch has the other module downloaded; abandoned is closed when its download was given up.
+	fetch     func()
+	abandoned chan struct{}
+}
+
+func newTiny(t *testing.T) *tiny {
 	t.Helper()
-	folder = t.TempDir()
 	fetched := make(chan struct{})
-	fetch = sync.OnceFunc(func() { close(fetched) })
+	m := &tiny{folder: t.TempDir(), fetch: sync.OnceFunc(func() { close(fetched) }), abandoned: make(chan struct{})}
+	folder := m.folder
 	var archive bytes.Buffer
 	zipped := zip.NewWriter(&archive)
 	for name, content := range map[string]string{"go.mod": "module example.com/far\n", "far.go": "package far\n\nconst Far = 1\n"} {
@@ -69,20 +77,23 @@ func tinyModule(t *testing.T) (folder string, fetch func()) {
 	t.Setenv("GOMODCACHE", filepath.Join(folder, "modules"))
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, ".zip") {
-			<-fetched
+			select {
+			case <-fetched:
+			case <-r.Context().Done():
+				close(m.abandoned)
+			}
 		}
 		http.ServeFileFS(w, r, os.DirFS(filepath.Join(folder, "proxy")), r.URL.Path[1:])
 	}))
 	t.Cleanup(proxy.Close)
 	// For one that is killed: what it started goes on.
-	t.Cleanup(func() { fetch(); files(t, folder, map[string]string{"release": ""}) })
+	t.Cleanup(func() { m.fetch(); files(t, folder, map[string]string{"release": ""}) })
 	t.Setenv("GOPROXY", proxy.URL)
 	t.Setenv("GOFLAGS", "-mod=mod -modcacherw")
-	t.Setenv("GONOSUMDB", "*")
-	t.Setenv("GONOSUMCHECK", "1")
+	t.Setenv("GOSUMDB", "off")
 	t.Setenv("GOWORK", "off")
 	t.Setenv("BUILD_INTERVAL", "1")
-	return folder, fetch
+	return m
 }
 
 // build starts hack/build.sh in a folder, with a terminal as its standard error or without.
@@ -109,13 +120,13 @@ func lookPath(t *testing.T, name string) string {
 func TestBuildProgress(t *testing.T) {
 	for name, terminal := range map[string]bool{"lines": false, "terminal": true} {
 		t.Run(name, func(t *testing.T) {
-			folder, fetch := tinyModule(t)
-			p := build(t, folder, terminal, "-toolexec="+filepath.Join(folder, "wait"), "-o", "/dev/null", ".")
+			m := newTiny(t)
+			p := build(t, m.folder, terminal, "-toolexec="+filepath.Join(m.folder, "wait"), "-o", "/dev/null", ".")
 			p.WaitForOutput(t, framework.WaitTimeout, "7 to 13 minutes on two cores")
 			p.WaitForOutput(t, framework.WaitTimeout, "downloading module 1 of at most 1")
-			fetch()
+			m.fetch()
 			p.WaitForOutput(t, framework.WaitTimeout, "compiling package 1 of 3, 33 %")
-			files(t, folder, map[string]string{"release": ""})
+			files(t, m.folder, map[string]string{"release": ""})
 			if code := p.Wait(t, framework.WaitTimeout); code != 0 {
 				t.Errorf("ended with %d, want 0 as go build does", code)
 			}
@@ -132,13 +143,28 @@ func TestBuildProgress(t *testing.T) {
 }
 
 // TestBuildFails: what the go command says about a mistake is passed on, and its exit code
-// kept; a build that has nothing to do says nothing.
+// kept.
 func TestBuildFails(t *testing.T) {
-	folder, fetch := tinyModule(t)
-	fetch()
-	files(t, folder, map[string]string{"release": "", "wrong/a.go": "package wrong\n\nconst Wrong int = \"1\"\n"})
-	p := build(t, folder, false, "./wrong")
+	m := newTiny(t)
+	m.fetch()
+	files(t, m.folder, map[string]string{"release": "", "wrong/a.go": "package wrong\n\nconst Wrong int = \"1\"\n"})
+	p := build(t, m.folder, false, "./wrong")
 	if code := p.Wait(t, framework.WaitTimeout); code != 1 || !strings.Contains(p.Output(), "a.go:3:19: cannot use") {
 		t.Errorf("ended with %d and said %q, want 1 and the error of the compiler", code, p.Output())
+	}
+}
+
+// TestBuildStops: a build that is told to end takes the go command with it.
+func TestBuildStops(t *testing.T) {
+	m := newTiny(t)
+	p := build(t, m.folder, false, ".")
+	p.WaitForOutput(t, framework.WaitTimeout, "downloading module 1")
+	if code := p.Stop(t); code != 143 {
+		t.Errorf("ended with %d, want 143", code)
+	}
+	select {
+	case <-m.abandoned:
+	case <-time.After(framework.WaitTimeout):
+		t.Error("the go command goes on")
 	}
 }
