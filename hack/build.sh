@@ -18,17 +18,18 @@ mark=$'\x04' # begins the lines that are not of go build
 # how many, which is unknown at first; the process of go build and, in the end, its exit code.
 modules=0 packages=0 total='' builder='' code=''
 # announced is whether announce has done its work, clear what empties a terminal's line, and
-# lister the process that counts the packages, with files in folder.
+# lister the process that lists the packages, with files in folder.
 announced='' clear='' lister='' folder=''
 
-# list_stale ARGUMENTS...: prints the packages that go build would compile.
+# list_stale ARGUMENTS...: starts to list the packages that go build has to compile.
 list_stale() {
   local arguments=()
   while (($#)); do
     if [[ "$1" == -o ]]; then shift; else arguments+=("$1"); fi
     shift
   done
-  "${go}" list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${arguments[@]}" 2>/dev/null
+  "${go}" list -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${arguments[@]}" >"${folder}/stale" 2>/dev/null &
+  lister=$!
 }
 
 # show prints a line that stays, progress one that the next line replaces on a terminal.
@@ -89,10 +90,9 @@ report() {
       code=1 # build was killed
     fi
     if [[ -z "${lister}" ]] && ((packages > 0)); then
-      { list_stale "$@" >"${folder}/stale" || true; mv "${folder}/stale" "${folder}/listed"; } &
-      lister=$!
-    elif [[ -z "${total}" && -e "${folder}/listed" ]]; then
-      total=$(sort -u "${folder}/begun" "${folder}/listed" | grep -c .)
+      list_stale "$@"
+    elif [[ -z "${total}" && -n "${lister}" ]] && ! kill -0 "${lister}" 2>/dev/null; then
+      total=$(sort -u "${folder}/begun" "${folder}/stale" | grep -c .)
       ((total - packages < 1000)) || announce
     fi
     if ((SECONDS >= next)); then
@@ -115,7 +115,7 @@ build() {
 # Who ends this script ends the build too; go build, in the background, ignores a Ctrl-C.
 trap 'kill "${builder}" 2>/dev/null || true; exit 130' INT
 trap 'kill "${builder}" 2>/dev/null || true; exit 143' TERM
-trap '[[ -z "${lister}" ]] || kill "${lister}" 2>/dev/null || true; rm -rf "${folder}"' EXIT
+trap 'if [[ -n "${lister}" ]] && kill "${lister}"; then wait "${lister}" || true; fi 2>/dev/null; rm -rf "${folder}"' EXIT
 
 folder=$(mktemp -d)
 if [[ -t 2 ]]; then clear=$'\r\033[K'; fi
