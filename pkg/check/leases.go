@@ -75,7 +75,7 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 	renewed, counts := lease.Term(held)
 	holder := ptr.Deref(held.Spec.HolderIdentity, "")
 	switch {
-	case errors.Is(neverHeld, lease.ErrNeverHeld) && !s.sole && slices.Contains(s.profile.Names(), corev1.DefaultSchedulerName):
+	case errors.Is(neverHeld, lease.ErrNeverHeld) && !s.sole() && slices.Contains(s.profile.Names(), corev1.DefaultSchedulerName):
 		f := Finding{Severity: Error, Object: s.profile.Source, Field: "leaderElection.resourceName"}
 		f.Message, f.WayOut = splitWayOut(strings.TrimPrefix(NeverHeld(neverHeld).Error(), f.Field+": "), "")
 		c.found(f)
