@@ -63,7 +63,7 @@ func (c *checker) findSchedulers() {
 	c.schedulersSeen = everywhere
 	for i := range list.Items {
 		deployment := &list.Items[i]
-		if container := schedulerContainer(deployment); container != nil {
+		if container := schedulerContainer(deployment.Labels, &deployment.Spec.Template.Spec); container != nil {
 			c.readScheduler(deployment, container)
 		}
 	}
@@ -78,20 +78,19 @@ func (c *checker) add(s *runningScheduler) {
 	c.report.Schedulers = append(c.report.Schedulers, served(s.object, s.profile))
 }
 
-// schedulerContainer returns the container that runs berth-scheduler, or nil: the one
-// whose image has that name or, where the image was renamed and the Deployment carries the
-// manifests' label, the one that is given a profile.
-func schedulerContainer(deployment *appsv1.Deployment) *corev1.Container {
-	containers := deployment.Spec.Template.Spec.Containers
-	for i := range containers {
-		image, _, _ := strings.Cut(path.Base(containers[i].Image), "@")
+// schedulerContainer returns the container that runs berth-scheduler in a pod with such
+// labels, or nil: the one whose image has that name or, where the image was renamed and the
+// labels are the manifests', the one that is given a profile.
+func schedulerContainer(labels map[string]string, spec *corev1.PodSpec) *corev1.Container {
+	for i := range spec.Containers {
+		image, _, _ := strings.Cut(path.Base(spec.Containers[i].Image), "@")
 		if image, _, _ = strings.Cut(image, ":"); image == names.Scheduler {
-			return &containers[i]
+			return &spec.Containers[i]
 		}
 	}
-	for i := range containers {
-		if deployment.Labels["app.kubernetes.io/name"] == names.Scheduler && startedwith.Flag(&containers[i], startedwith.ConfigFlag) != "" {
-			return &containers[i]
+	for i := range spec.Containers {
+		if labels["app.kubernetes.io/name"] == names.Scheduler && startedwith.Flag(&spec.Containers[i], startedwith.ConfigFlag) != "" {
+			return &spec.Containers[i]
 		}
 	}
 	return nil
