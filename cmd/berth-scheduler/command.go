@@ -257,7 +257,7 @@ func run(ctx context.Context, flags *settings.Flags) error {
 		}
 	}
 	showReadiness(config, lock, prepareFirst(ctx, sched, built.preparers))
-	if err := tellOwners(ctx, built); err != nil {
+	if err := errors.Join(tellOwners(ctx, built), tellTaints(ctx, built)); err != nil {
 		return err
 	}
 	go func() {

@@ -33,11 +33,11 @@ var told = []struct {
 
 // checkEvents finds what events report.
 func (c *checker) checkEvents() {
-	if c.options.Files != nil {
-		return // of files that kubectl printed, the objects say what there is
-	}
 	for _, kind := range told {
 		list, err := c.client.CoreV1().Events(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", kind.reason).String()})
+		if c.options.Files != nil && c.forbidden(err) {
+			return // nobody expects them among manifests
+		}
 		if !c.seen("events", err) {
 			return
 		}
@@ -46,9 +46,12 @@ func (c *checker) checkEvents() {
 			if event.Reason != kind.reason || kind.keep != nil && !kind.keep(c, event) {
 				continue
 			}
-			of := event.InvolvedObject
+			of, severity := event.InvolvedObject, Error
+			if of.Kind == "Pod" && c.podOf(event) == nil {
+				severity = Warning // it has happened, and ended
+			}
 			c.found(Finding{
-				Error, fmt.Sprintf("%s %s/%s", of.Kind, of.Namespace, of.Name), "",
+				severity, fmt.Sprintf("%s %s/%s", of.Kind, of.Namespace, of.Name), "",
 				fmt.Sprintf("event %s, %s ago: %s", event.Reason, c.now().Sub(lastTime(event)).Round(time.Second), strings.TrimSuffix(event.Message, ".")), kind.wayOut,
 			})
 		}

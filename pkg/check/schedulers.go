@@ -26,10 +26,10 @@ type runningScheduler struct {
 	profile *Profile
 	// account is who it is for the API server; the caller if that is all that is known.
 	account preflight.Subject
-	// deployment is the Deployment's name; empty without one. available is whether it has
+	// namespace and deployment are the Deployment's; empty without one. available is whether it has
 	// a replica that is ready, or that is not known.
-	deployment string
-	available  bool
+	namespace, deployment string
+	available             bool
 	// written is whether it stands in a file and not in a cluster, so that nothing of it can
 	// run yet.
 	written bool
@@ -100,7 +100,7 @@ func schedulerContainer(labels map[string]string, spec *corev1.PodSpec) *corev1.
 func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1.Container) {
 	spec := &deployment.Spec.Template.Spec
 	s := &runningScheduler{
-		object: fmt.Sprintf("Deployment %s/%s", deployment.Namespace, deployment.Name), deployment: deployment.Name,
+		object: fmt.Sprintf("Deployment %s/%s", deployment.Namespace, deployment.Name), namespace: deployment.Namespace, deployment: deployment.Name,
 		account:   preflight.ServiceAccount(deployment.Namespace, spec.ServiceAccountName),
 		available: deployment.Status.AvailableReplicas > 0,
 		written:   deployment.UID == "",

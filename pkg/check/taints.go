@@ -17,15 +17,15 @@ import (
 
 // MissingTaints finds what a node lacks that tenancy, or sharing, has marked: a taint with
 // the effect NoSchedule, the only one that keeps the pods of all other schedulers off it and
-// lets those that run there go on.
-func MissingTaints(node *corev1.Node, tenancies []*config.LabelPresenceTenancy) []Finding {
+// lets those that run there go on. Sharing counts with shares.
+func MissingTaints(node *corev1.Node, tenancies []*config.LabelPresenceTenancy, shares bool) []Finding {
 	var findings []Finding
 	for _, t := range tenancies {
 		if known, _ := labelpresence.Ownership(t, node); known {
 			findings = append(findings, missingTaint(node, t.NodeLabelKey, t.NodeTaintKey, node.Labels[t.NodeLabelKey])...)
 		}
 	}
-	if node.Labels[names.GPUSharingLabel] == "true" {
+	if shares && node.Labels[names.GPUSharingLabel] == "true" {
 		findings = append(findings, missingTaint(node, names.GPUSharingLabel, names.GPUSharingLabel, "true")...)
 	}
 	return findings
