@@ -160,7 +160,7 @@ func (c *checker) readFlags(s *runningScheduler, container *corev1.Container) (f
 		err = ErrNoConfig
 	}
 	if err != nil {
-		c.found(Finding{Error, s.object, argsField, err.Error() + "; its pods do not start", "correct the flag: berth-scheduler --help lists all"})
+		c.found(Finding{Error, s.object, argsField, err.Error() + ", so its pods do not start", "correct the flag: berth-scheduler --help lists all"})
 		return "", nil, false
 	}
 	return flags.Options.ConfigFile, flags, true
