@@ -66,31 +66,14 @@ func rulesOf(match *admissionv1.MatchResources) []admissionv1.NamedRuleWithOpera
 // leftOut names the first request that rules match and match does not; without rules of its
 // own it matches all.
 func leftOut(match *admissionv1.MatchResources, rules []admissionv1.NamedRuleWithOperations) string {
-	has := func(list []string, value string) bool {
-		if slices.Contains(list, "*") || slices.Contains(list, value) {
-			return true
-		}
-		resource, subresource, _ := strings.Cut(value, "/")
-		return slices.Contains(list, "*/*") || slices.Contains(list, resource+"/*") || subresource != "" && slices.Contains(list, "*/"+subresource)
-	}
-	covers := func(rules []admissionv1.NamedRuleWithOperations, group, resource, operation string) bool {
-		return slices.ContainsFunc(rules, func(rule admissionv1.NamedRuleWithOperations) bool {
-			operations := make([]string, 0, len(rule.Operations))
-			for _, o := range rule.Operations {
-				operations = append(operations, string(o))
-			}
-			return len(rule.ResourceNames) == 0 && has(rule.APIGroups, group) && has(rule.Resources, resource) && has(operations, operation)
-		})
-	}
-	excluded := []admissionv1.NamedRuleWithOperations{}
-	if match != nil {
-		excluded = match.ExcludeResourceRules
+	if match == nil {
+		return ""
 	}
 	for _, rule := range rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, operation := range rule.Operations {
-					if len(rulesOf(match)) > 0 && !covers(rulesOf(match), group, resource, string(operation)) || covers(excluded, group, resource, string(operation)) {
+					if len(match.ResourceRules) > 0 && !covers(match.ResourceRules, group, resource, operation) || covers(match.ExcludeResourceRules, group, resource, operation) {
 						return fmt.Sprintf("%s of %s: what the policy is against is admitted", operation, resource)
 					}
 				}
@@ -98,6 +81,25 @@ func leftOut(match *admissionv1.MatchResources, rules []admissionv1.NamedRuleWit
 		}
 	}
 	return ""
+}
+
+// covers reports whether one of the rules matches such a request, whatever its name.
+func covers(rules []admissionv1.NamedRuleWithOperations, group, resource string, operation admissionv1.OperationType) bool {
+	parent, subresource, _ := strings.Cut(resource, "/")
+	resources := []string{"*/*", resource, parent + "/*"}
+	if subresource != "" {
+		resources = append(resources, "*/"+subresource)
+	} else {
+		resources = append(resources, "*") // of no subresource
+	}
+	return slices.ContainsFunc(rules, func(rule admissionv1.NamedRuleWithOperations) bool {
+		return len(rule.ResourceNames) == 0 &&
+			hasOne(rule.APIGroups, "*", group) && hasOne(rule.Resources, resources...) && hasOne(rule.Operations, admissionv1.OperationAll, operation)
+	})
+}
+
+func hasOne[T comparable](list []T, values ...T) bool {
+	return slices.ContainsFunc(values, func(value T) bool { return slices.Contains(list, value) })
 }
 
 // gapOfSelectors finds an object, or a namespace, that selectors leave out and that the
