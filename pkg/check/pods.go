@@ -161,16 +161,18 @@ func (c *checker) unknownName(pod *corev1.Pod, ours []string) *Finding {
 	if len(pod.Spec.SchedulingGates) > 0 || !waits(pod) {
 		return nil
 	}
-	wayOut := "name a scheduler that runs: there are " + strings.Join(append([]string{corev1.DefaultSchedulerName}, ours...), ", ")
-	if meant := pending.MeantSchedulerName(pod.Spec.SchedulerName, slices.Values(ours)); meant != "" {
-		wayOut = fmt.Sprintf("if %s is meant, recreate the pod: schedulerName is immutable", meant)
+	name, others := pod.Spec.SchedulerName, strings.Join(append([]string{corev1.DefaultSchedulerName}, ours...), ", ")
+	f := &Finding{
+		Severity: Warning, Field: "spec.schedulerName",
+		Message: fmt.Sprintf("no scheduler is known that serves %q, so the pod waits", name), WayOut: "name a scheduler that runs: there are " + others,
 	}
-	message := fmt.Sprintf("no scheduler is known that serves %q, so the pod waits", pod.Spec.SchedulerName)
-	if pending.WasTried(pod) {
-		message = fmt.Sprintf("the scheduler that served %q is gone: no live lease, Deployment or pod serves it, so the pod waits", pod.Spec.SchedulerName)
-		wayOut = fmt.Sprintf("start a scheduler with a profile of this name, or recreate the pod with another schedulerName: %s", strings.TrimPrefix(wayOut, "name a scheduler that runs: "))
+	if meant := pending.MeantSchedulerName(name, slices.Values(ours)); meant != "" {
+		f.WayOut = fmt.Sprintf("if %s is meant, recreate the pod: schedulerName is immutable", meant)
+	} else if pending.WasTried(pod) {
+		f.Message = fmt.Sprintf("the scheduler that served %q is gone: no live lease, Deployment or pod serves it, so the pod waits", name)
+		f.WayOut = "start a scheduler with a profile of this name, or recreate the pod with another schedulerName: " + others
 	}
-	return &Finding{Severity: Warning, Field: "spec.schedulerName", Message: message, WayOut: wayOut}
+	return f
 }
 
 // sharesWithout is about a pod that asks for a share of a device under a profile that
