@@ -166,11 +166,11 @@ func (c *checker) unknownName(pod *corev1.Pod, ours []string) *Finding {
 		Severity: Warning, Field: "spec.schedulerName",
 		Message: fmt.Sprintf("no scheduler is known that serves %q, so the pod waits", name), WayOut: "name a scheduler that runs: there are " + others,
 	}
-	if meant := pending.MeantSchedulerName(name, slices.Values(ours)); meant != "" {
-		f.WayOut = fmt.Sprintf("if %s is meant, recreate the pod: schedulerName is immutable", meant)
-	} else if pending.WasTried(pod) {
+	if pending.WasTried(pod) {
 		f.Message = fmt.Sprintf("the scheduler that served %q is gone: no live lease, Deployment or pod serves it, so the pod waits", name)
 		f.WayOut = "start a scheduler with a profile of this name, or recreate the pod with another schedulerName: " + others
+	} else if meant := pending.MeantSchedulerName(name, slices.Values(ours)); meant != "" {
+		f.WayOut = fmt.Sprintf("if %s is meant, recreate the pod: schedulerName is immutable", meant)
 	}
 	return f
 }
