@@ -76,7 +76,7 @@ func TestCheckFiles(t *testing.T) {
 		}},
 		{name: "no election by flag", stdin: changed("--feature-gates=", "--leader-elect=false, --feature-gates="), wantCode: exitOK, wantStdout: []string{"Nothing was found."}, wantStderr: unseen[:1]},
 		{name: "no election of two replicas by flag", stdin: strings.Replace(changed("--feature-gates=", "--leader-elect=false, --feature-gates="), "replicas: 1", "replicas: 2", 1), wantCode: exitFound, wantStderr: unseen[:1], wantStdout: []string{
-			"profile.yaml with --leader-elect=false   leaderElection.leaderElect   is false, and Deployment berth-system/berth-scheduler has 2 replicas",
+			"gpu.yaml with --leader-elect=false   leaderElection.leaderElect   is false, and Deployment berth-system/berth-scheduler has 2 replicas",
 		}},
 		{name: "switched off", stdin: changed("replicas: 1", "replicas: 0"), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
 			"Warning", "spec.replicas   is 0: the scheduler is switched off, and none of its pods is scheduled: start it with kubectl -n berth-system scale deployment berth-scheduler --replicas=1, or delete it",

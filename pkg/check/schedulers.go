@@ -147,8 +147,8 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 }
 
 // readFlags reads the flags of the container as its process does, and returns the file that
-// --config names. It is not ok where they keep the process from starting. Of a container
-// whose command line is not known before it starts there are no flags.
+// --config names; it is not ok if there is none. Of a container whose command line is not
+// known before it starts, or which does not start with it, there are no flags.
 func (c *checker) readFlags(s *runningScheduler, container *corev1.Container) (file string, flags *settings.Flags, ok bool) {
 	arguments, known := startedwith.Arguments(container)
 	if !known {
@@ -161,7 +161,8 @@ func (c *checker) readFlags(s *runningScheduler, container *corev1.Container) (f
 	}
 	if err != nil {
 		c.found(Finding{Error, s.object, argsField, err.Error() + ", so its pods do not start", "correct the flag: berth-scheduler --help lists all"})
-		return "", nil, false
+		file = startedwith.Flag(container, startedwith.ConfigFlag)
+		return file, nil, file != "" // what the file says can be wrong too
 	}
 	return flags.Options.ConfigFile, flags, true
 }
