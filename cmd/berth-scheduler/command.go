@@ -14,18 +14,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
-	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/term"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -41,23 +37,18 @@ import (
 	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/settings"
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
 const program = "berth-scheduler"
 
-// settings are the flags that kube-scheduler does not have.
-type settings struct {
-	validate             bool
-	soleDefaultScheduler bool
-}
-
 // newCommand returns kube-scheduler's command, with the same flags, that runs
 // [run]. Upstream's own constructor (app.NewSchedulerCommand) keeps its options
 // to itself, and the checks between Setup and Run need them.
 func newCommand() *cobra.Command {
-	opts := options.NewOptions()
-	own := &settings{}
+	flags := settings.New()
+	opts := flags.Options
 
 	cmd := &cobra.Command{
 		Use:   program,
@@ -73,16 +64,12 @@ names one of the profiles in the file given with --config.`,
 		},
 	}
 
-	global := opts.Flags.FlagSet("global")
-	showVersion := version.AddFlag(global)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if showVersion.Printed(cmd.OutOrStdout(), program) {
+		if flags.Version.Printed(cmd.OutOrStdout(), program) {
 			return nil
 		}
-		return runCommand(cmd, opts, own)
+		return runCommand(cmd, flags)
 	}
-	own.addFlags(opts.Flags.FlagSet("berth"))
-	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	for _, fs := range opts.Flags.FlagSets {
 		cmd.Flags().AddFlagSet(fs)
 	}
@@ -92,13 +79,9 @@ names one of the profiles in the file given with --config.`,
 	return cmd
 }
 
-func (s *settings) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&s.validate, "validate", false, "Check the file given with --config as a start would, and exit. It needs no cluster: what only a cluster can tell (rights, custom resources, the lease) is not checked; kubectl berth check does.")
-	flags.BoolVar(&s.soleDefaultScheduler, soleFlag, false, "No other scheduler of this cluster serves default-scheduler. With it a profile of that name may take the lease of the cluster's own scheduler although nobody has ever held it: a scheduler that runs without leader election leaves no trace there.")
-}
-
 // runCommand applies the logging flags and runs the scheduler until a signal.
-func runCommand(cmd *cobra.Command, opts *options.Options, own *settings) error {
+func runCommand(cmd *cobra.Command, flags *settings.Flags) error {
+	opts := flags.Options
 	gate := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gate); err != nil {
 		return err
@@ -109,35 +92,47 @@ func runCommand(cmd *cobra.Command, opts *options.Options, own *settings) error 
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	version.RegisterMetric()
-	if own.validate && opts.WriteConfigTo != "" {
+	if flags.Validate && opts.WriteConfigTo != "" {
 		return errors.New("--validate: does not go with --write-config-to, which checks the file too")
 	}
-	if err := checkConfigFlag(klog.FromContext(cmd.Context()), opts, own); err != nil {
+	if err := checkFlags(flags); err != nil {
 		return err
 	}
-	if own.validate || opts.WriteConfigTo != "" && opts.ConfigFile != "" {
-		names, err := validate(cmd.Context(), opts)
+	if flags.Validate || opts.WriteConfigTo != "" && opts.ConfigFile != "" {
+		names, err := validate(cmd.Context(), flags)
 		if err != nil {
 			return err
 		}
-		if own.validate {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: valid; serves %s\n", opts.ConfigFile, strings.Join(names, ", "))
+		if flags.Validate {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: valid; serves %s\n", flags.Source(opts.ConfigFile), strings.Join(names, ", "))
 			return nil
 		}
 	}
-	return run(server.SetupSignalContext(), opts, own)
+	return run(server.SetupSignalContext(), flags)
 }
 
-// checkConfigFlag checks the configuration file. It runs before signals are
-// handled, so that one ends it.
-func checkConfigFlag(logger klog.Logger, opts *options.Options, own *settings) error {
+// checkFlags checks the flags, and the configuration file with them. It runs before signals
+// are handled, so that one ends it.
+func checkFlags(flags *settings.Flags) error {
+	opts := flags.Options
+	if err := flags.Check(); err != nil {
+		return err
+	}
 	switch {
 	case opts.ConfigFile != "":
-		return checkFile(logger, opts.ConfigFile)
-	case opts.WriteConfigTo != "" && !own.validate:
+		content, err := os.ReadFile(opts.ConfigFile)
+		if err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+		// The plugins validate their arguments again when they are built, but then one at
+		// a time and without knowing where in the file they stand, and only once a
+		// kubeconfig was found.
+		_, err = flags.Load(opts.ConfigFile, content)
+		return err
+	case opts.WriteConfigTo != "" && !flags.Validate:
 		return nil
 	}
-	return errors.New("--config: required: the path of a KubeSchedulerConfiguration; without one this process would serve default-scheduler, the cluster's own scheduler")
+	return check.ErrNoConfig
 }
 
 // scheduler is what upstream's Setup returns, and what each profile of it runs
@@ -205,42 +200,55 @@ func (s *scheduler) remembered(factory frameworkruntime.PluginFactory) framework
 // names returns the scheduler names that are served, sorted.
 func (s *scheduler) names() []string { return slices.Sorted(maps.Keys(s.effective)) }
 
-// validate does what a start does with the file as long as it needs no cluster and
-// no credential, and returns the scheduler names that the file serves.
-func validate(ctx context.Context, opts *options.Options) ([]string, error) {
-	if err := utilerrors.NewAggregate(opts.SecureServing.Validate()); err != nil {
-		return nil, err
-	}
-	content, err := os.ReadFile(opts.ConfigFile)
+// validate does what a start does with the file and the flags as long as it needs no cluster
+// and no credential, and returns the scheduler names that they serve.
+func validate(ctx context.Context, flags *settings.Flags) ([]string, error) {
+	content, err := os.ReadFile(flags.Options.ConfigFile)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	profile, err := check.Load(ctx, opts.ConfigFile, content)
+	profile, err := check.Load(ctx, flags.Options.ConfigFile, content, flags)
 	if err != nil {
 		return nil, err
 	}
 	return profile.Names(), nil
 }
 
+// applyMetrics applies the flags about metrics, and leaves nothing of them for upstream to
+// apply, which logs an error at every start that names no allow list of labels.
+func applyMetrics(opts *options.Options) {
+	m := opts.Metrics
+	if m.AllowListMapping != nil || m.AllowListMappingManifest != "" {
+		return
+	}
+	if m.ShowHiddenMetricsForVersion != "" {
+		metrics.SetShowHidden()
+	}
+	metrics.SetDisabledMetrics(m.DisabledMetrics)
+	opts.Metrics = nil
+}
+
 // run builds the scheduler, checks what the cluster has for it, and runs it. It
 // returns at the first check that fails; within one check every error is reported.
-func run(ctx context.Context, opts *options.Options, own *settings) error {
-	file := opts.ConfigFile
-	path, done, err := withKubeconfigFlag(file, opts.Deprecated.Kubeconfig)
+func run(ctx context.Context, flags *settings.Flags) error {
+	opts := flags.Options
+	file := flags.Source(opts.ConfigFile)
+	path, done, err := withKubeconfigFlag(opts.ConfigFile, opts.Deprecated.Kubeconfig)
 	if err != nil {
 		return err
 	}
 	changed := *opts
 	changed.ConfigFile = path
-	built, err := build(ctx, file, &changed)
+	applyMetrics(&changed)
+	built, err := build(ctx, opts.ConfigFile, &changed)
 	done()
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	config, sched := built.config, built.sched
-	lock := watchLease(built, own)
+	lock := watchLease(built, flags)
 	endBindingsFirst(sched, lock, config.ComponentConfig.LeaderElection.RenewDeadline.Duration)
-	check := func() error { return checkCluster(ctx, file, built, opts, own) }
+	check := func() error { return checkCluster(ctx, file, built, flags) }
 	reach := func() error { return preflight.Reach(ctx, config.Client, reachTimeout) }
 	unreachable := reach()
 	if unreachable == nil {
@@ -249,7 +257,7 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 		}
 	}
 	showReadiness(config, lock, prepareFirst(ctx, sched, built.preparers))
-	if err := tellOwners(ctx, built); err != nil {
+	if err := errors.Join(tellOwners(ctx, built), tellTaints(ctx, built)); err != nil {
 		return err
 	}
 	go func() {
@@ -264,7 +272,7 @@ func run(ctx context.Context, opts *options.Options, own *settings) error {
 // checkCluster checks what the cluster has, and lets this credential do, of what
 // the scheduler needs. What cannot be asked passes: leader election and the
 // informers wait for an API server.
-func checkCluster(ctx context.Context, file string, s *scheduler, opts *options.Options, own *settings) error {
+func checkCluster(ctx context.Context, file string, s *scheduler, flags *settings.Flags) error {
 	config := s.config
 	problem, err := preflight.NotNewer(config.Client.Discovery(), minor.Release)
 	if err != nil {
@@ -277,21 +285,21 @@ func checkCluster(ctx context.Context, file string, s *scheduler, opts *options.
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	problem, err = check.PodGroupsServed(config.Client, utilfeature.DefaultFeatureGate.Enabled)
+	problem, err = check.PodGroupsServed(config.Client, flags.Enabled)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
 	}
 	if problem != nil {
 		return problem
 	}
-	rights := check.Rights(&config.ComponentConfig, s.effective, utilfeature.DefaultFeatureGate.Enabled)
-	if err := checkRights(ctx, config.Client, opts, rights); err != nil {
+	rights := check.Rights(&config.ComponentConfig, s.effective, flags.Enabled)
+	if err := checkRights(ctx, config.Client, flags.Options, rights); err != nil {
 		return err
 	}
 	if err := preflight.CheckLeaseNamespace(ctx, config.Client, config.ComponentConfig.LeaderElection); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := checkSole(ctx, s, own); err != nil {
+	if err := checkSole(ctx, s, flags); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil

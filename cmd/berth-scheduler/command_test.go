@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2/ktesting"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/settings"
 )
 
 // TestWrongConfigurationsStopAtStart runs every file in testdata/wrong. Each
@@ -31,8 +31,9 @@ func TestWrongConfigurationsStopAtStart(t *testing.T) {
 	kubeconfig := unreachable(t)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			logger, ctx := ktesting.NewTestContext(t)
-			opts := options.NewOptions()
+			_, ctx := ktesting.NewTestContext(t)
+			flags := settings.New()
+			opts := flags.Options
 			opts.ConfigFile = file
 			opts.Deprecated.Kubeconfig = kubeconfig
 			opts.SecureServing.BindPort = 0
@@ -44,10 +45,10 @@ func TestWrongConfigurationsStopAtStart(t *testing.T) {
 			// As a start does, and as --validate and --write-config-to do, which need
 			// no kubeconfig.
 			for name, last := range map[string]func() error{
-				"a start":    func() error { return run(ctx, opts, &settings{}) },
-				"--validate": func() error { _, err := validate(ctx, opts); return err },
+				"a start":    func() error { return run(ctx, flags) },
+				"--validate": func() error { _, err := validate(ctx, flags); return err },
 			} {
-				err := checkConfigFlag(logger, opts, &settings{})
+				err := checkFlags(flags)
 				if err == nil {
 					err = last()
 				}
@@ -80,9 +81,9 @@ func TestValidateShippedProfiles(t *testing.T) {
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			_, ctx := ktesting.NewTestContext(t)
-			opts := options.NewOptions()
-			opts.ConfigFile = file
-			names, err := validate(ctx, opts)
+			flags := settings.New()
+			flags.Options.ConfigFile = file
+			names, err := validate(ctx, flags)
 			if err != nil || len(names) == 0 {
 				t.Errorf("serves %v: %v", names, err)
 			}
@@ -94,8 +95,7 @@ func TestValidateShippedProfiles(t *testing.T) {
 }
 
 func TestConfigIsRequired(t *testing.T) {
-	logger, _ := ktesting.NewTestContext(t)
-	err := checkConfigFlag(logger, options.NewOptions(), &settings{})
+	err := checkFlags(settings.New())
 	if err == nil || !strings.Contains(err.Error(), "--config: required") {
 		t.Errorf("want an error that names --config, got %v", err)
 	}

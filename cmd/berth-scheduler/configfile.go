@@ -7,34 +7,8 @@ import (
 	"fmt"
 	"os"
 
-	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"sigs.k8s.io/yaml"
-
-	"github.com/berth-scheduler/berth/pkg/registry"
 )
-
-// checkFile decodes the file as upstream will, strictly, and validates what can be
-// validated before anything is built from it. The plugins validate their arguments
-// again when they are built, but then one at a time and without knowing where in
-// the file they stand, and only once a kubeconfig was found.
-func checkFile(logger klog.Logger, file string) error {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("--config: %w", err)
-	}
-	if err := registry.CheckDocument(content); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	config, err := options.LoadConfigFromFile(logger, file)
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if err := registry.ValidateConfiguration(config); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
-}
 
 // withKubeconfigFlag makes --kubeconfig count beside --config, where upstream
 // ignores it without a word: it returns the path of a changed copy of the file, and

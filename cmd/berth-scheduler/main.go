@@ -15,7 +15,6 @@ import (
 	"os"
 
 	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // rest_client_* and workqueue_* metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
 )

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"k8s.io/klog/v2/ktesting"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/settings"
 )
 
 // TestPreviousConfigurations: a profile file that the release before this one shipped
@@ -38,9 +38,9 @@ func TestPreviousConfigurations(t *testing.T) {
 		name := filepath.Base(file)
 		t.Run(name, func(t *testing.T) {
 			_, ctx := ktesting.NewTestContext(t)
-			opts := options.NewOptions()
-			opts.ConfigFile = file
-			serves, err := validate(ctx, opts)
+			flags := settings.New()
+			flags.Options.ConfigFile = file
+			serves, err := validate(ctx, flags)
 			switch wants := refused[name]; {
 			case len(wants) == 0 && (err != nil || len(serves) == 0):
 				t.Errorf("serves %v: %v", serves, err)

@@ -22,10 +22,10 @@ import (
 	"github.com/berth-scheduler/berth/pkg/check"
 	"github.com/berth-scheduler/berth/pkg/lease"
 	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/settings"
 )
 
 const (
-	soleFlag = check.SoleFlag
 	// reachTimeout is how long the API server may take to say its version.
 	reachTimeout = 5 * time.Second
 	// soleTimeout is how long it may take to say who holds a lease.
@@ -35,7 +35,7 @@ const (
 // watchLease makes the election name who holds the lease, and keeps it from taking
 // a lease that checkSole refuses, also where the API server could not be asked
 // before. It returns nil without leader election.
-func watchLease(s *scheduler, own *settings) *lease.Lock {
+func watchLease(s *scheduler, flags *settings.Flags) *lease.Lock {
 	le := s.config.LeaderElection
 	if le == nil {
 		return nil
@@ -45,15 +45,15 @@ func watchLease(s *scheduler, own *settings) *lease.Lock {
 		// There is no other kind since 1.24.
 		return nil
 	}
-	lock := lease.New(upstream, s.names(), s.mustFollow(own))
+	lock := lease.New(upstream, s.names(), s.mustFollow(flags))
 	le.Lock = lock
 	return lock
 }
 
 // mustFollow reports whether the lease must have been held before: where this
 // process serves default-scheduler, and nobody has said that no other one does.
-func (s *scheduler) mustFollow(own *settings) bool {
-	return !own.soleDefaultScheduler && slices.Contains(s.names(), corev1.DefaultSchedulerName)
+func (s *scheduler) mustFollow(flags *settings.Flags) bool {
+	return !flags.SoleDefaultScheduler && slices.Contains(s.names(), corev1.DefaultSchedulerName)
 }
 
 // checkSole refuses to serve default-scheduler where nobody has ever held the lease
@@ -61,9 +61,9 @@ func (s *scheduler) mustFollow(own *settings) bool {
 // placing the same pods, and one that runs with --leader-elect=false never takes it.
 // An API server that has just started refuses what it will allow in a moment: it is asked
 // for soleTimeout. If it never says, the lease is not taken either (lease.Lock).
-func checkSole(ctx context.Context, s *scheduler, own *settings) error {
+func checkSole(ctx context.Context, s *scheduler, flags *settings.Flags) error {
 	election := s.config.ComponentConfig.LeaderElection
-	if !election.LeaderElect || !s.mustFollow(own) {
+	if !election.LeaderElect || !s.mustFollow(flags) {
 		return nil
 	}
 	var err error

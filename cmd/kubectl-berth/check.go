@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/check"
+	"github.com/berth-scheduler/berth/pkg/settings"
 )
 
 // checkOptions are the flags of check.
@@ -23,6 +24,7 @@ type checkOptions struct {
 	clusterInput
 
 	config   string
+	flags    []string
 	output   string
 	severity string
 }
@@ -36,7 +38,7 @@ const (
 func newCheckCommand() *cobra.Command {
 	o := &checkOptions{}
 	cmd := &cobra.Command{
-		Use:   "check [--config PROFILE.yaml] [-f FILE…]",
+		Use:   "check [--config PROFILE.yaml] [-f FILE…] [-- FLAGS OF THE SCHEDULER]",
 		Short: "Find what is wrong with a profile, or with a cluster that Berth serves",
 		Long: `Find what is wrong, and say what to do about it: what berth-scheduler refuses or warns
 of, without starting it.
@@ -54,6 +56,9 @@ schedulerName nobody serves, or that ask for what their profile does not run.
 With --config and --kubeconfig or --context, the cluster is checked for a scheduler
 with that profile and with the credential of the kubeconfig: one that does not run as
 a Deployment.
+
+The flags of a scheduler override its file: those of a Deployment are read from it;
+with --config, write them after --.
 
 With -f the objects are those of files, as kubectl printed them or as they will be
 applied: the Deployment of berth-scheduler with its ConfigMap, policies, nodes,
@@ -77,7 +82,12 @@ command line is wrong; 5 something was found.`,
 
   # A scheduler that runs as a static pod
   kubectl berth check --config /etc/kubernetes/berth/profile.yaml --kubeconfig /etc/kubernetes/scheduler.conf`,
-		Args: noArguments,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.flags = args; o.config != "" && cmd.ArgsLenAtDash() == 0 {
+				return nil
+			}
+			return noArguments(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
 				return err
@@ -163,9 +173,13 @@ func (o *checkOptions) check(ctx context.Context, stdin io.Reader) (*check.Repor
 		if err != nil {
 			return nil, fmt.Errorf("--config: %w", err)
 		}
-		profile, err := check.Load(ctx, o.config, content)
+		flags, err := settings.Parse(o.flags)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		profile, err := check.Load(ctx, o.config, content, flags)
 		if err != nil || o.offline() {
-			return check.ProfileReport(o.config, profile, err), nil
+			return check.ProfileReport(flags.Source(o.config), profile, err), nil
 		}
 		options.Profile = profile
 	}

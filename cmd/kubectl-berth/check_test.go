@@ -33,6 +33,9 @@ func TestCheck(t *testing.T) {
 		{name: "no cluster", args: []string{"--kubeconfig", "testdata/none"}, wantCode: exitFailed, wantStderr: []string{"--kubeconfig testdata/none: "}},
 		{name: "an output that is none", args: []string{"--config", gpuProfile, "-o", "wide"}, wantCode: exitUsage, wantStderr: []string{`-o: "wide" is none of table, json, yaml`}},
 		{name: "a severity that is none", args: []string{"--config", gpuProfile, "--severity", "info"}, wantCode: exitUsage, wantStderr: []string{`--severity: "info" is none of warning, error`}},
+		{name: "flags", args: []string{"--config", "../../config/berth-scheduler/tenancy.yaml", "--", "--leader-elect=false"}, wantCode: exitFound, wantStdout: []string{"tenancy.yaml with --leader-elect=false", "leaderElection.leaderElect", "without leader election"}},
+		{name: "flags that there are not", args: []string{"--config", gpuProfile, "--", "--leader-election"}, wantCode: exitUsage, wantStderr: []string{"unknown flag: --leader-election"}},
+		{name: "flags without a profile", args: []string{"--", "--leader-elect=false"}, wantCode: exitUsage, wantStderr: []string{`unexpected argument "--leader-elect=false"`}},
 		{name: "an argument", args: []string{"profile.yaml"}, wantCode: exitUsage, wantStderr: []string{`unexpected argument "profile.yaml"`}},
 	}
 	runCases(t, tests, "check")
@@ -69,7 +72,11 @@ func TestCheckFiles(t *testing.T) {
 		{name: "a file that is not in the ConfigMap", stdin: changed("key: gpu.yaml", "key: cpu.yaml"), wantCode: exitFound, wantStdout: []string{"data[cpu.yaml]", "is missing, and Deployment berth-system/berth-scheduler is started with it"}, wantStderr: []string{"not seen"}},
 		{name: "a file of nowhere", stdin: changed("path: profile.yaml", "path: other.yaml"), wantCode: exitFound, wantStdout: []string{"the profile --config=/etc/berth/profile.yaml is not in a ConfigMap"}, wantStderr: []string{"not seen"}},
 		{name: "a gate that is not there", stdin: changed("DRAExtendedResource=true", "DRAExtended=true"), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
-			"spec.template.spec.containers[].args   --feature-gates=DRAExtended=true: ", "unrecognized feature gate: DRAExtended, so its pods do not start",
+			"Deployment berth-system/berth-scheduler   spec.template.spec.containers[].args   ", "unrecognized feature gate: DRAExtended, so its pods do not start",
+		}},
+		{name: "no election by flag", stdin: changed("--feature-gates=", "--leader-elect=false, --feature-gates="), wantCode: exitOK, wantStdout: []string{"Nothing was found."}, wantStderr: unseen[:1]},
+		{name: "no election of two replicas by flag", stdin: strings.Replace(changed("--feature-gates=", "--leader-elect=false, --feature-gates="), "replicas: 1", "replicas: 2", 1), wantCode: exitFound, wantStderr: unseen[:1], wantStdout: []string{
+			"gpu.yaml with --leader-elect=false   leaderElection.leaderElect   is false, and Deployment berth-system/berth-scheduler has 2 replicas",
 		}},
 		{name: "switched off", stdin: changed("replicas: 1", "replicas: 0"), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
 			"Warning", "spec.replicas   is 0: the scheduler is switched off, and none of its pods is scheduled: start it with kubectl -n berth-system scale deployment berth-scheduler --replicas=1, or delete it",

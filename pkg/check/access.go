@@ -18,7 +18,7 @@ func (c *checker) checkServed() {
 		if !c.seen("what the API server serves", err) {
 			return
 		}
-		if problem, err := PodGroupsServed(c.client, s.enabled); err == nil && problem != nil {
+		if problem, err := PodGroupsServed(c.client, s.profile.Flags.Enabled); err == nil && problem != nil {
 			f := Finding{Severity: Error, Object: s.object, Field: argsField}
 			f.Message, f.WayOut = splitWayOut(problem.Error(), "")
 			c.found(f)
@@ -36,7 +36,7 @@ func (c *checker) checkServed() {
 // checkRights finds rights that a scheduler lacks.
 func (c *checker) checkRights() {
 	for _, s := range c.schedulers {
-		rights := Rights(s.profile.Config, s.profile.Effective, s.enabled)
+		rights := Rights(s.profile.Config, s.profile.Effective, s.profile.Flags.Enabled)
 		if s.deployment != "" {
 			rights = append(rights, preflight.ServingRights(true)...)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
@@ -38,7 +39,7 @@ func Cluster(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	for _, step := range []func(){
-		c.findSchedulers, c.checkServed, c.checkRights, c.checkLeases, c.checkPolicies, c.checkTenancy, c.checkDevices, c.checkPods,
+		c.findSchedulers, c.checkServed, c.checkRights, c.checkLeases, c.checkPolicies, c.checkTenancy, c.checkDevices, c.checkPods, c.checkEvents,
 	} {
 		if step(); c.err != nil {
 			return nil, c.err
@@ -74,6 +75,9 @@ type checker struct {
 	// no others.
 	schedulers     []*runningScheduler
 	schedulersSeen bool
+	// leases are those that listLeases has seen, nil before.
+	leases     *coordinationv1.LeaseList
+	leasesSeen bool
 	// err is the first that kept something from being read that may be read.
 	err error
 }

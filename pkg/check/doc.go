@@ -5,11 +5,12 @@
 // what berth-scheduler refuses or warns of at start, and what its plugins warn of while
 // they run, found without starting it.
 //
-//	a file ──────────── Load ───▶ Profile, or an error for each field
-//	Deployments and their ConfigMaps ─▶ Schedulers ─┐
-//	nodes, pods, policies, leases ──────────────────┴─ Cluster ─▶ Report
+//	a file, and flags ──────────── Load ───▶ Profile, or an error for each field
+//	Deployments, their flags and ConfigMaps ─▶ Schedulers ─┐
+//	nodes, pods, policies, leases, events ─────────────────┴─ Cluster ─▶ Report
 //
-// The rules are those of other packages. What a profile may say is in registry; which
+// The rules are those of other packages. What a profile may say is in registry, what flags
+// make of it in settings; which
 // rights a scheduler needs, and which resources have to be served, is here, and
 // berth-scheduler asks for it at start; who may hold a lease is in lease, what a node says
 // of its devices in device, whose it is in labelpresence, and which keys of a pod mean

@@ -42,13 +42,39 @@ func (c *checker) checkTenancy() {
 			for _, node := range c.objects.Nodes() {
 				c.checkOwnership(t, node)
 			}
+			c.checkPlaced(t)
+		}
+	}
+}
+
+// checkPlaced finds pods on nodes where tenancy does not allow them.
+func (c *checker) checkPlaced(t *config.LabelPresenceTenancy) {
+	nodes := map[string]*corev1.Node{}
+	for _, node := range c.objects.Nodes() {
+		nodes[node.Name] = node
+	}
+	namespaces := map[string]*corev1.Namespace{}
+	for _, object := range c.objects.Others() {
+		if namespace, ok := object.(*corev1.Namespace); ok {
+			namespaces[namespace.Name] = namespace
+		}
+	}
+	for _, pod := range c.objects.Pods() {
+		node, namespace := nodes[pod.Spec.NodeName], namespaces[pod.Namespace]
+		if node == nil || namespace == nil || ended(pod) {
+			continue
+		}
+		if problem := labelpresence.Violation(t, node, namespace); problem != "" {
+			c.foundPod(pod, &Finding{
+				Severity: Error, Field: "spec.nodeName", Message: problem,
+				WayOut: "delete it to have it placed anew, correct the label that is wrong, or exempt the namespace (tenancy.exemptNamespaces)",
+			})
 		}
 	}
 }
 
 func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.Node) {
-	known, unknown := labelpresence.Ownership(t, node)
-	tainted := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == t.NodeTaintKey })
+	_, unknown := labelpresence.Ownership(t, node)
 	object := "Node " + node.Name
 	label, labelled := node.Labels[t.NodeLabelKey]
 	switch {
@@ -61,11 +87,6 @@ func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.No
 		c.found(Finding{
 			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("is missing beside the taint %s, so it is not known whose the node is, and it takes pods of exempt namespaces only", t.NodeTaintKey),
 			fmt.Sprintf("kubectl label node %s %s=TENANT, or take the taint away", node.Name, t.NodeLabelKey),
-		})
-	case known && !tainted:
-		c.found(Finding{
-			Warning, object, "spec.taints", fmt.Sprintf("the taint %s is missing beside the label %s: other schedulers place pods there", t.NodeTaintKey, t.NodeLabelKey),
-			fmt.Sprintf("kubectl taint node %s %s=%s:NoSchedule", node.Name, t.NodeTaintKey, label),
 		})
 	}
 }
@@ -94,7 +115,12 @@ func (c *checker) hasSharedNode() bool {
 // devices of which more is held than there is, or nobody knows what.
 func (c *checker) checkDevices() {
 	keys := c.nodeKeys()
+	var owned []*config.LabelPresenceTenancy
+	for _, s := range c.schedulers {
+		owned = append(owned, tenancies(s.profile)...)
+	}
 	for _, node := range c.objects.Nodes() {
+		c.report.Findings = append(c.report.Findings, MissingTaints(node, owned, true)...)
 		for _, setting := range device.IneffectiveSettings(node) {
 			c.found(Finding{
 				Warning, "Node " + node.Name, setting.Field, setting.String(), "remove it, or write it as it is read",

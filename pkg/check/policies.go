@@ -50,6 +50,7 @@ type guarded struct {
 func (g *guarded) value() string { return path.Base(g.component) }
 
 const (
+	tenancyComponent  = "components/tenancy"
 	tenancyPods       = "berth-tenancy-pods"
 	tenancyBindings   = "berth-tenancy-bindings"
 	tenancyNamespaces = "berth-tenancy-namespaces"
@@ -60,7 +61,7 @@ const (
 func guardedFeatures() []guarded {
 	return []guarded{
 		{
-			feature: "tenancy", component: "components/tenancy", severity: Error, usedBy: withTenancy,
+			feature: "tenancy", component: tenancyComponent, severity: Error, usedBy: withTenancy,
 			mentions: func(s *runningScheduler) map[string][]string {
 				t := tenancies(s.profile)[0]
 				bindings := []string{t.NamespaceLabelKey}
@@ -123,19 +124,59 @@ const (
 	mutating   = "MutatingAdmissionPolicy"
 )
 
-// policies are what the cluster has: the text of each policy, and what is wrong with its
-// binding, nothing if one is as it should be.
+// policies are what a cluster has, or a component of the manifests.
 type policies struct {
 	// seen are the kinds that could be read.
 	seen     map[string]bool
-	texts    map[policyKey]string
-	bindings map[policyKey]string
+	policies map[policyKey]*policy
+	bindings map[policyKey][]binding
 }
 
-func (p *policies) addBinding(key policyKey, problem string) {
-	if known, ok := p.bindings[key]; !ok || known != "" {
-		p.bindings[key] = problem
+// policy is what validating and mutating policies have in common.
+type policy struct {
+	// text is everything that it says.
+	text       string
+	failure    *admissionv1.FailurePolicyType
+	match      *admissionv1.MatchResources
+	conditions []admissionv1.MatchCondition
+}
+
+// binding is what the bindings of both have in common.
+type binding struct {
+	name  string
+	match *admissionv1.MatchResources
+	// actions are those of a validating policy.
+	actions []admissionv1.ValidationAction
+}
+
+func newPolicies() *policies {
+	return &policies{seen: map[string]bool{}, policies: map[policyKey]*policy{}, bindings: map[policyKey][]binding{}}
+}
+
+// text is everything that a policy says; empty if there is none of the name.
+func (p *policies) text(key policyKey) string {
+	if found := p.policies[key]; found != nil {
+		return found.text
 	}
+	return ""
+}
+
+func (p *policies) addValidating(o *admissionv1.ValidatingAdmissionPolicy) {
+	p.policies[policyKey{validating, o.Name}] = &policy{textOf(o.Spec), o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.MatchConditions}
+}
+
+func (p *policies) addValidatingBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) {
+	key := policyKey{validating, o.Spec.PolicyName}
+	p.bindings[key] = append(p.bindings[key], binding{o.Name, o.Spec.MatchResources, o.Spec.ValidationActions})
+}
+
+func (p *policies) addMutating(o *admissionv1.MutatingAdmissionPolicy) {
+	p.policies[policyKey{mutating, o.Name}] = &policy{textOf(o.Spec), o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.MatchConditions}
+}
+
+func (p *policies) addMutatingBinding(o *admissionv1.MutatingAdmissionPolicyBinding) {
+	key := policyKey{mutating, o.Spec.PolicyName}
+	p.bindings[key] = append(p.bindings[key], binding{name: o.Name, match: o.Spec.MatchResources, actions: []admissionv1.ValidationAction{admissionv1.Deny}})
 }
 
 // checkPolicies finds admission policies that are missing, that are not bound, that do
@@ -149,14 +190,14 @@ func (c *checker) checkPolicies() {
 			return
 		}
 		users := c.that(func(s *runningScheduler) bool { return len(feature.usedBy(s.profile)) > 0 })
-		shipped = slices.DeleteFunc(shipped, func(key policyKey) bool { return !cluster.seen[key.kind] })
+		keys := slices.DeleteFunc(shipped.keys(), func(key policyKey) bool { return !cluster.seen[key.kind] })
 		if len(users) == 0 {
-			c.findLeftover(&feature, shipped, cluster)
+			c.findLeftover(&feature, keys, cluster)
 			continue
 		}
-		for _, key := range shipped {
+		for _, key := range keys {
 			if feature.needed == nil || feature.needed(c) {
-				c.checkPolicy(&feature, users[0], key, cluster)
+				c.checkPolicy(&feature, users[0], key, shipped, cluster)
 			}
 		}
 		if feature.mentions != nil {
@@ -167,22 +208,28 @@ func (c *checker) checkPolicies() {
 	}
 }
 
-// checkPolicy finds a policy that is missing or not bound.
-func (c *checker) checkPolicy(feature *guarded, user *runningScheduler, key policyKey, cluster *policies) {
+// checkPolicy finds a policy that is missing, not bound, or that does not cover what it is for.
+func (c *checker) checkPolicy(feature *guarded, user *runningScheduler, key policyKey, shipped, cluster *policies) {
 	f := Finding{Severity: feature.severity, Object: key.String(), WayOut: user.by.or(
 		"apply manifests/"+feature.component+" as part of the overlay that is installed",
 		user.by.upgrade(fmt.Sprintf("features.%[1]s=true, and %[1]s among policies.create,", feature.value())),
 	)}
-	problem, bound := cluster.bindings[key]
+	bound := cluster.bindings[key]
 	switch {
-	case cluster.texts[key] == "":
+	case cluster.policies[key] == nil:
 		f.Message = fmt.Sprintf("is not installed, and %s has %s: what no scheduler can refuse is admitted", user.object, feature.feature)
-	case !bound:
+	case len(bound) == 0:
 		f.Message = fmt.Sprintf("is not bound (%sBinding), and so without effect, and %s has %s", key.kind, user.object, feature.feature)
-	case problem != "":
-		f.Object, f.Field, f.Message = key.kind+"Binding of "+key.name, "spec.validationActions", problem
 	default:
-		return
+		if f.Field, f.Message = c.gapOfPolicy(feature, user, cluster.policies[key], shipped.policies[key]); f.Message != "" {
+			break
+		}
+		f.Object = key.kind + "Binding of " + key.name
+		for i := range bound {
+			if f.Field, f.Message = c.gapOfBinding(feature, user, &bound[i], shipped, key); f.Message == "" {
+				return // one that is as it should be is enough
+			}
+		}
 	}
 	c.found(f)
 }
@@ -193,7 +240,7 @@ func (c *checker) checkFit(feature *guarded, s *runningScheduler, cluster *polic
 	for _, name := range slices.Sorted(maps.Keys(mentions)) {
 		key := policyKey{validating, name}
 		for _, word := range mentions[name] {
-			if text := cluster.texts[key]; text != "" && !strings.Contains(text, "'"+word+"'") {
+			if text := cluster.text(key); text != "" && !strings.Contains(text, "'"+word+"'") {
 				c.found(Finding{
 					Error, key.String(), "spec", fmt.Sprintf("does not fit %s: it nowhere names %q", s.profile.Source, word),
 					s.by.or(
@@ -213,7 +260,7 @@ func (c *checker) findLeftover(feature *guarded, shipped []policyKey, cluster *p
 	}
 	by := c.installation()
 	for _, key := range shipped {
-		if _, bound := cluster.bindings[key]; bound && cluster.texts[key] != "" {
+		if len(cluster.bindings[key]) > 0 && cluster.policies[key] != nil {
 			c.found(Finding{
 				feature.severity, key.String(), "", fmt.Sprintf("is bound, and no scheduler here has %s: %s", feature.feature, feature.leftover),
 				by.or("apply an overlay with manifests/"+feature.component, by.upgrade(fmt.Sprintf("features.%s=true", feature.value()))) + ", or delete the binding",
@@ -222,9 +269,14 @@ func (c *checker) findLeftover(feature *guarded, shipped []policyKey, cluster *p
 	}
 }
 
-// shippedPolicies returns the policies of a component of the manifests.
-func shippedPolicies(component string) ([]policyKey, error) {
-	var keys []policyKey
+// keys are the policies, sorted.
+func (p *policies) keys() []policyKey {
+	return slices.SortedFunc(maps.Keys(p.policies), func(a, b policyKey) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// shippedPolicies returns the policies of a component of the manifests, with their bindings.
+func shippedPolicies(component string) (*policies, error) {
+	shipped := newPolicies()
 	files, err := fs.Glob(manifests.Policies, component+"/*.yaml")
 	if err != nil {
 		return nil, err
@@ -240,24 +292,48 @@ func shippedPolicies(component string) ([]policyKey, error) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			var object metav1.PartialObjectMetadata
 			if err == nil {
-				err = yaml.Unmarshal(document, &object)
+				err = shipped.addDocument(document)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			if object.Kind == validating || object.Kind == mutating {
-				keys = append(keys, policyKey{object.Kind, object.Name})
-			}
 		}
 	}
-	return keys, nil
+	return shipped, nil
+}
+
+// addDocument adds a policy or a binding, and nothing for another object.
+func (p *policies) addDocument(document []byte) error {
+	var object metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &object); err != nil {
+		return err
+	}
+	switch object.Kind {
+	case validating:
+		return added(document, p.addValidating)
+	case validating + "Binding":
+		return added(document, p.addValidatingBinding)
+	case mutating:
+		return added(document, p.addMutating)
+	case mutating + "Binding":
+		return added(document, p.addMutatingBinding)
+	}
+	return nil
+}
+
+func added[T any](document []byte, add func(*T)) error {
+	object := new(T)
+	if err := yaml.Unmarshal(document, object); err != nil {
+		return err
+	}
+	add(object)
+	return nil
 }
 
 // listPolicies reads what the cluster has, as far as it may be read.
 func (c *checker) listPolicies() *policies {
-	p := &policies{seen: map[string]bool{}, texts: map[policyKey]string{}, bindings: map[policyKey]string{}}
+	p := newPolicies()
 	p.seen[validating] = c.seen("objects of kind "+validating+" and their bindings", c.listValidating(p))
 	p.seen[mutating] = c.seen("objects of kind "+mutating+" and their bindings", c.listMutating(p))
 	return p
@@ -270,19 +346,14 @@ func (c *checker) listValidating(p *policies) error {
 		return err
 	}
 	for i := range list.Items {
-		p.texts[policyKey{validating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
+		p.addValidating(&list.Items[i])
 	}
 	bindings, err := admission.ValidatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for i := range bindings.Items {
-		spec := &bindings.Items[i].Spec
-		problem := ""
-		if !slices.Contains(spec.ValidationActions, admissionv1.Deny) {
-			problem = fmt.Sprintf("are %v, without Deny: what the policy is against is admitted", spec.ValidationActions)
-		}
-		p.addBinding(policyKey{validating, spec.PolicyName}, problem)
+		p.addValidatingBinding(&bindings.Items[i])
 	}
 	return nil
 }
@@ -294,14 +365,14 @@ func (c *checker) listMutating(p *policies) error {
 		return err
 	}
 	for i := range list.Items {
-		p.texts[policyKey{mutating, list.Items[i].Name}] = textOf(list.Items[i].Spec)
+		p.addMutating(&list.Items[i])
 	}
 	bindings, err := admission.MutatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	for i := range bindings.Items {
-		p.addBinding(policyKey{mutating, bindings.Items[i].Spec.PolicyName}, "")
+		p.addMutatingBinding(&bindings.Items[i])
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	schedprofile "k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/settings"
 )
 
 // nowhere is an address that nobody asks.
@@ -33,26 +35,36 @@ type Profile struct {
 	Config *schedconfig.KubeSchedulerConfiguration
 	// Effective is what each profile runs in the end, by schedulerName.
 	Effective map[string]*schedconfig.Plugins
+	// Flags are those that the scheduler is started with; nil if that is not known.
+	Flags *settings.Flags
 }
 
 // Names returns the schedulerNames that it serves, sorted.
 func (p *Profile) Names() []string { return slices.Sorted(maps.Keys(p.Effective)) }
 
+// ErrNoConfig is why a scheduler without --config does not start.
+var ErrNoConfig = errors.New("--config: required: the path of a KubeSchedulerConfiguration; without one this process would serve default-scheduler, the cluster's own scheduler")
+
 // Load does with the content of a KubeSchedulerConfiguration what berth-scheduler does at
-// start as far as that needs no cluster: it decodes it strictly, validates it, builds the
-// plugins, and checks what runs in the end. source is where it was read, with which the
-// error begins. The error aggregates all that is wrong at the first stage that fails.
-func Load(ctx context.Context, source string, content []byte) (*Profile, error) {
-	config, err := registry.LoadConfiguration(source, content)
+// start as far as that needs no cluster: it decodes it strictly, lets the flags override it,
+// validates it, builds the plugins, and checks what runs in the end. source is where it was
+// read; with it, and the flags that override it, the error begins. The error aggregates all
+// that is wrong at the first stage that fails. flags may be nil.
+func Load(ctx context.Context, source string, content []byte, flags *settings.Flags) (*Profile, error) {
+	config, err := flags.Load(source, content)
 	if err != nil {
 		return nil, err
 	}
-	p := &Profile{Source: source, Config: config}
-	if p.Effective, err = build(ctx, config); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+	p := &Profile{Source: flags.Source(source), Config: config, Flags: flags}
+	err = flags.Do(func() error {
+		p.Effective, err = build(ctx, config)
+		return err
+	})
+	if err == nil {
+		err = registry.CheckConfiguration(config, p.Effective)
 	}
-	if err := registry.CheckConfiguration(config, p.Effective); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Source, err)
 	}
 	return p, nil
 }

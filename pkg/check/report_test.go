@@ -6,7 +6,6 @@ package check
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestProfileReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile, err := Load(t.Context(), "file", content)
+	profile, err := Load(t.Context(), "file", content, nil)
 	r := ProfileReport("file", profile, err)
 	var fields []string
 	for _, f := range r.Findings {
@@ -79,18 +78,18 @@ func TestSortAndSeverity(t *testing.T) {
 // TestShippedPolicies: each component that guards a feature has policies to look for.
 func TestShippedPolicies(t *testing.T) {
 	for _, feature := range guardedFeatures() {
-		keys, err := shippedPolicies(feature.component)
-		if err != nil || len(keys) == 0 {
-			t.Errorf("%s: %v, %v", feature.component, keys, err)
+		shipped, err := shippedPolicies(feature.component)
+		if err != nil || len(shipped.policies) == 0 || len(shipped.policies) != len(shipped.bindings) {
+			t.Errorf("%s: %v, %v", feature.component, shipped, err)
 		}
 	}
-	keys, _ := shippedPolicies("components/tenancy")
+	shipped, _ := shippedPolicies("components/tenancy")
 	for _, name := range []string{tenancyPods, tenancyBindings, tenancyNamespaces, tenancyNodes} {
-		if !slices.Contains(keys, policyKey{validating, name}) {
-			t.Errorf("components/tenancy has no policy %s: %v", name, keys)
+		if shipped.policies[policyKey{validating, name}] == nil {
+			t.Errorf("components/tenancy has no policy %s: %v", name, shipped.keys())
 		}
 	}
-	if keys, _ := shippedPolicies("components/gpu"); !slices.Contains(keys, policyKey{validating, gpuDevices}) {
-		t.Errorf("components/gpu has no policy %s: %v", gpuDevices, keys)
+	if shipped, _ := shippedPolicies("components/gpu"); shipped.policies[policyKey{validating, gpuDevices}] == nil {
+		t.Errorf("components/gpu has no policy %s: %v", gpuDevices, shipped.keys())
 	}
 }

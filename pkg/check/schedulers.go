@@ -11,13 +11,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/component-base/featuregate"
-	_ "k8s.io/kubernetes/pkg/features" // the feature gates that a scheduler has
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/settings"
 	"github.com/berth-scheduler/berth/pkg/startedwith"
 )
 
@@ -28,26 +26,29 @@ type runningScheduler struct {
 	profile *Profile
 	// account is who it is for the API server; the caller if that is all that is known.
 	account preflight.Subject
-	// deployment is the Deployment's name; empty without one. available is whether it has
+	// namespace and deployment are the Deployment's; empty without one. available is whether it has
 	// a replica that is ready, or that is not known.
-	deployment string
-	available  bool
+	namespace, deployment string
+	available             bool
 	// written is whether it stands in a file and not in a cluster, so that nothing of it can
 	// run yet.
 	written bool
-	// enabled says which feature gates are on.
-	enabled func(featuregate.Feature) bool
+	// replicas are those that are wanted.
+	replicas int32
 	// by is how it was installed.
 	by installation
-	// sole is whether it was told that nobody else serves default-scheduler.
-	sole bool
+}
+
+// sole reports whether it was told that nobody else serves default-scheduler.
+func (s *runningScheduler) sole() bool {
+	return s.profile.Flags != nil && s.profile.Flags.SoleDefaultScheduler
 }
 
 // findSchedulers finds the Deployments of berth-scheduler and reads the profiles that they
 // mount.
 func (c *checker) findSchedulers() {
 	if c.options.Profile != nil {
-		c.add(&runningScheduler{object: c.options.Profile.Source, profile: c.options.Profile, available: true, enabled: utilfeature.DefaultFeatureGate.Enabled})
+		c.add(&runningScheduler{object: c.options.Profile.Source, profile: c.options.Profile, available: true, replicas: 1})
 		return
 	}
 	list, err := c.client.AppsV1().Deployments(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{})
@@ -62,7 +63,7 @@ func (c *checker) findSchedulers() {
 	c.schedulersSeen = everywhere
 	for i := range list.Items {
 		deployment := &list.Items[i]
-		if container := schedulerContainer(deployment); container != nil {
+		if container := schedulerContainer(deployment.Labels, &deployment.Spec.Template.Spec); container != nil {
 			c.readScheduler(deployment, container)
 		}
 	}
@@ -77,20 +78,19 @@ func (c *checker) add(s *runningScheduler) {
 	c.report.Schedulers = append(c.report.Schedulers, served(s.object, s.profile))
 }
 
-// schedulerContainer returns the container that runs berth-scheduler, or nil: the one
-// whose image has that name or, where the image was renamed and the Deployment carries the
-// manifests' label, the one that is given a profile.
-func schedulerContainer(deployment *appsv1.Deployment) *corev1.Container {
-	containers := deployment.Spec.Template.Spec.Containers
-	for i := range containers {
-		image, _, _ := strings.Cut(path.Base(containers[i].Image), "@")
+// schedulerContainer returns the container that runs berth-scheduler in a pod with such
+// labels, or nil: the one whose image has that name or, where the image was renamed and the
+// labels are the manifests', the one that is given a profile.
+func schedulerContainer(labels map[string]string, spec *corev1.PodSpec) *corev1.Container {
+	for i := range spec.Containers {
+		image, _, _ := strings.Cut(path.Base(spec.Containers[i].Image), "@")
 		if image, _, _ = strings.Cut(image, ":"); image == names.Scheduler {
-			return &containers[i]
+			return &spec.Containers[i]
 		}
 	}
-	for i := range containers {
-		if deployment.Labels["app.kubernetes.io/name"] == names.Scheduler && startedwith.Flag(&containers[i], startedwith.ConfigFlag) != "" {
-			return &containers[i]
+	for i := range spec.Containers {
+		if labels["app.kubernetes.io/name"] == names.Scheduler && startedwith.Flag(&spec.Containers[i], startedwith.ConfigFlag) != "" {
+			return &spec.Containers[i]
 		}
 	}
 	return nil
@@ -100,21 +100,23 @@ func schedulerContainer(deployment *appsv1.Deployment) *corev1.Container {
 func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1.Container) {
 	spec := &deployment.Spec.Template.Spec
 	s := &runningScheduler{
-		object: fmt.Sprintf("Deployment %s/%s", deployment.Namespace, deployment.Name), deployment: deployment.Name,
+		object: fmt.Sprintf("Deployment %s/%s", deployment.Namespace, deployment.Name), namespace: deployment.Namespace, deployment: deployment.Name,
 		account:   preflight.ServiceAccount(deployment.Namespace, spec.ServiceAccountName),
 		available: deployment.Status.AvailableReplicas > 0,
-		sole:      startedwith.IsSet(container, SoleFlag),
 		written:   deployment.UID == "",
+		replicas:  ptr.Deref(deployment.Spec.Replicas, 1),
 		by:        installationOf(deployment),
 	}
-	s.enabled = c.gates(s.object, container)
 	defer func() {
 		if s.profile == nil {
 			c.schedulersSeen = false // whom it serves is not known
 		}
 	}()
 	c.checkRunning(s, deployment)
-	file := startedwith.Flag(container, startedwith.ConfigFlag)
+	file, flags, ok := c.readFlags(s, container)
+	if !ok {
+		return
+	}
 	configMap, key, mounted := startedwith.ConfigMap(spec, container, file)
 	if !mounted {
 		c.found(Finding{Warning, s.object, argsField, fmt.Sprintf("the profile --config=%s is not in a ConfigMap that is mounted there, and was not checked", file), "check a copy of it with --config FILE"})
@@ -135,13 +137,34 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 		return
 	}
 	source += ", " + key
-	profile, err := Load(c.ctx, source, content)
+	profile, err := Load(c.ctx, source, content, flags)
 	if err != nil {
-		c.report.Findings = append(c.report.Findings, profileFindings(source, err)...)
+		c.report.Findings = append(c.report.Findings, profileFindings(flags.Source(source), err)...)
 		return
 	}
 	s.profile = profile
 	c.add(s)
+}
+
+// readFlags reads the flags of the container as its process does, and returns the file that
+// --config names; it is not ok if there is none. Of a container whose command line is not
+// known before it starts, or which does not start with it, there are no flags.
+func (c *checker) readFlags(s *runningScheduler, container *corev1.Container) (file string, flags *settings.Flags, ok bool) {
+	arguments, known := startedwith.Arguments(container)
+	if !known {
+		c.report.NotSeen = append(c.report.NotSeen, fmt.Sprintf("the flags of %s: its command line is not known before it starts", s.object))
+		return startedwith.Flag(container, startedwith.ConfigFlag), nil, true
+	}
+	flags, err := settings.Parse(arguments)
+	if err == nil && flags.Options.ConfigFile == "" {
+		err = ErrNoConfig
+	}
+	if err != nil {
+		c.found(Finding{Error, s.object, argsField, err.Error() + ", so its pods do not start", "correct the flag: berth-scheduler --help lists all"})
+		file = startedwith.Flag(container, startedwith.ConfigFlag)
+		return file, nil, file != "" // what the file says can be wrong too
+	}
+	return flags.Options.ConfigFile, flags, true
 }
 
 // argsField is where the flags of a Deployment's container stand.
@@ -150,7 +173,7 @@ const argsField = "spec.template.spec.containers[].args"
 // checkRunning tells that nothing of the Deployment runs.
 func (c *checker) checkRunning(s *runningScheduler, deployment *appsv1.Deployment) {
 	switch {
-	case ptr.Deref(deployment.Spec.Replicas, 1) == 0:
+	case s.replicas == 0:
 		c.found(Finding{
 			Warning, s.object, "spec.replicas", "is 0: the scheduler is switched off, and none of its pods is scheduled",
 			s.by.or(fmt.Sprintf("start it with kubectl -n %s scale deployment %s --replicas=1, or delete it", deployment.Namespace, deployment.Name), s.by.upgrade("replicas")+", or uninstall the release"),
@@ -161,15 +184,4 @@ func (c *checker) checkRunning(s *runningScheduler, deployment *appsv1.Deploymen
 			fmt.Sprintf("see kubectl -n %s describe deployment %s, and the log of its pods", deployment.Namespace, deployment.Name),
 		})
 	}
-}
-
-// gates returns which feature gates are on in a container of kube-scheduler's command.
-func (c *checker) gates(object string, container *corev1.Container) func(featuregate.Feature) bool {
-	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
-	for _, value := range startedwith.Flags(container, "feature-gates") {
-		if err := gates.Set(value); err != nil {
-			c.found(Finding{Error, object, argsField, fmt.Sprintf("--feature-gates=%s: %v, so its pods do not start", value, err), "correct the name or the value of the gate"})
-		}
-	}
-	return gates.Enabled
 }

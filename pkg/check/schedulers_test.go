@@ -6,7 +6,6 @@ package check
 import (
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -28,10 +27,8 @@ func TestSchedulerContainer(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &appsv1.Deployment{}
-			d.Labels = tt.labels
-			d.Spec.Template.Spec.Containers = []corev1.Container{{Image: tt.image, Args: tt.args}}
-			if got := schedulerContainer(d) != nil; got != tt.want {
+			spec := &corev1.PodSpec{Containers: []corev1.Container{{Image: tt.image, Args: tt.args}}}
+			if got := schedulerContainer(tt.labels, spec) != nil; got != tt.want {
 				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})

@@ -7,11 +7,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-)
 
-// SoleFlag is the flag of berth-scheduler that says that no other scheduler of the
-// cluster serves default-scheduler.
-const SoleFlag = "sole-default-scheduler"
+	"github.com/berth-scheduler/berth/pkg/settings"
+)
 
 // NeverHeld is why a scheduler does not serve default-scheduler where nobody has ever
 // held the lease of the cluster's own scheduler. That the two share it is what keeps them
@@ -19,5 +17,5 @@ const SoleFlag = "sole-default-scheduler"
 // err is lease.ErrNeverHeld, and names the lease.
 func NeverHeld(err error) error {
 	return fmt.Errorf("leaderElection.resourceName: %w, and a scheduler that serves %s with --leader-elect=false would go on placing the same pods: let the cluster's own scheduler run with leader election first, or, if there is none or the lease was deleted, say so with --%s",
-		err, corev1.DefaultSchedulerName, SoleFlag)
+		err, corev1.DefaultSchedulerName, settings.SoleFlag)
 }

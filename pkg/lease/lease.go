@@ -12,13 +12,15 @@
 //
 //	HOSTNAME_UUID_NAME[,NAME...]
 //
-// The part before the second underscore is what kube-scheduler writes.
+// The part up to the UUID is what kube-scheduler writes. A host name may have underscores
+// too, so an identity is read from its UUID.
 package lease
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -238,23 +240,40 @@ func Host(identity string) string {
 
 const separator = "_"
 
+// withUUID is an identity as kube-scheduler and this package write it.
+var withUUID = regexp.MustCompile(`^(.*)_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:_(.*))?$`)
+
 // parse splits an identity into the host's name and the scheduler names, none if
-// it does not say.
+// it does not say. What stands in the place of the UUID may be something else, without
+// underscores.
 func parse(identity string) (host string, served []string) {
-	parts := strings.SplitN(identity, separator, 3)
-	if len(parts) == 3 {
-		served = strings.Split(parts[2], ",")
+	var names string
+	if parts := withUUID.FindStringSubmatch(identity); parts != nil {
+		host, names = parts[1], parts[2]
+	} else {
+		parts := strings.Split(identity, separator)
+		if last := len(parts) - 1; last > 1 {
+			parts, names = parts[:last], parts[last]
+		}
+		host = strings.Join(parts[:max(1, len(parts)-1)], separator)
 	}
-	return parts[0], served
+	if names != "" {
+		served = strings.Split(names, ",")
+	}
+	return host, served
 }
 
-// deployment returns the name of the Deployment whose pod has the given name, or
-// something else that is the same for two pods of one; empty without one.
+// podOfDeployment is the name of a pod as a Deployment's ReplicaSet gives it: a hash of the
+// template, and a suffix, each of the characters that Kubernetes takes for them.
+var podOfDeployment = regexp.MustCompile(`^(.+)-[4-9bcdf]{6,10}-[2456789bcdfghj-np-tvwxz]{5}$`)
+
+// deployment returns the name of the Deployment whose pod has the given name; empty for
+// the name of anything else, such as a host's.
 func deployment(pod string) string {
-	for range 2 {
-		pod = pod[:max(0, strings.LastIndexByte(pod, '-'))]
+	if parts := podOfDeployment.FindStringSubmatch(pod); parts != nil {
+		return parts[1]
 	}
-	return pod
+	return ""
 }
 
 // neverHeld tells a lease that somebody prepared from one that was given back.

@@ -36,6 +36,11 @@ func withLease(spec coordinationv1.LeaseSpec) kubernetes.Interface {
 	return fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lease"}, Spec: spec})
 }
 
+const (
+	uuid1 = "0b8c1c3e-6f0e-4d5c-9a9e-2f9f1f1d8a11"
+	uuid2 = "5f2d7a40-13a8-4f0b-8e0e-7c6f5b4a3921"
+)
+
 func TestWaits(t *testing.T) {
 	tests := []struct {
 		name             string
@@ -50,9 +55,17 @@ func TestWaits(t *testing.T) {
 		{name: "held by another scheduler", identity: "a_1", serves: []string{"x"}, holder: "b_2_z", wantErr: true},
 		{name: "held by kube-scheduler", identity: "a_1", serves: []string{"x"}, holder: "b_2", wantErr: true},
 		{name: "held by kube-scheduler, in whose place this is", identity: "a_1", serves: []string{"default-scheduler"}, holder: "b_2"},
-		{name: "held by the pod that this one replaces", identity: "berth-7d4-x1_1", serves: []string{"x"}, holder: "berth-9c8-y2_2_z"},
-		{name: "held by the same from before identities had names", identity: "berth-7d4-x1_1", serves: []string{"x"}, holder: "berth-9c8-y2_2"},
-		{name: "held by another instance", identity: "berth-b-7d4-x1_1", serves: []string{"x"}, holder: "berth-9c8-y2_2_z", wantErr: true},
+		{name: "held by the pod that this one replaces", identity: "berth-7d4b8c9f5d-x2k4z_1", serves: []string{"x"}, holder: "berth-9c8d4f6b77-zq5lm_2_z"},
+		{name: "held by the same from before identities had names", identity: "berth-7d4b8c9f5d-x2k4z_1", serves: []string{"x"}, holder: "berth-9c8d4f6b77-zq5lm_2"},
+		{name: "held by another instance", identity: "berth-b-7d4b8c9f5d-x2k4z_1", serves: []string{"x"}, holder: "berth-9c8d4f6b77-zq5lm_2_z", wantErr: true},
+		{name: "held by another host whose name is numbered alike", identity: "ip-10-0-1-15_1", serves: []string{"x"}, holder: "ip-10-0-1-99_2_z", wantErr: true},
+		{name: "held by another host that is called like a pod of a StatefulSet", identity: "sched-a-0_1", serves: []string{"x"}, holder: "sched-a-1_2_z", wantErr: true},
+		{name: "held on a host with an underscore", identity: "build_host_" + uuid1, serves: []string{"x"}, holder: "build_host_" + uuid2 + "_x"},
+		{name: "held on one by another scheduler", identity: "build_host_" + uuid1, serves: []string{"x"}, holder: "build_host_" + uuid2 + "_z", wantErr: true},
+		{name: "held on one by kube-scheduler, in whose place this is", identity: "a_host_" + uuid1, serves: []string{"default-scheduler"}, holder: "build_host_" + uuid2},
+		{name: "held on one by kube-scheduler", identity: "a_host_" + uuid1, serves: []string{"x"}, holder: "build_host_" + uuid2, wantErr: true},
+		{name: "held by one that serves a name with an underscore", identity: "a_" + uuid1, serves: []string{"x_y"}, holder: "b_" + uuid2 + "_w,x_y"},
+		{name: "held on such a host, without a UUID", identity: "build_host_1", serves: []string{"x"}, holder: "build_host_2_x"},
 		{name: "held by something without underscores", identity: "a_1", serves: []string{"x"}, holder: "somebody", wantErr: true},
 	}
 	for _, tt := range tests {

@@ -73,6 +73,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 	errs = append(errs, checkLease(config)...)
 	errs = append(errs, checkPercentage(config, effective)...)
 	errs = append(errs, checkSingle(config, effective)...)
+	errs = append(errs, checkOtherBinders(config, effective)...)
 	for i := range config.Profiles {
 		profile := &config.Profiles[i]
 		path := field.NewPath("profiles").Index(i)
@@ -285,21 +286,68 @@ func checkGPUDevice(path *field.Path, profile *schedconfig.KubeSchedulerProfile,
 			"binds before %s, and would bind shares without their devices: list %s under bind.enabled as well as under multiPoint.enabled, before every other binder",
 			gpudevice.Name, gpudevice.Name)))
 	}
-	if !RunsIn(running, pluginnames.NodeResourcesFit) {
+	if !RunsIn(running, pluginnames.NodeResourcesFit) || slices.Contains(fitArgs(profile).IgnoredResourceGroups, names.Domain) {
 		return errs
 	}
-	argsPath := path.Child("pluginConfig").Key(pluginnames.NodeResourcesFit).Child("args", "ignoredResourceGroups")
-	for _, pc := range profile.PluginConfig {
-		if pc.Name != pluginnames.NodeResourcesFit {
-			continue
-		}
-		args, ok := pc.Args.(*schedconfig.NodeResourcesFitArgs)
-		if ok && slices.Contains(args.IgnoredResourceGroups, names.Domain) {
-			return errs
+	return append(errs, field.Required(fitPath(path).Child("ignoredResourceGroups"), fmt.Sprintf(
+		"with %s it must contain %q: no node advertises those resources, so every pod with a share would be refused everywhere", gpudevice.Name, names.Domain)))
+}
+
+// fitPath is where the arguments of NodeResourcesFit stand in a profile.
+func fitPath(profile *field.Path) *field.Path {
+	return profile.Child("pluginConfig").Key(pluginnames.NodeResourcesFit).Child("args")
+}
+
+// fitArgs returns the arguments of NodeResourcesFit; without any, what they are then.
+func fitArgs(profile *schedconfig.KubeSchedulerProfile) *schedconfig.NodeResourcesFitArgs {
+	for i := range profile.PluginConfig {
+		if args, ok := profile.PluginConfig[i].Args.(*schedconfig.NodeResourcesFitArgs); ok {
+			return args
 		}
 	}
-	return append(errs, field.Required(argsPath, fmt.Sprintf(
-		"with %s it must contain %q: no node advertises those resources, so every pod with a share would be refused everywhere", gpudevice.Name, names.Domain)))
+	return &schedconfig.NodeResourcesFitArgs{}
+}
+
+// checkOtherBinders refuses what would bind a share without its device, past GPUDevice: an
+// extender that binds, which upstream asks before all plugins; and a profile without
+// GPUDevice whose other plugins do not refuse a resource that no node has.
+func checkOtherBinders(cfg *schedconfig.KubeSchedulerConfiguration, effective map[string]*schedconfig.Plugins) field.ErrorList {
+	var errs field.ErrorList
+	shares := names.ShareResources[:]
+	sharing := Runs(effective, gpudevice.Name)
+	for i := range cfg.Extenders {
+		extender, path := &cfg.Extenders[i], field.NewPath("extenders").Index(i)
+		if !sharing || extender.BindVerb == "" {
+			continue
+		}
+		if len(extender.ManagedResources) == 0 {
+			errs = append(errs, field.Required(path.Child("managedResources"), fmt.Sprintf(
+				"without it this extender (bindVerb %q) binds all pods, and with %s would bind shares without their devices: list the resources that it is for, or remove bindVerb", extender.BindVerb, gpudevice.Name)))
+		}
+		for j := range extender.ManagedResources {
+			if name := extender.ManagedResources[j].Name; slices.Contains(shares, name) {
+				errs = append(errs, field.Invalid(path.Child("managedResources").Index(j).Child("name"), name, fmt.Sprintf(
+					"the extender has a bindVerb, and would bind shares without their devices, which %s gives them: remove the resource, or bindVerb", gpudevice.Name)))
+			}
+		}
+	}
+	for i := range cfg.Profiles {
+		profile, running := &cfg.Profiles[i], effective[cfg.Profiles[i].SchedulerName]
+		if running == nil || RunsIn(running, gpudevice.Name) {
+			continue
+		}
+		path, args := field.NewPath("profiles").Index(i), fitArgs(profile)
+		ignored := slices.ContainsFunc(args.IgnoredResources, func(name string) bool { return slices.Contains(shares, name) })
+		if ignored || slices.Contains(args.IgnoredResourceGroups, names.Domain) {
+			errs = append(errs, field.Invalid(fitPath(path), names.Domain, fmt.Sprintf(
+				"the resources of %s are ignored, and %s does not run here: shares would be bound without their devices: enable %s, or remove them from ignoredResourceGroups and ignoredResources", names.Domain, gpudevice.Name, gpudevice.Name)))
+		}
+		if sharing && !RunsIn(running, pluginnames.NodeResourcesFit) {
+			errs = append(errs, field.Required(path.Child("plugins"), fmt.Sprintf(
+				"neither %s nor %s runs here, and another profile has %s: shares would be bound without their devices: enable one of the two", pluginnames.NodeResourcesFit, gpudevice.Name, gpudevice.Name)))
+		}
+	}
+	return errs
 }
 
 // checkTenancy checks what no profile can know alone. Tenancy holds in a cluster

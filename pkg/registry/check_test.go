@@ -153,3 +153,33 @@ func TestCheckTenancyAccepts(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckOtherBindersAccepts: extenders that bind no share, and profiles that refuse one.
+func TestCheckOtherBindersAccepts(t *testing.T) {
+	sharing := &schedconfig.Plugins{}
+	sharing.Bind.Enabled = []schedconfig.Plugin{{Name: gpudevice.Name}}
+	fits := &schedconfig.Plugins{}
+	fits.Filter.Enabled = []schedconfig.Plugin{{Name: "NodeResourcesFit"}}
+	tests := []struct {
+		name     string
+		extender schedconfig.Extender
+		profiles map[string]*schedconfig.Plugins
+	}{
+		{name: "binds, and no profile gives shares", extender: schedconfig.Extender{BindVerb: "bind"}, profiles: map[string]*schedconfig.Plugins{"a": {}}},
+		{name: "filters", extender: schedconfig.Extender{FilterVerb: "filter"}, profiles: map[string]*schedconfig.Plugins{"a": sharing}},
+		{name: "binds other resources", extender: schedconfig.Extender{BindVerb: "bind", ManagedResources: []schedconfig.ExtenderManagedResource{{Name: "example.com/a"}}}, profiles: map[string]*schedconfig.Plugins{"a": sharing}},
+		{name: "filters shares", extender: schedconfig.Extender{FilterVerb: "filter", ManagedResources: []schedconfig.ExtenderManagedResource{{Name: "berth.dev/gpu-milli"}}}, profiles: map[string]*schedconfig.Plugins{"a": sharing}},
+		{name: "a profile without shares beside one with", profiles: map[string]*schedconfig.Plugins{"a": sharing, "b": fits}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := &schedconfig.KubeSchedulerConfiguration{Extenders: []schedconfig.Extender{tt.extender}}
+			for name := range tt.profiles {
+				cfg.Profiles = append(cfg.Profiles, schedconfig.KubeSchedulerProfile{SchedulerName: name})
+			}
+			if errs := checkOtherBinders(cfg, tt.profiles); len(errs) > 0 {
+				t.Errorf("want no error, got %v", errs)
+			}
+		})
+	}
+}

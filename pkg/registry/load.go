@@ -13,13 +13,19 @@ import (
 
 // LoadConfiguration decodes the content of a KubeSchedulerConfiguration file as
 // berth-scheduler does: strictly, with defaults, and refusing what it refuses.
-// name is the file's name, with which every error begins.
-func LoadConfiguration(name string, content []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
-	return DecodeConfiguration(name, content, ValidateConfiguration)
+// name is the file's name, with which every error begins. override is what flags make of
+// what was decoded, before it is validated; package settings has it.
+func LoadConfiguration(name string, content []byte, override ...func(*schedconfig.KubeSchedulerConfiguration)) (*schedconfig.KubeSchedulerConfiguration, error) {
+	return DecodeConfiguration(name, content, func(config *schedconfig.KubeSchedulerConfiguration) error {
+		for _, f := range override {
+			f(config)
+		}
+		return ValidateConfiguration(config)
+	})
 }
 
 // DecodeConfiguration is LoadConfiguration with another validation in place of
-// [ValidateConfiguration].
+// [ValidateConfiguration]. What that changes is what it returns.
 func DecodeConfiguration(name string, content []byte, validate func(*schedconfig.KubeSchedulerConfiguration) error) (*schedconfig.KubeSchedulerConfiguration, error) {
 	if err := CheckDocument(content); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/leaderelection"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -43,7 +45,7 @@ func ValidateConfiguration(config *schedconfig.KubeSchedulerConfiguration) error
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	if errs = checkDefaultScheduler(config); len(errs) > 0 {
+	if errs = append(checkDefaultScheduler(config), checkElection(config)...); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
 	if err := ValidateArgs(config); err != nil {
@@ -122,6 +124,16 @@ func checkDefaultScheduler(config *schedconfig.KubeSchedulerConfiguration) field
 		}
 	}
 	return errs
+}
+
+// checkElection refuses what ends the process only when it begins to elect a leader.
+func checkElection(config *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
+	le := config.LeaderElection
+	if least := time.Duration(leaderelection.JitterFactor * float64(le.RetryPeriod.Duration)); le.LeaderElect && le.RenewDeadline.Duration <= least {
+		return field.ErrorList{field.Invalid(field.NewPath("leaderElection", "renewDeadline"), le.RenewDeadline.Duration.String(),
+			fmt.Sprintf("must be more than %g times retryPeriod, %s: correct one of the two", leaderelection.JitterFactor, least))}
+	}
+	return nil
 }
 
 const configKind = "KubeSchedulerConfiguration"

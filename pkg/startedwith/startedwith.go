@@ -18,33 +18,50 @@ const ConfigFlag = "config"
 
 // Flag returns the value of a flag, as in --NAME=VALUE or --NAME VALUE: the last one, as
 // the programs of Kubernetes have it. It is empty if the container's command line does
-// not have the flag.
+// not have the flag. Package settings reads all flags of a berth-scheduler as it does
+// itself; this is for other programs.
 func Flag(c *corev1.Container, name string) string {
-	values := Flags(c, name)
-	if len(values) == 0 {
-		return ""
-	}
-	return values[len(values)-1]
-}
-
-// Flags returns the values of a flag that may stand several times, in their order.
-func Flags(c *corev1.Container, name string) []string {
-	var values []string
+	value := ""
 	arguments := slices.Concat(c.Command, c.Args)
 	for i, argument := range arguments {
-		if value, ok := strings.CutPrefix(argument, "--"+name+"="); ok {
-			values = append(values, value)
+		if after, ok := strings.CutPrefix(argument, "--"+name+"="); ok {
+			value = after
 		} else if argument == "--"+name && i+1 < len(arguments) {
-			values = append(values, arguments[i+1])
+			value = arguments[i+1]
 		}
 	}
-	return values
+	return value
 }
 
-// IsSet reports whether the container is given a flag that needs no value.
-func IsSet(c *corev1.Container, name string) bool {
-	arguments := slices.Concat(c.Command, c.Args)
-	return slices.Contains(arguments, "--"+name) || slices.Contains(arguments, "--"+name+"=true")
+// shells run a script that is among their arguments.
+var shells = []string{"sh", "ash", "bash", "dash", "busybox"}
+
+// Arguments returns the arguments that the program of a container is started with, without
+// the program itself: what follows its name, where another program starts it, and with
+// the values of the environment variables that $(NAME) refers to. ok is false if they are not
+// known before the container starts: a shell makes them, or the node.
+func Arguments(c *corev1.Container) (arguments []string, ok bool) {
+	if len(c.Command) > 0 {
+		if slices.Contains(shells, path.Base(c.Command[0])) {
+			return nil, false
+		}
+		program := max(0, slices.IndexFunc(c.Command, func(word string) bool { return strings.HasSuffix(path.Base(word), "scheduler") }))
+		arguments = slices.Clone(c.Command[program+1:])
+	}
+	arguments = append(arguments, c.Args...)
+	for _, variable := range c.Env {
+		reference := "$(" + variable.Name + ")"
+		for i, argument := range arguments {
+			if !strings.Contains(argument, reference) {
+				continue
+			}
+			if variable.ValueFrom != nil {
+				return nil, false
+			}
+			arguments[i] = strings.ReplaceAll(argument, reference, variable.Value)
+		}
+	}
+	return arguments, true
 }
 
 // ConfigMap returns the ConfigMap, and the key in it, from which the container has a file:

@@ -4,6 +4,7 @@
 package startedwith
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,11 +81,32 @@ func TestFlag(t *testing.T) {
 	}
 }
 
-func TestIsSet(t *testing.T) {
-	for argument, want := range map[string]bool{"--sole": true, "--sole=true": true, "--sole=false": false, "sole": false, "--soles": false} {
-		if got := IsSet(&corev1.Container{Args: []string{argument}}, "sole"); got != want {
-			t.Errorf("%s: %t, want %t", argument, got, want)
-		}
+// TestArguments: what a process is given, as the kubelet makes it of a container.
+func TestArguments(t *testing.T) {
+	for _, tt := range []struct {
+		name, container string
+		want            []string
+		wantUnknown     bool
+	}{
+		{name: "of the image's program", container: "args: [--a=b, c]", want: []string{"--a=b", "c"}},
+		{name: "of a program", container: "command: [/usr/bin/berth-scheduler, --a]\nargs: [--b]", want: []string{"--a", "--b"}},
+		{name: "of a renamed program", container: "command: [/berth, --a]", want: []string{"--a"}},
+		{name: "behind another program", container: "command: [tini, --, berth-scheduler, --a]", want: []string{"--a"}},
+		{name: "of a shell", container: "command: [/bin/sh, -c]\nargs: [exec berth-scheduler --leader-elect=false]", wantUnknown: true},
+		{name: "with a variable", container: "args: [--a=$(X)]\nenv: [{name: X, value: b}]", want: []string{"--a=b"}},
+		{name: "with a variable of another object", container: "args: [--a=$(X)]\nenv: [{name: X, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", wantUnknown: true},
+		{name: "with one that is not there", container: "args: [--a=$(Y)]\nenv: [{name: X, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", want: []string{"--a=$(Y)"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var c corev1.Container
+			if err := yaml.UnmarshalStrict([]byte(tt.container), &c); err != nil {
+				t.Fatal(err)
+			}
+			got, ok := Arguments(&c)
+			if ok == tt.wantUnknown || !slices.Equal(got, tt.want) {
+				t.Errorf("got %q (known: %t), want %q", got, ok, tt.want)
+			}
+		})
 	}
 }
 

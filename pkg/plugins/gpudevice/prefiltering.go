@@ -34,6 +34,10 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 		pl.countRejection(invalidPodReason(err))
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+escape(err.Error()))
 	}
+	if request.Kind == device.RequestShares && pl.boundByExtender(pod) {
+		pl.countRejection(rejectionInvalid)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonOtherBinder)
+	}
 	claims := pl.mayClaimDevices(pod)
 	none := request.Kind == device.RequestNone && !claims
 	forbidden := none && pl.forbidsNonGPUPod(pod)

@@ -93,6 +93,7 @@ func TestScoresBehindExtender(t *testing.T) {
 type filterExtender struct{ fwk.Extender }
 
 func (filterExtender) IsFilter() bool                { return true }
+func (filterExtender) IsBinder() bool                { return false }
 func (filterExtender) IsInterested(*corev1.Pod) bool { return true }
 
 // A node with a device plugin need not tell the memory of its devices. It is scored

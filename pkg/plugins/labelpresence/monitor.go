@@ -262,17 +262,19 @@ func (pl *LabelPresence) reportViolation(v violation) {
 // violationNote says what is wrong and what can be done. Like the reasons, it
 // does not tell the name of another tenant to the pod's namespace.
 func violationNote(t *tenancy, v violation) string {
-	var what string
-	switch v.reason {
+	return eventnote.Cut(t.describe(v.reason, v.node.Name, v.pod.Namespace) + ". The pod keeps running: delete it to have it placed anew, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces.")
+}
+
+// describe says of a pod on a node why it must not be there.
+func (t *tenancy) describe(reason *rejection, node, namespace string) string {
+	switch reason {
 	case t.noTenant:
-		what = fmt.Sprintf("Node %q belongs to a tenant (label %q or taint %q), and namespace %q has none (no label %q).",
-			v.node.Name, t.nodeLabelKey, t.nodeTaintKey, v.pod.Namespace, t.namespaceLabelKey)
+		return fmt.Sprintf("Node %q belongs to a tenant (label %q or taint %q), and namespace %q has none (no label %q)",
+			node, t.nodeLabelKey, t.nodeTaintKey, namespace, t.namespaceLabelKey)
 	case t.otherTenant:
-		what = fmt.Sprintf("Node %q belongs to another tenant (label %q) than namespace %q (label %q).",
-			v.node.Name, t.nodeLabelKey, v.pod.Namespace, t.namespaceLabelKey)
-	default:
-		what = fmt.Sprintf("Node %q belongs to no tenant (no label %q), and namespace %q does (label %q).",
-			v.node.Name, t.nodeLabelKey, v.pod.Namespace, t.namespaceLabelKey)
+		return fmt.Sprintf("Node %q belongs to another tenant (label %q) than namespace %q (label %q)",
+			node, t.nodeLabelKey, namespace, t.namespaceLabelKey)
 	}
-	return eventnote.Cut(what + " The pod keeps running: delete it to have it placed anew, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces.")
+	return fmt.Sprintf("Node %q belongs to no tenant (no label %q), and namespace %q does (label %q)",
+		node, t.nodeLabelKey, namespace, t.namespaceLabelKey)
 }

@@ -17,3 +17,17 @@ func Ownership(args *config.LabelPresenceTenancy, node *corev1.Node) (known, unk
 	owner := t.ownershipOf(node)
 	return owner.tenant.exists && !owner.unknown, owner.unknown
 }
+
+// Violation says why tenancy does not allow a pod of the namespace on the node; it is empty if
+// tenancy allows it, or has no say.
+func Violation(args *config.LabelPresenceTenancy, node *corev1.Node, namespace *corev1.Namespace) string {
+	t := newTenancy(args, "", nil)
+	if !t.appliesTo(namespace.Name) {
+		return ""
+	}
+	reason := t.violation(node, tenantOf(namespace.Labels, t.namespaceLabelKey))
+	if reason == nil {
+		return ""
+	}
+	return t.describe(reason, node.Name, namespace.Name)
+}

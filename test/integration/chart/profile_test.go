@@ -155,7 +155,7 @@ func TestProfilesOfAllCombinations(t *testing.T) {
 
 func load(tb testing.TB, source, content string) *check.Profile {
 	tb.Helper()
-	p, err := check.Load(tb.Context(), source, []byte(content))
+	p, err := check.Load(tb.Context(), source, []byte(content), nil)
 	if err != nil {
 		tb.Fatal(fmt.Errorf("%w\n%s", err, content))
 	}
