@@ -85,7 +85,7 @@ func TestSchedulers(t *testing.T) {
 		},
 		{
 			name: "a typo", schedulerName: "Berth-sheduler", nearest: "berth-scheduler",
-			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `perhaps "berth-scheduler" is meant`,
+			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `did you mean "berth-scheduler"?`,
 		},
 		{
 			name: "nobody", schedulerName: "volcano",
