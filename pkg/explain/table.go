@@ -63,7 +63,7 @@ func (x *Explanation) writeFirst(out *strings.Builder) {
 	if n := len(facts) - shownFacts; n > 0 {
 		more = append(more, output.Count(n, "more remark"))
 	}
-	if len(x.Groups) > 1 || len(x.Groups) == 1 && x.Groups[0].Count > 1 {
+	if x.hasGroups() && x.Nodes > 1 {
 		more = append(more, "all nodes")
 	}
 	if len(x.Feasible) > 1 {
@@ -88,7 +88,11 @@ func (x *Explanation) besides() []string {
 	if x.Scheduler.notRunning {
 		add("Scheduler", x.Scheduler.Text)
 	}
-	add("Gate", x.Gates...)
+	for _, gate := range x.Gates {
+		if name, _, _ := strings.Cut(gate, ": "); !strings.Contains(x.Answer, "scheduling gate "+name+" ") {
+			add("Gate", gate)
+		}
+	}
 	add("Admission", x.Admission...)
 	add("No effect", x.Keys...)
 	if x.Gang != nil && x.Gang.Members < x.Gang.Needed {
@@ -138,10 +142,15 @@ func (x *Explanation) writeFacts(out io.Writer) {
 	rows.Flush()
 }
 
-// writeGroups writes the nodes that cannot take the pod. Where a plugin refused the pod
-// before it looked at nodes, only what that one says of them is to the point.
+// hasGroups reports whether there is something to tell of the nodes: where a plugin refused
+// the pod before it looked at nodes, only what that one says of them is to the point.
+func (x *Explanation) hasGroups() bool {
+	return len(x.Groups) > 0 && (len(x.Refusals) == 0 || x.refusedOn(&x.Groups[0]))
+}
+
+// writeGroups writes the nodes that cannot take the pod.
 func (x *Explanation) writeGroups(out io.Writer) {
-	if len(x.Groups) == 0 || len(x.Refusals) > 0 && !x.refusedOn(&x.Groups[0]) {
+	if !x.hasGroups() {
 		return
 	}
 	fmt.Fprintf(out, "\nWhy not, the nearest first (%s in all):\n", output.Count(x.Nodes, "node"))
