@@ -87,7 +87,7 @@ func (s *Scheduler) unknown(names []string, seen bool) {
 		s.Text += "; leases were not seen"
 	}
 	if len(names) > 0 {
-		s.Text += ", known names are " + strings.Join(names, ", ")
+		s.Text += " (known: " + strings.Join(names, ", ") + ")"
 	}
 	if s.Nearest != "" {
 		s.Text += fmt.Sprintf("; did you mean %q?", s.Nearest)

@@ -89,7 +89,7 @@ func TestSchedulers(t *testing.T) {
 		},
 		{
 			name: "nobody", schedulerName: "volcano",
-			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `no scheduler is known that serves "volcano": there are berth-scheduler, default-scheduler`,
+			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `no scheduler handles "volcano" (known: berth-scheduler, default-scheduler)`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
