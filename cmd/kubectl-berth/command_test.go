@@ -140,7 +140,7 @@ profiles:
 	withArgs := func(args ...string) []string { return append([]string{"simulate"}, args...) }
 	tests := []commandCase{
 		{name: "help", args: []string{"simulate", "--help"}, wantCode: exitOK, wantStdout: []string{
-			"kubectl berth simulate -f FILE… [--config PROFILE.yaml…]", "Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the\nsimulation failed; 2 the command line is wrong; 3 the simulation went to its end", "--as string",
+			"kubectl berth simulate -f FILE… [--config PROFILE.yaml…]", "Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the\nsimulation failed; 2 the command line is wrong; 3 finished, and not every such\npod was placed", "--as string",
 		}},
 		{name: "no command", wantCode: exitOK, wantStdout: []string{"simulate", "Ask what Berth would do"}},
 		{name: "version", args: []string{"--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v", "(Kubernetes v"}},

@@ -62,11 +62,15 @@ func newExplainCommand() *cobra.Command {
 	o := &explainOptions{}
 	cmd := &cobra.Command{
 		Use:   "explain (pod/NAME | -f MANIFEST…)",
-		Short: "Say why a pod is Pending, and the smallest change that would help",
-		Long: `Say why a pod is Pending, who serves its schedulerName, what keeps it from the nodes
-that come nearest, and the smallest changes that would give it one: each is tried
-on the objects of the cluster, by the code of the scheduler's own profile, before it
-is printed. Of a pod that has a node it is said whether it would get the same now.
+		Short: "Explain why a pod is Pending and what would fix it",
+		Long: `Explain why a pod is Pending: what keeps it from the node that comes nearest, and the
+smallest changes that would give it a node. Each change is tried on the objects of the
+cluster, by the code of the scheduler's own profile, before it is printed. For a
+scheduled pod, shows whether it would get the same node now.
+
+The table is short: at most 12 lines. With -o wide it has every node by what keeps the
+pod away, every change, who handles the pod's schedulerName, and the scores; with -o json
+or yaml it has everything for programs.
 
 With -f the pod, Deployment, StatefulSet, ReplicaSet, Job or gang does not exist
 yet. The profile is that of the running scheduler, as its ConfigMap has it, or that

@@ -48,7 +48,7 @@ type usageError struct{ error }
 // Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
-// errNotPlaced is no failure: the simulation went to its end, and has told which
+// errNotPlaced is no failure: the simulation finished, and has told which
 // pods were not placed.
 var errNotPlaced = errors.New("not all pods were placed")
 

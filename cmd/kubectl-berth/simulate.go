@@ -90,9 +90,8 @@ A pod that no node can hold is no error: it fails, and the report says why. A mo
 that a pod accepts and no node has is noted.
 
 Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the
-simulation failed; 2 the command line is wrong; 3 the simulation went to its end, and
-not every such pod was placed in every run (always so if a trace asks for more than
-there is).`,
+simulation failed; 2 the command line is wrong; 3 finished, and not every such
+pod was placed in every run (always so if a trace asks for more than there is).`,
 		Example: `  # Would this Deployment fit into the cluster of the current context?
   kubectl berth simulate -f deployment.yaml
 
@@ -125,7 +124,7 @@ there is).`,
 	flags.StringVar(&o.targetLoadText, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, such as 1.3 or 130%, reached by repeating or leaving out pods at random; 0 takes the list as it is")
 	flags.StringVar((*string)(&o.ExpectedWorkload), "expected-workload", string(simulator.WorkloadOfProfile), "what GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods of the trace or of the whole cluster, as in the paper; or \"both\", beside each other")
 	flags.StringVar(&o.shares, "shares", sharesWhole, "for CSV pods and profiles without GPUDevice, which know no shares of devices: \"whole\" gives each share one whole nvidia.com/gpu on nodes with a device plugin, and the report says so; \"keep\" leaves them, and they fit nowhere")
-	flags.BoolVar(&o.Preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods do not come again")
+	flags.BoolVar(&o.Preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods are not recreated")
 	flags.IntVar(&o.Parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time or, if there are fewer runs, goroutines that share the work of each; the results do not depend on it")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json, yaml, or csv, a row for each run")

@@ -162,8 +162,9 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 	pod := Pod{
 		Namespace: object.Namespace, Name: object.Name, Node: u.node.Name, Model: u.node.Model, SchedulerName: object.Spec.SchedulerName,
 	}
-	if device.HasShareRequest(object) {
-		c.addShares(u, object, pod)
+	held := c.keys.HeldOn(u.parsed, object)
+	if held.Allocation != nil || held.Unknown != nil {
+		c.addShares(u, &held, pod)
 	}
 	plugin := c.keys.HasDevicePluginRequest(object)
 	if !plugin && !c.claims.MayHaveDevices(object, c.source) {
@@ -171,11 +172,7 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 	}
 	pod.How = ByClaim
 	if plugin {
-		pod.How = ByDevicePlugin
-		for _, name := range c.keys.PluginResources {
-			quantity := requests[name]
-			pod.WholeDevices += quantity.Value()
-		}
+		pod.How, pod.WholeDevices = ByDevicePlugin, held.Whole
 	}
 	switch {
 	case u.parsed.Kind == device.NodeDevicePlugin:
@@ -191,26 +188,24 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 }
 
 // addShares adds what a pod holds that asks for shares.
-func (c *computation) addShares(u *use, object *corev1.Pod, pod Pod) {
+func (c *computation) addShares(u *use, held *device.Held, pod Pod) {
 	pod.How = ByShares
-	allocation, err := device.ParseAllocation(object)
-	if err != nil {
-		pod.Problem = err.Error()
+	if held.Unknown != nil {
+		pod.Problem = held.Unknown.Error()
 		u.addUnknown(&pod)
+	}
+	if held.Allocation == nil {
 		c.addUser(u, pod)
 		return
 	}
-	used, err := allocation.On(u.parsed)
-	if err != nil {
-		pod.Problem = err.Error()
-		u.addUnknown(&pod)
-	} else if missing := allocation.Missing(u.parsed); len(missing) > 0 {
+	if missing := held.Allocation.Missing(u.parsed); len(missing) > 0 {
 		pod.Problem = fmt.Sprintf("was given devices that the node does not list any more: %v", missing)
-	} else if u.parsed.Kind == device.NodeWithoutDevices && u.node.Kind != Unknown {
+	} else if pod.Problem == "" && u.parsed.Kind == device.NodeWithoutDevices && u.node.Kind != Unknown {
 		pod.Problem = "holds shares of a node that is not shared: it takes no pod of a device plugin until this one is gone"
 	}
+	used := &held.Used
 	u.usage.Add(used)
-	u.allocations = append(u.allocations, allocation)
+	u.allocations = append(u.allocations, held.Allocation)
 	u.holders = append(u.holders, holder{pod.key(), used})
 	for d := range used.Devices().All() {
 		pod.Devices = append(pod.Devices, d)

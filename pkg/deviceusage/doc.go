@@ -11,7 +11,7 @@
 //
 //	nodes ─────────── device.ParseNode ───▶ device.Usage ──▶ [Node], [Device], [Model]
 //	ResourceSlices ── Node.PublishedByDRA        ▲
-//	pods ──────────── device.ParseAllocation ──┴───────────▶ [Pod], [Namespace]
+//	pods ──────────── NodeKeys.HeldOn ─────────┴───────────▶ [Pod], [Namespace]
 //
 // Fragmentation is measured against the commonest shapes of the cluster's own pods, as
 // `kubectl berth simulate` measures it (device.TypicalWorkload).

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/nearmiss"
-	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/pending"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
@@ -73,6 +73,12 @@ func gatesOf(pod *corev1.Pod) []string {
 	return gates
 }
 
+// gatedText says what a gate does, and who lifts it.
+func gatedText(gate string) string {
+	name, who, _ := strings.Cut(gate, ": ")
+	return fmt.Sprintf("the scheduling gate %s keeps it out of the queue: %s", name, who)
+}
+
 // conclude says it in a sentence.
 func (x *Explanation) conclude(s *situation, node string, enough bool) {
 	who := "Pod " + x.Pod
@@ -82,7 +88,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 	gated := ""
 	if len(x.Gates) > 0 {
 		x.State = Gated
-		gated = fmt.Sprintf("%s is Pending: the scheduling gate %s keeps it out of the queue", who, x.Gates[0])
+		gated = who + " is Pending: " + gatedText(x.Gates[0])
 		if queued := queuedBy(s.in, s.in.Pods[0]); len(queued) > 0 {
 			gated += ". " + queued[0]
 		}
@@ -134,16 +140,22 @@ func (x *Explanation) cause(s *situation) string {
 	case uncounted(x, s) != "":
 		text = uncounted(x, s)
 	case len(x.Refusals) > 0:
-		reasons := make([]string, len(x.Refusals))
+		var reasons []string
 		for i := range x.Refusals {
-			reasons[i] = x.Refusals[i].Reason
+			if !slices.Contains(reasons, x.Refusals[i].Reason) { // one that several plugins find is told once
+				reasons = append(reasons, x.Refusals[i].Reason)
+			}
 		}
 		text = strings.Join(reasons, "; and ")
-		if len(s.nodes) > 0 && len(s.nodes[0].verdicts) > 0 {
-			text += ". Besides, " + x.Groups[0].Text
+		if measured(s) {
+			text += "; nearest: " + x.Groups[0].nearest()
 		}
+	case len(x.Groups) > 0 && len(x.Groups[0].Names) == 0:
+		text = fmt.Sprintf("none of %d nodes can take it: %s", x.Nodes, x.Groups[0].Text)
+	case len(x.Groups) > 0 && x.Nodes == 1:
+		text = x.Groups[0].nearest()
 	case len(x.Groups) > 0:
-		text = fmt.Sprintf("none of %s can take it; nearest: %s", output.Count(x.Nodes, "node"), x.Groups[0].Text)
+		text = fmt.Sprintf("none of %d nodes can take it; nearest: %s", x.Nodes, x.Groups[0].nearest())
 	case x.Nodes == 0:
 		text = "the cluster has no nodes"
 	default:
@@ -156,6 +168,12 @@ func (x *Explanation) cause(s *situation) string {
 		text = fmt.Sprintf("%d of %d pods find a node. For the next one, %s", s.placed, len(s.pods), text)
 	}
 	return text
+}
+
+// measured reports whether a plugin that refused the pod whatever the nodes are says how
+// far the nearest one is. What others say of the nodes is then beside the point.
+func measured(s *situation) bool {
+	return len(s.nodes) > 0 && slices.ContainsFunc(s.nodes[0].verdicts, func(v engine.Verdict) bool { return s.refusal(v.Plugin) != "" })
 }
 
 // uncounted says that the pod's profile counts no shares, if that is what keeps it from
@@ -183,7 +201,15 @@ func notServedAnswer(x *Explanation, pod *corev1.Pod) string {
 		}
 		return text
 	}
-	return fmt.Sprintf("Pod %s is Pending: %s. The field cannot be changed: create the pod anew.", x.Pod, x.Scheduler.Text)
+	return fmt.Sprintf("Pod %s is Pending: %s Recreate the pod: schedulerName is immutable.", x.Pod, sentence(x.Scheduler.Text))
+}
+
+// sentence ends a text.
+func sentence(text string) string {
+	if strings.HasSuffix(text, "?") {
+		return text
+	}
+	return text + "."
 }
 
 // sameChoice compares the node that the pod has with the one that it would get now.
@@ -218,9 +244,9 @@ func (x *Explanation) unseen(in *Input, pod *corev1.Pod) {
 	case pod.Spec.NodeName != "":
 		x.State, x.Answer = Bound, fmt.Sprintf("Pod %s is on node %s.", x.Pod, x.Node)
 	case len(x.Gates) > 0:
-		x.State, x.Answer = Gated, fmt.Sprintf("Pod %s is Pending: the scheduling gate %s keeps it out of the queue.", x.Pod, x.Gates[0])
+		x.State, x.Answer = Gated, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, gatedText(x.Gates[0]))
 	case !x.Scheduler.Known && in.ServersSeen:
-		x.State, x.Answer = NotServed, fmt.Sprintf("Pod %s is Pending: %s. The field cannot be changed: create the pod anew.", x.Pod, x.Scheduler.Text)
+		x.State, x.Answer = NotServed, fmt.Sprintf("Pod %s is Pending: %s Recreate the pod: schedulerName is immutable.", x.Pod, sentence(x.Scheduler.Text))
 	case x.Gang != nil && !x.Gang.Found && in.Objects != nil:
 		x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, x.Gang.Text)
 	case x.Message != "":

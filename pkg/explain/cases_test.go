@@ -36,12 +36,17 @@ const (
 
 // testCase is an entry of cases.yaml.
 type testCase struct {
-	Name     string        `json:"name"`
-	Tenancy  bool          `json:"tenancy"`
-	State    explain.State `json:"state"`
-	Causes   []string      `json:"causes"`
-	First    string        `json:"first"`
-	Manifest string        `json:"manifest"`
+	Name    string        `json:"name"`
+	Tenancy bool          `json:"tenancy"`
+	State   explain.State `json:"state"`
+	Causes  []string      `json:"causes"`
+	First   string        `json:"first"`
+	// Not is said nowhere.
+	Not []string `json:"not"`
+	// Others are further objects of the cluster, and Region is that of all its nodes.
+	Others   string `json:"others"`
+	Region   string `json:"region"`
+	Manifest string `json:"manifest"`
 }
 
 // placeGangs has profiles place the PodGroups of Kubernetes, if this release's can be.
@@ -68,13 +73,28 @@ func readCases(t *testing.T) []testCase {
 // read reads the cluster and the pods of a case.
 func (c *testCase) read(t *testing.T) *explain.Input {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "manifest.yaml")
-	if err := os.WriteFile(file, []byte(c.Manifest), 0o600); err != nil {
-		t.Fatal(err)
+	folder := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
 	options := &source.Options{
-		Namespace: corev1.NamespaceDefault, Manifests: []string{file}, Snapshots: []string{clusterFile, podGroupsFile},
+		Namespace: corev1.NamespaceDefault, Manifests: []string{write("manifest.yaml", c.Manifest)}, Snapshots: []string{clusterFile, podGroupsFile},
 		Config: profilesFile, Now: time.Unix(0, 0),
+	}
+	if c.Region != "" {
+		nodes, err := os.ReadFile(clusterFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := strings.NewReplacer(corev1.LabelTopologyZone, corev1.LabelTopologyRegion+": "+c.Region+", "+corev1.LabelTopologyZone, "    "+corev1.LabelTopologyZone, "    "+corev1.LabelTopologyRegion+": "+c.Region+"\n    "+corev1.LabelTopologyZone)
+		options.Snapshots[0] = write("cluster.yaml", region.Replace(string(nodes)))
+	}
+	if c.Others != "" {
+		options.Snapshots = append(options.Snapshots, write("others.yaml", c.Others))
 	}
 	if c.Tenancy {
 		options.Config = tenancyProfile
@@ -96,10 +116,10 @@ func explainIt(t *testing.T, in *explain.Input) *explain.Explanation {
 }
 
 // table is an explanation as people read it.
-func table(t *testing.T, x *explain.Explanation) string {
+func table(t *testing.T, x *explain.Explanation, wide bool) string {
 	t.Helper()
 	var out strings.Builder
-	if err := x.WriteTable(&out, true); err != nil {
+	if err := x.WriteTable(&out, wide); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -197,8 +217,14 @@ func TestCases(t *testing.T) {
 			}
 			in := tt.read(t)
 			x := explainIt(t, in)
-			text := table(t, x)
-			t.Log("\n" + text)
+			text := table(t, x, true)
+			t.Log("\n" + table(t, x, false) + "\n-o wide:\n" + text)
+			checkFirstScreen(t, x)
+			for _, not := range tt.Not {
+				if strings.Contains(text, not) {
+					t.Errorf("it says %q:\n%s", not, text)
+				}
+			}
 			if x.State != tt.State {
 				t.Errorf("state: got %s, want %s", x.State, tt.State)
 			}
@@ -229,6 +255,36 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// maxFirstScreen is how many lines the first screen has at most.
+const maxFirstScreen = 12
+
+// checkFirstScreen checks that the first screen is short, tells each thing once, and has the
+// answer and the smallest changes.
+func checkFirstScreen(t *testing.T, x *explain.Explanation) {
+	t.Helper()
+	text := table(t, x, false)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) > maxFirstScreen {
+		t.Errorf("the first screen has %d lines, want %d or fewer:\n%s", len(lines), maxFirstScreen, text)
+	}
+	if lines[0] != x.Answer {
+		t.Errorf("the first line is %q, want the answer %q", lines[0], x.Answer)
+	}
+	for _, wrong := range []string{"1 nodes", "1 node were", "1 node are", "node(s)", "taint(s)", "; and had", " their devices (label", "?.", ".. ", "..\n"} {
+		if strings.Contains(text, wrong) {
+			t.Errorf("the first screen says %q:\n%s", wrong, text)
+		}
+	}
+	if strings.Count(text, "cordoned") > 0 && strings.Contains(text, corev1.TaintNodeUnschedulable) {
+		t.Errorf("a cordon is told twice:\n%s", text)
+	}
+	for i := range x.Changes {
+		if told := strings.Contains(text, x.Changes[i].Text); told != (i < 3) && !x.State.Placed() {
+			t.Errorf("change %d of %d is told: %v, want %v:\n%s", i, len(x.Changes), told, i < 3, text)
+		}
+	}
+}
+
 // TestCapture makes sure that what the page about pending pods shows is what is printed.
 func TestCapture(t *testing.T) {
 	page, err := os.ReadFile("../pending/README.md")
@@ -244,7 +300,7 @@ func TestCapture(t *testing.T) {
 		if tt.Name != "no free share" {
 			continue
 		}
-		text := table(t, explainIt(t, tt.read(t)))
+		text := table(t, explainIt(t, tt.read(t)), false)
 		for line := range strings.Lines(capture) {
 			if line = strings.TrimSuffix(line, "\n"); line != "…" && !strings.Contains(text, line) {
 				t.Errorf("the page has the line\n%s\nwhich is not in\n%s", line, text)

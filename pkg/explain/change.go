@@ -185,6 +185,7 @@ type proposer func(*situation) []*Change
 func proposers() []proposer {
 	return []proposer{
 		proposeSchedulerName,
+		proposeKeys,
 		proposeTolerations,
 		proposeNodeSelector,
 		proposeNodeAffinity,

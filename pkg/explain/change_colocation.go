@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,12 @@ func proposeColocation(s *situation) []*Change {
 	}
 	var changes []*Change
 	if err := colocation.CheckAnnotations(s.pod); err != nil {
-		changes = append(changes, removeAnnotations(3.7, names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation))
+		keys := []string{names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation, names.FormerColocatePreferAnnotation, names.FormerColocateRequireWithinAnnotation}
+		keys = slices.DeleteFunc(keys, func(key string) bool {
+			_, has := s.pod.Annotations[key]
+			return !has
+		})
+		changes = append(changes, removeAnnotations(3.7, keys...))
 	}
 	changes = append(changes, otherServices(s, with)...)
 	if required == "" {

@@ -147,8 +147,12 @@ func renameLimit(container string, from, to corev1.ResourceName, amount resource
 
 // removeAnnotations proposes to remove annotations.
 func removeAnnotations(cost float64, keys ...string) *Change {
+	what := "annotation"
+	if len(keys) > 1 {
+		what = "annotations"
+	}
 	return &Change{
-		Who: OnPod, Kind: "annotation", cost: cost, fields: keys, Text: "remove the annotation " + strings.Join(keys, " and "),
+		Who: OnPod, Kind: "annotation", cost: cost, fields: keys, Text: "remove the " + what + " " + strings.Join(keys, " and "),
 		pod: func(pod *corev1.Pod) {
 			pod.Annotations = maps.Clone(pod.Annotations)
 			for _, key := range keys {

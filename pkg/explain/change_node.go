@@ -48,13 +48,17 @@ func proposeUntaint(s *situation) []*Change {
 		if len(taints) == 0 || slices.ContainsFunc(taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) {
 			continue // the node's controllers would put those back
 		}
+		cost := 5.0
+		if s.keepsForDevices(n.node()) {
+			cost = 7.2
+		}
 		var texts, commands []string
 		for _, t := range taints {
 			texts = append(texts, t.ToString())
 			commands = append(commands, fmt.Sprintf("kubectl taint node %s %s:%s-", n.node().Name, t.Key, t.Effect))
 		}
 		changes = append(changes, &Change{
-			Who: OnNode, Kind: "untaint", cost: 5, Text: fmt.Sprintf("take the taint %s off node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
+			Who: OnNode, Kind: "untaint", cost: cost, Text: fmt.Sprintf("take the taint %s off node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
 			Command: strings.Join(commands, " && "),
 			edits: []edit{onNode(n.node(), func(node *corev1.Node) {
 				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
@@ -182,14 +186,14 @@ func proposeTenancy(s *situation) []*Change {
 		}
 		owner, has := namespace.Labels[namespaceKey]
 		seen := map[string]bool{}
-		for _, n := range s.near() {
+		for _, n := range s.nearest(true) {
 			if _, ok := n.has(labelpresence.Name); !ok {
 				continue
 			}
 			if tenant, of := n.node().Labels[nodeKey]; of && !has && !seen[tenant] {
 				seen[tenant] = true
-				// Whose the node is, is not for the pod's author to read.
-				changes = append(changes, labelNamespace(namespace, namespaceKey, tenant, "assign namespace "+namespace.Name+" to the tenant of node "+n.node().Name+" (label "+namespaceKey+")"))
+				// Who that is, and which nodes it has, is not for the pod's author to read.
+				changes = append(changes, labelNamespace(namespace, namespaceKey, tenant, "assign namespace "+namespace.Name+" to a tenant whose nodes can take the pod (label "+namespaceKey+")"))
 			} else if !of && has {
 				changes = append(changes, labelling(5.2, n.node(), ", which assigns the node to the tenant of namespace "+namespace.Name, []string{nodeKey}, map[string]*string{nodeKey: &owner}))
 			}
@@ -218,7 +222,7 @@ func proposeSharing(s *situation) []*Change {
 			break
 		}
 		if value, ok := node.Labels[names.GPUSharingLabel]; ok && value != yes && value != "false" {
-			changes = append(changes, labelling(2.9, node, ": the value "+value+" means nothing", []string{names.GPUSharingLabel}, map[string]*string{names.GPUSharingLabel: &yes}))
+			changes = append(changes, labelling(2.9, node, ": the value "+value+" is invalid", []string{names.GPUSharingLabel}, map[string]*string{names.GPUSharingLabel: &yes}))
 			continue
 		}
 		if _, ok := node.Annotations[names.GPUCordonedAnnotation]; ok {

@@ -207,9 +207,9 @@ func evict(node string, pods []*corev1.Pod) *Change {
 		told = append(told, podText(pod))
 		highest = max(highest, v1helper.PodPriority(pod))
 	}
-	text := fmt.Sprintf("wait until %s on node %s has ended, or ask its owner", told[0], node)
+	text := fmt.Sprintf("wait for %s on node %s to finish, or ask its owner", told[0], node)
 	if len(pods) > 1 {
-		text = fmt.Sprintf("wait until %s on node %s have ended (%s), or ask their owners", output.Count(len(pods), "pod"), node, output.List(told, maxListed))
+		text = fmt.Sprintf("wait for %s on node %s to finish (%s), or ask their owners", output.Count(len(pods), "pod"), node, output.List(told, maxListed))
 	}
 	if highest > 0 {
 		text += fmt.Sprintf("; priority up to %d", highest)

@@ -80,8 +80,11 @@ func proposeTolerations(s *situation) []*Change {
 			continue
 		}
 		seen[strings.Join(texts, ", ")] = true
-		if !isWished(s.pod, &n) {
-			cost = 4.2 // it may well be meant to keep the pod away
+		switch {
+		case s.keepsForDevices(n.node()):
+			cost = 7 // it is meant to keep the pod away
+		case !isWished(s.pod, &n):
+			cost = 4.2 // it may well be
 		}
 		changes = append(changes, &Change{
 			Who: OnPod, Kind: "toleration", cost: cost + 0.1*float64(len(taints)),
@@ -92,6 +95,12 @@ func proposeTolerations(s *situation) []*Change {
 		})
 	}
 	return changes
+}
+
+// keepsForDevices reports whether the node has devices, and the pod asks for none: what
+// keeps the pod away there is meant to.
+func (s *situation) keepsForDevices(node *corev1.Node) bool {
+	return s.request != nil && s.request.Kind == device.RequestNone && device.ParseNode(node, s.keys).Kind != device.NodeWithoutDevices
 }
 
 // asksForFew reports whether the pod asks for what few nodes have.

@@ -16,11 +16,11 @@
 //
 // # Nearness
 //
-// Each verdict of a plugin has a rank: what only time or another pod's end takes away
-// (no free share, a port in use) is nearer than a taint, a taint is nearer than a label
-// that the pod does not ask for, and farthest is a node that has not at all what the pod
-// asks for. The ranks of a node's verdicts are added up; among equals the node with the
-// smallest gap comes first.
+// How near a node is, Berth's plugins say themselves (nearmiss.Plugin), and of what the
+// others say package pending knows it (pending.Rank): the message of a pending pod and an
+// explanation name the same node. The ranks of a node's verdicts are added up; among equals
+// the node with the smallest gap comes first. A node that a plugin hides from the owner of
+// the pod is counted and not named.
 //
 // # Adding a kind of change
 //

@@ -110,6 +110,8 @@ type Scheduler struct {
 	Profile string `json:"profile,omitempty"`
 	// Text is the same in a sentence.
 	Text string `json:"text"`
+	// notRunning is whether no process was found that serves a name that has a profile.
+	notRunning bool
 }
 
 // Verdict is what one plugin says.

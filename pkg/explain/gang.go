@@ -150,7 +150,7 @@ func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 		},
 	}
 	if s.gang.native {
-		change.Text = fmt.Sprintf("create the pod anew with spec.schedulingGroup.podGroupName: %s, which is a PodGroup", meant)
+		change.Text = fmt.Sprintf("recreate the pod with spec.schedulingGroup.podGroupName: %s, which is a PodGroup", meant)
 		change.pod = func(pod *corev1.Pod) { pod.Spec.SchedulingGroup.PodGroupName = &meant }
 		s.gang = &Gang{Found: true, native: true, Needed: needed}
 	}

@@ -6,6 +6,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,66 +15,45 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/output"
-	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
+	"github.com/berth-scheduler/berth/pkg/pending"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
-	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
-// reader understands what one plugin says.
-type reader struct {
-	// rank returns how far the node is by this verdict, and gap how much is missing, in
-	// relation to what is asked for.
-	rank func(s *situation, v engine.Verdict, n fwk.NodeInfo) (rank int, gap float64)
-	// detail returns what is behind the verdict, "" if there is no more to say.
-	detail func(s *situation, v engine.Verdict, n fwk.NodeInfo) string
+// details say what is behind the verdicts of plugins that do not measure nodes
+// themselves, "" if there is no more to say.
+var details = map[string]func(*situation, engine.Verdict, fwk.NodeInfo) string{
+	names.NodeResourcesFit:  detailResources,
+	names.TaintToleration:   detailTaints,
+	names.NodeAffinity:      detailAffinity,
+	names.NodePorts:         detailPorts,
+	names.InterPodAffinity:  detailPodAffinity,
+	names.NodeUnschedulable: nil, // cordoned is all that there is to say
 }
 
-// ranked is a rank without a gap.
-func ranked(rank int) func(*situation, engine.Verdict, fwk.NodeInfo) (int, float64) {
-	return func(*situation, engine.Verdict, fwk.NodeInfo) (int, float64) { return rank, 0 }
-}
-
-func nothing(*situation, engine.Verdict, fwk.NodeInfo) string { return "" }
-
-// readers are by plugin. What a plugin that is not here says stands for itself.
-var readers = map[string]reader{
-	gpudevice.Name:          {rankDevices, detailDevices},
-	labelpresence.Name:      {ranked(nearmiss.Other), nothing},
-	colocation.Name:         {ranked(nearmiss.Other), nothing},
-	names.NodeResourcesFit:  {rankResources, detailResources},
-	names.TaintToleration:   {rankTaints, detailTaints},
-	names.NodeUnschedulable: {rankCordon, detailCordon},
-	names.NodeAffinity:      {rankAffinity, detailAffinity},
-	names.NodeName:          {ranked(nearmiss.Lacks), nothing},
-	names.NodePorts:         {ranked(nearmiss.Busy), detailPorts},
-	names.InterPodAffinity:  {ranked(nearmiss.Apart), detailPodAffinity},
-	names.PodTopologySpread: {ranked(nearmiss.Apart), nothing},
-}
-
-// measure sorts the nodes that cannot take the pod, the nearest first.
+// measure sorts the nodes that cannot take the pod, the nearest first: by the plugins' own
+// measures, and by how the message of a failed attempt ranks what the others say.
 func (s *situation) measure(d *engine.Diagnosis) {
-	s.refusals, s.total, s.nodes = slices.Concat(d.Gates, d.Refusals), len(d.Nodes), nil
+	s.refusals, s.total, s.nodes, s.visible, s.measures = slices.Concat(d.Gates, d.Refusals), len(d.Nodes), nil, nil, d.Measures
 	for _, n := range d.Nodes {
+		facts := nodeFacts{info: n.Node, verdicts: s.cordonOnce(&n)}
+		for _, plugin := range slices.Sorted(maps.Keys(s.measures)) {
+			rank, gap := s.measures[plugin].Distance(n.Node)
+			facts.rank, facts.gap = facts.rank+rank, facts.gap+gap
+		}
+		if !facts.hidden() {
+			s.visible = append(s.visible, n.Node)
+		}
 		if len(n.Verdicts) == 0 && len(s.refusals) == 0 {
 			continue
 		}
-		facts := nodeFacts{info: n.Node, verdicts: n.Verdicts}
-		if s.refusal(gpudevice.Name) != "" {
-			// Of single nodes it says no more: those with devices are nearer all the same.
-			facts.rank, facts.gap = rankDevices(s, engine.Verdict{}, n.Node)
-		}
-		for _, v := range n.Verdicts {
-			rank, gap := nearmiss.Other, 0.0
-			if v.Resolvable {
-				rank = nearmiss.Apart
+		for _, v := range facts.verdicts {
+			if _, measured := s.measures[v.Plugin]; !measured {
+				rank, gap := pending.Rank(s.pod, n.Node, pending.Verdict{Plugin: v.Plugin, Reasons: v.Reasons, Resolvable: v.Resolvable})
+				facts.rank, facts.gap = facts.rank+rank, facts.gap+gap
 			}
-			if r, ok := readers[v.Plugin]; ok {
-				rank, gap = r.rank(s, v, n.Node)
-			}
-			facts.rank += rank
-			facts.gap += gap
 		}
+		facts.verdicts = append(s.refused(n.Node), facts.verdicts...)
 		s.nodes = append(s.nodes, facts)
 	}
 	slices.SortStableFunc(s.nodes, func(a, b nodeFacts) int {
@@ -81,11 +61,47 @@ func (s *situation) measure(d *engine.Diagnosis) {
 	})
 }
 
+// cordonOnce are the verdicts on a node without the second one on its cordon, which sets a
+// taint as well.
+func (s *situation) cordonOnce(n *engine.NodeDiagnosis) []engine.Verdict {
+	if !n.Node.Node().Spec.Unschedulable || len(untolerated(s.pod, n.Node.Node())) > 0 {
+		return n.Verdicts
+	}
+	return slices.DeleteFunc(slices.Clone(n.Verdicts), func(v engine.Verdict) bool { return v.Plugin == names.TaintToleration })
+}
+
+// refused is what a plugin that refused the pod before it looked at nodes finds missing on
+// this one.
+func (s *situation) refused(n fwk.NodeInfo) []engine.Verdict {
+	var verdicts []engine.Verdict
+	for _, refusal := range s.refusals {
+		measure := s.measures[refusal.Plugin]
+		if measure == nil {
+			continue
+		}
+		if rank, _ := measure.Distance(n); rank > 0 && rank < nearmiss.Hidden {
+			verdicts = append(verdicts, engine.Verdict{Plugin: refusal.Plugin, Reasons: []string{reasonOf(measure.Describe(n))}})
+		}
+	}
+	return verdicts
+}
+
+// reasonOf makes what is said of one node a reason as plugins write them.
+func reasonOf(text string) string {
+	if clause, ok := strings.CutPrefix(text, "which "); ok {
+		return "node(s) " + clause
+	}
+	return text
+}
+
+// hidden reports whether the owner of the pod is not told of the node.
+func (n *nodeFacts) hidden() bool { return n.rank >= nearmiss.Hidden }
+
 // maxNames is how many nodes of a group are named.
 const maxNames = 5
 
 // groups are the nodes by why they cannot take the pod, the nearest first. Nodes that
-// only a refusal keeps the pod from are none.
+// only a refusal keeps the pod from are none, and those that are hidden have no names.
 func (s *situation) groups() []Group {
 	var groups []Group
 	index := map[string]int{}
@@ -94,15 +110,19 @@ func (s *situation) groups() []Group {
 		if len(n.verdicts) == 0 {
 			continue
 		}
-		at, ok := index[n.key()]
+		key := n.key()
+		if n.hidden() {
+			key = "hidden"
+		}
+		at, ok := index[key]
 		if !ok {
 			at = len(groups)
-			index[n.key()] = at
+			index[key] = at
 			groups = append(groups, Group{Rank: n.rank, Verdicts: s.verdicts(n)})
 		}
 		g := &groups[at]
 		g.Count++
-		if len(g.Names) < maxNames {
+		if len(g.Names) < maxNames && !n.hidden() {
 			g.Names = append(g.Names, n.node().Name)
 		}
 	}
@@ -112,39 +132,93 @@ func (s *situation) groups() []Group {
 	return groups
 }
 
-// verdicts are those of a node with what is behind them.
+// verdicts are those of a node with what is behind them; of one that is hidden only those
+// of the plugins that hide it.
 func (s *situation) verdicts(n *nodeFacts) []Verdict {
 	verdicts := make([]Verdict, 0, len(n.verdicts))
 	for _, v := range n.verdicts {
 		told := Verdict{Plugin: v.Plugin, Reason: strings.Join(v.Reasons, ", "), Resolvable: v.Resolvable}
-		if r, ok := readers[v.Plugin]; ok {
-			told.Detail = r.detail(s, v, n.info)
+		measure := s.measures[v.Plugin]
+		switch {
+		case n.hidden():
+			if measure == nil {
+				continue
+			}
+			if rank, _ := measure.Distance(n.info); rank < nearmiss.Hidden {
+				continue
+			}
+		case v.Plugin == gpudevice.Name && measure != nil:
+			told.Detail = s.detailDevices(measure, n.info)
+		case measure == nil && details[v.Plugin] != nil:
+			told.Detail = details[v.Plugin](s, v, n.info)
+		}
+		if told.Detail == told.Reason {
+			told.Detail = ""
 		}
 		verdicts = append(verdicts, told)
 	}
 	return verdicts
 }
 
-// text says why the nodes of the group cannot take the pod.
-func (g *Group) text() string {
-	var reasons, details []string
-	for _, v := range g.Verdicts {
-		reasons = append(reasons, strings.TrimPrefix(v.Reason, "node(s) "))
-		if v.Detail != "" {
-			details = append(details, v.Detail)
+// clause says in the words of the reason, and in grammar for so many nodes, what keeps the
+// pod away.
+func (v *Verdict) clause(nodes int) string {
+	is := "is"
+	if nodes > 1 {
+		is = "are"
+	}
+	text, ofNodes := strings.CutPrefix(v.Reason, "node(s) ")
+	switch {
+	case v.Plugin == names.NodeUnschedulable:
+		return " " + is + " cordoned"
+	case v.Plugin == names.TaintToleration:
+		return " " + map[string]string{"is": "has", "are": "have"}[is] + " a taint that the pod does not tolerate"
+	case !ofNodes:
+		return ": " + text
+	case nodes == 1:
+		text = strings.NewReplacer(" their ", " its ", ", and take ", ", and takes ").Replace(text)
+		if rest, plural := strings.CutPrefix(text, "were "); plural {
+			text = "was " + rest
 		}
 	}
+	return " " + text
+}
+
+// clauses say all that keeps the pod from so many nodes, with what is behind it on the
+// nearest.
+func (g *Group) clauses(nodes int, detailed bool) string {
+	var out strings.Builder
+	for i := range g.Verdicts {
+		v := &g.Verdicts[i]
+		clause := v.clause(nodes)
+		if i > 0 {
+			out.WriteString("; and")
+			clause = strings.Replace(clause, ": ", " ", 1)
+		}
+		out.WriteString(clause)
+		if detailed && v.Detail != "" {
+			fmt.Fprintf(&out, ": %s", v.Detail)
+		}
+	}
+	return out.String()
+}
+
+// text says why the nodes of the group cannot take the pod.
+func (g *Group) text() string {
 	who := output.Count(g.Count, "node")
-	if !strings.HasPrefix(g.Verdicts[0].Reason, "node(s) ") {
-		who += ":"
+	if len(g.Names) == 0 {
+		return who + g.clauses(g.Count, false)
 	}
-	text := strings.Join(reasons, "; and ")
-	where := g.Names[0]
-	if g.Count > 1 {
-		where = "nearest " + where
+	if g.Count == 1 {
+		return "node " + g.Names[0] + g.clauses(1, true)
 	}
-	if len(details) == 0 {
-		return fmt.Sprintf("%s %s (%s)", who, text, where)
+	return fmt.Sprintf("%s%s (nearest %s)", who, g.clauses(g.Count, false), strings.TrimPrefix(g.nearest(), "node "))
+}
+
+// nearest says why the nearest node of the group cannot take the pod.
+func (g *Group) nearest() string {
+	if len(g.Names) == 0 {
+		return g.Text
 	}
-	return fmt.Sprintf("%s %s; %s: %s", who, text, where, strings.Join(details, "; "))
+	return "node " + g.Names[0] + g.clauses(1, true)
 }

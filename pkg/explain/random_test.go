@@ -50,7 +50,7 @@ func TestRandom(t *testing.T) {
 		for i := range x.Changes {
 			proposed++
 			if placed, needed := schedule(t, applied(t, in, &x.Changes[i])); placed < needed {
-				t.Errorf("seed %d: with the change %q only %d of %d pods have a node:\n%s", seed, x.Changes[i].Text, placed, needed, table(t, x))
+				t.Errorf("seed %d: with the change %q only %d of %d pods have a node:\n%s", seed, x.Changes[i].Text, placed, needed, table(t, x, true))
 			}
 		}
 	}

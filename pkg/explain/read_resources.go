@@ -12,10 +12,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
-func rankResources(s *situation, v engine.Verdict, n fwk.NodeInfo) (rank int, gap float64) {
-	return nearmiss.Distance(nearmiss.Shortages(s.pod, v.Reasons, n))
-}
-
 func detailResources(s *situation, v engine.Verdict, n fwk.NodeInfo) string {
 	var texts []string
 	for _, shortage := range nearmiss.Shortages(s.pod, v.Reasons, n) {

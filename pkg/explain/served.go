@@ -44,13 +44,13 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	case s.Lease != "":
 	case wasTaken(in, pod):
 		s.Known = true
-		s.Text = fmt.Sprintf("some scheduler has taken pods of the name %q up; which one was not seen", s.Name)
+		s.Text = fmt.Sprintf("a scheduler has handled pods with schedulerName %q; which one was not seen", s.Name)
 	case hasProfile && !in.ServersSeen:
 		s.Known = true
-		s.Text = fmt.Sprintf("%q is a profile of %s; whether a scheduler runs with it was not seen", s.Name, in.Profile)
+		s.Text = fmt.Sprintf("%q is a profile of %s; whether a scheduler runs with it is unknown", s.Name, in.Profile)
 	case hasProfile:
-		s.Known = true
-		s.Text = fmt.Sprintf("%q is a profile of %s, and no scheduler holds a lease that serves it: none seems to run", s.Name, in.Profile)
+		s.Known, s.notRunning = true, true
+		s.Text = fmt.Sprintf("%q is a profile of %s, and no scheduler holds a lease for it: none seems to run", s.Name, in.Profile)
 	default:
 		s.unknown(slices.Sorted(maps.Keys(known)), in.ServersSeen)
 	}
@@ -65,7 +65,7 @@ func (s *Scheduler) heldBy(server *Server, now time.Time) {
 	told := fmt.Sprintf("renewed %s ago", duration.HumanDuration(max(0, now.Sub(renewed))))
 	switch {
 	case server.Holder == "":
-		s.Text = fmt.Sprintf("nobody holds the lease %s: no scheduler serves %q now", server.Lease, s.Name)
+		s.Text = fmt.Sprintf("no scheduler holds the lease %s: none handles %q now", server.Lease, s.Name)
 	case s.Alive:
 		s.Text = fmt.Sprintf("%s serves it (lease %s, %s)", server.Holder, server.Lease, told)
 	default:
@@ -82,15 +82,15 @@ func (s *Scheduler) unknown(names []string, seen bool) {
 		candidates = append(candidates, strings.ToLower(name))
 	}
 	s.Nearest = folded[spelling.Nearest(strings.ToLower(s.Name), candidates)]
-	s.Text = fmt.Sprintf("no scheduler is known that serves %q", s.Name)
+	s.Text = fmt.Sprintf("no scheduler handles %q", s.Name)
 	if !seen {
 		s.Text += "; leases were not seen"
 	}
 	if len(names) > 0 {
-		s.Text += ": there are " + strings.Join(names, ", ")
+		s.Text += " (known: " + strings.Join(names, ", ") + ")"
 	}
 	if s.Nearest != "" {
-		s.Text += fmt.Sprintf("; perhaps %q is meant", s.Nearest)
+		s.Text += fmt.Sprintf("; did you mean %q?", s.Nearest)
 	}
 }
 

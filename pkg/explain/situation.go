@@ -19,6 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -46,21 +47,31 @@ type situation struct {
 	request *device.Request
 	// refusals are of plugins that refuse the pod whatever the nodes are.
 	refusals []engine.Verdict
-	// nodes are all that cannot take the pod, the nearest first.
-	nodes []nodeFacts
-	total int
+	// nodes are all that cannot take the pod, the nearest first, and visible are those that
+	// the owner of the pod is told of, also if they can. measures are those of the plugins
+	// that measure nodes.
+	nodes    []nodeFacts
+	visible  []fwk.NodeInfo
+	measures map[string]nearmiss.Measure
+	total    int
 	// tries counts trials, which makes the UIDs of their pods differ.
 	tries int
 }
 
 // near returns the nodes that proposers look at: the nearest of each group, a few of
 // the nearest groups.
-func (s *situation) near() []nodeFacts {
+func (s *situation) near() []nodeFacts { return s.nearest(false) }
+
+// nearest is near, with the nodes that the owner of the pod is not told of or without.
+func (s *situation) nearest(hidden bool) []nodeFacts {
 	const groups, each = 12, 3
 	count := map[string]int{}
 	var found []nodeFacts
 	for _, n := range s.nodes {
 		key := n.key()
+		if n.hidden() && !hidden {
+			continue
+		}
 		if count[key] >= each || count[key] == 0 && len(count) >= groups {
 			continue
 		}

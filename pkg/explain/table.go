@@ -6,36 +6,107 @@ package explain
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// How much a table has of what a wide one has all.
+// How much the first screen has of what a wide one has all.
 const (
-	shownGroups = 5
-	shownScores = 3
+	shownFacts   = 2
+	shownChanges = 3
 )
 
-// WriteTable writes the explanation for people: the answer, what it rests on, the nodes
-// by why they cannot take the pod, and what would help. wide adds every group, and the
-// scores of the feasible nodes by plugin.
+// WriteTable writes the explanation for people. The first screen is at most 12 lines: the
+// answer with the nearest node, what else keeps the pod, and the smallest changes that would
+// help. wide adds what it rests on, all nodes by why they cannot take the pod, every change,
+// and the scores of the feasible nodes by plugin.
 func (x *Explanation) WriteTable(w io.Writer, wide bool) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n\n", output.Line(x.Answer))
-	x.writeFacts(&out)
-	x.writeGroups(&out, wide)
-	x.writeFeasible(&out, wide)
-	x.writeChanges(&out)
-	for _, text := range x.NotSeen {
-		fmt.Fprintf(&out, "Not seen: %s\n", output.Line(text))
-	}
-	for _, text := range x.Notes {
-		fmt.Fprintf(&out, "Note: %s\n", output.Line(text))
+	fmt.Fprintln(&out, output.Line(x.Answer))
+	if wide {
+		fmt.Fprintln(&out)
+		x.writeFacts(&out)
+		x.writeGroups(&out)
+		x.writeFeasible(&out)
+		x.writeChanges(&out, x.Changes)
+		for _, text := range x.NotSeen {
+			fmt.Fprintf(&out, "Not seen: %s\n", output.Line(text))
+		}
+		for _, text := range x.Notes {
+			fmt.Fprintf(&out, "Note: %s\n", output.Line(text))
+		}
+	} else {
+		x.writeFirst(&out)
 	}
 	_, err := io.WriteString(w, strings.TrimRight(out.String(), "\n")+"\n")
 	return err
+}
+
+// writeFirst writes the first screen behind the answer.
+func (x *Explanation) writeFirst(out *strings.Builder) {
+	facts := x.besides()
+	for i, fact := range facts {
+		if i == shownFacts {
+			break
+		}
+		fmt.Fprintln(out, output.Line(fact))
+	}
+	changes := x.Changes[:min(len(x.Changes), shownChanges)]
+	x.writeChanges(out, changes)
+	var more []string
+	if n := len(x.Changes) - len(changes); n > 0 && !x.State.Placed() {
+		more = append(more, output.Count(n, "more change"))
+	}
+	if n := len(facts) - shownFacts; n > 0 {
+		more = append(more, output.Count(n, "more remark"))
+	}
+	if x.hasGroups() && x.Nodes > 1 {
+		more = append(more, "all nodes")
+	}
+	if len(x.Feasible) > 1 {
+		more = append(more, "the scores of the nodes")
+	}
+	if len(more) > 0 {
+		fmt.Fprintf(out, "-o wide shows %s.\n", strings.Join(more, ", "))
+	}
+}
+
+// besides are what keeps the pod, or the explanation, beside the answer; what that says
+// already is left out.
+func (x *Explanation) besides() []string {
+	var facts []string
+	add := func(title string, texts ...string) {
+		for _, text := range texts {
+			if text != "" && !strings.Contains(x.Answer, text) {
+				facts = append(facts, title+": "+text)
+			}
+		}
+	}
+	if x.Scheduler.notRunning {
+		add("Scheduler", x.Scheduler.Text)
+	}
+	for _, gate := range x.Gates {
+		if name, _, _ := strings.Cut(gate, ": "); !strings.Contains(x.Answer, "scheduling gate "+name+" ") {
+			add("Gate", gate)
+		}
+	}
+	add("Admission", x.Admission...)
+	add("No effect", x.Keys...)
+	if x.Gang != nil && x.Gang.Members < x.Gang.Needed {
+		add("Gang", x.Gang.Text)
+	}
+	if len(x.Feasible) > 0 {
+		add("Approximate", x.Approximate)
+	}
+	if len(x.NotSeen) > 1 {
+		facts = append(facts, fmt.Sprintf("Not seen: %s (and %d more)", x.NotSeen[0], len(x.NotSeen)-1))
+	} else {
+		add("Not seen", x.NotSeen...)
+	}
+	return facts
 }
 
 // writeFacts writes a line for each thing that is known of the pod.
@@ -71,77 +142,81 @@ func (x *Explanation) writeFacts(out io.Writer) {
 	rows.Flush()
 }
 
+// hasGroups reports whether there is something to tell of the nodes: where a plugin refused
+// the pod before it looked at nodes, only what that one says of them is to the point.
+func (x *Explanation) hasGroups() bool {
+	return len(x.Groups) > 0 && (len(x.Refusals) == 0 || x.refusedOn(&x.Groups[0]))
+}
+
 // writeGroups writes the nodes that cannot take the pod.
-func (x *Explanation) writeGroups(out io.Writer, wide bool) {
-	if len(x.Groups) == 0 {
+func (x *Explanation) writeGroups(out io.Writer) {
+	if !x.hasGroups() {
 		return
 	}
 	fmt.Fprintf(out, "\nWhy not, the nearest first (%s in all):\n", output.Count(x.Nodes, "node"))
-	for i, group := range x.Groups {
-		if i == shownGroups && !wide {
-			rest := 0
-			for _, other := range x.Groups[i:] {
-				rest += other.Count
-			}
-			fmt.Fprintf(out, "  and %s for other reasons: -o wide\n", output.Count(rest, "node"))
-			return
-		}
+	told := map[string]bool{}
+	for i := range x.Groups {
+		group := &x.Groups[i]
 		names := strings.Join(group.Names, ", ")
-		if group.Count > len(group.Names) {
+		switch {
+		case len(group.Names) == 0:
+			names = "kept from the pod"
+		case group.Count > len(group.Names):
 			names += ", …"
 		}
 		fmt.Fprintf(out, "  %s: %s\n", output.Count(group.Count, "node"), names)
-		for _, v := range group.Verdicts {
-			fmt.Fprintf(out, "    %s: %s\n", v.Plugin, output.Line(strings.TrimPrefix(v.Reason, "node(s) ")))
-			if v.Detail != "" {
+		for j := range group.Verdicts {
+			v := &group.Verdicts[j]
+			fmt.Fprintf(out, "    %s: %s\n", v.Plugin, output.Line(strings.TrimLeft(v.clause(group.Count), ": ")))
+			if v.Detail != "" && len(group.Names) > 0 && !told[v.Plugin+v.Detail] {
+				told[v.Plugin+v.Detail] = true
 				fmt.Fprintf(out, "      %s: %s\n", group.Names[0], output.Line(v.Detail))
 			}
 		}
 	}
 }
 
+// refusedOn reports whether a plugin that refused the pod whatever the nodes are says
+// something of the group.
+func (x *Explanation) refusedOn(g *Group) bool {
+	return slices.ContainsFunc(g.Verdicts, func(v Verdict) bool {
+		return slices.ContainsFunc(x.Refusals, func(refusal Verdict) bool { return refusal.Plugin == v.Plugin })
+	})
+}
+
 // writeFeasible writes the nodes that can take the pod.
-func (x *Explanation) writeFeasible(out io.Writer, wide bool) {
-	if len(x.Feasible) < 2 && !wide || len(x.Feasible) == 0 {
+func (x *Explanation) writeFeasible(out io.Writer) {
+	if len(x.Feasible) == 0 {
 		return
 	}
 	fmt.Fprintf(out, "\nCan take it (%d of %s), the best first:\n", len(x.Feasible), output.Count(x.Nodes, "node"))
 	rows := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for i, node := range x.Feasible {
-		if i == shownScores && !wide {
-			fmt.Fprintf(rows, "  …\t-o wide\n")
-			break
+	for _, node := range x.Feasible {
+		var scores []string
+		for _, score := range node.Scores {
+			scores = append(scores, fmt.Sprintf("%s %d", score.Plugin, score.Score))
 		}
-		fmt.Fprintf(rows, "  %s\t%d", node.Node, node.Total)
-		if wide {
-			var scores []string
-			for _, score := range node.Scores {
-				scores = append(scores, fmt.Sprintf("%s %d", score.Plugin, score.Score))
-			}
-			fmt.Fprintf(rows, "\t%s", strings.Join(scores, ", "))
-		}
-		fmt.Fprintln(rows)
+		fmt.Fprintf(rows, "  %s\t%d\t%s\n", node.Node, node.Total, strings.Join(scores, ", "))
 	}
 	rows.Flush()
 }
 
 // writeChanges writes what would help.
-func (x *Explanation) writeChanges(out io.Writer) {
+func (x *Explanation) writeChanges(out io.Writer, changes []Change) {
 	if x.State.Placed() {
 		return
 	}
-	if len(x.Changes) == 0 {
+	if len(changes) == 0 {
 		if x.State == Unschedulable || x.State == Waiting && x.Gang != nil && x.Gang.Found {
 			fmt.Fprint(out, "\nNone of the changes that were tried would help, alone or with another.\n")
 		}
 		return
 	}
 	fmt.Fprint(out, "\nWhat would help, the smallest change first (each was tried on these objects):\n")
-	for _, change := range x.Changes {
+	for _, change := range changes {
 		fmt.Fprintf(out, "  %-8s %s\n", change.Who, output.Line(change.Text))
 		if change.Command != "" {
 			fmt.Fprintf(out, "  %-8s   %s\n", "", output.Line(change.Command))
 		}
 	}
-	fmt.Fprintln(out)
 }

@@ -15,8 +15,7 @@ import (
 const (
 	// Busy is what other pods hold.
 	Busy = 1
-	// Closed is a node that keeps pods away, by a taint or a cordon, and that the pod
-	// asks for.
+	// Closed is a node that keeps pods away by a taint, and that the pod asks for.
 	Closed = 2
 	// Apart is a node where pods stand in each other's way by their rules.
 	Apart = 3
@@ -24,8 +23,12 @@ const (
 	Other = 4
 	// Small is a node that has less than what the pod asks for if it is empty.
 	Small = 5
+	// Cordoned is a node that takes no pods at all.
+	Cordoned = 6
+	// Unlike is a node without the labels, or of another name, than the pod asks for.
+	Unlike = 7
 	// Lacks is a node that has not at all what the pod asks for.
-	Lacks = 8
+	Lacks = 12
 	// Hidden is a node of which the pod's owner is told nothing.
 	Hidden = 1000
 )

@@ -126,17 +126,13 @@ func (n *nearest) measured(plugin string) bool {
 // refusal returns the rank of a plugin that measures nothing itself. NodeResourcesFit is
 // measured by what is free.
 func (n *nearest) refusal(ctx context.Context, name string, status *fwk.Status, required *nodeRequirements) (rank int) {
-	switch {
-	case n.measured(status.Plugin()) || status.Plugin() == names.NodeResourcesFit:
+	if n.measured(status.Plugin()) || status.Plugin() == names.NodeResourcesFit {
 		return 0
-	case status.Code() == fwk.Unschedulable:
-		return nearmiss.Apart
-	case status.Plugin() == names.TaintToleration:
-		if _, wanted := n.explainer.untoleratedTaint(ctx, name, n.pod, *required); wanted {
-			return nearmiss.Closed
-		}
 	}
-	return nearmiss.Other
+	return rejection(status.Plugin(), status.Code() == fwk.Unschedulable, func() bool {
+		_, wanted := n.explainer.untoleratedTaint(ctx, name, n.pod, *required)
+		return wanted
+	})
 }
 
 // distance returns the sums over the plugin that rejected the node and Berth's, of which

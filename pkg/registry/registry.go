@@ -104,6 +104,12 @@ func PodKeys() []unknownkeys.Key {
 			keys = append(keys, unknownkeys.Key{Name: name, Plugin: p.Name})
 		}
 	}
+	for _, renamed := range [...][2]string{
+		{names.FormerColocatePreferAnnotation, names.ColocateTopologyKeysAnnotation},
+		{names.FormerColocateRequireWithinAnnotation, names.ColocateRequiredTopologyKeyAnnotation},
+	} {
+		keys = append(keys, unknownkeys.Key{Name: renamed[0], Plugin: colocation.Name, Former: renamed[1]})
+	}
 	for _, p := range outOfTreePlugins() {
 		for _, name := range p.podLabels {
 			keys = append(keys, unknownkeys.Key{Name: name, Label: true, Plugin: p.name})

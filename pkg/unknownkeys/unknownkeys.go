@@ -41,6 +41,9 @@ type Key struct {
 	// Plugin is the name of the only plugin that reads it, empty if it means
 	// something under every profile.
 	Plugin string
+	// Former is the name that the key has now, where it was renamed: the plugin rejects a
+	// pod with the old one and says so. It is never proposed.
+	Former string
 }
 
 // Profile is the profile that serves a pod.
@@ -113,9 +116,30 @@ func newKnown(keys []Key) *known {
 	k := &known{byName: map[string]Key{}}
 	for _, key := range keys {
 		k.byName[key.Name] = key
-		k.names = append(k.names, key.Name)
+		if key.Former == "" {
+			k.names = append(k.names, key.Name)
+		}
 	}
 	return k
+}
+
+// Meant returns the key that an annotation of a pod stands for, if it has no effect or was
+// renamed: the new name, or the one that it is a typo of; "" for any other.
+func Meant(keys []Key, annotation string) string {
+	k := newKnown(keys)
+	key, found := k.byName[annotation]
+	meant := key.Former
+	switch {
+	case found:
+	case strings.HasPrefix(annotation, names.Prefix):
+		meant = spelling.Nearest(annotation, k.names)
+	default:
+		meant = k.inLikeDomain(annotation)
+	}
+	if k.byName[meant].Label {
+		return ""
+	}
+	return meant
 }
 
 // Findings says of each key of the pod that has no effect under the profile why it has

@@ -46,21 +46,16 @@ func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.
 	}
 	var errs []error
 	for _, pod := range e.pods {
-		request, err := device.ParsePod(pod, &keys)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
-			continue
-		}
-		if request.Kind == device.RequestNone {
-			continue
-		}
 		a := accounts[pod.Spec.NodeName]
 		if a == nil {
 			continue // the oracle has said so
 		}
-		if err := a.take(pod, request, e.plan.Group(pod.Name), &sums); err != nil {
-			errs = append(errs, fmt.Errorf("pod %s on node %s: %w", pod.Name, pod.Spec.NodeName, err))
+		held := keys.HeldOn(a.node, pod)
+		if held.Unknown != nil {
+			errs = append(errs, fmt.Errorf("pod %s on node %s: %w", pod.Name, pod.Spec.NodeName, held.Unknown))
+			continue
 		}
+		a.take(&held, e.plan.Group(pod.Name), &sums)
 	}
 	for _, a := range accounts {
 		a.addIdle(e.mix, &sums)
@@ -76,27 +71,16 @@ func (e *finalState) devices(metrics map[string]float64, used map[string]corev1.
 	return nil
 }
 
-// take books a pod.
-func (a *deviceAccount) take(pod *corev1.Pod, request *device.Request, group *workload.Group, sums *deviceSums) error {
-	if request.Kind == device.RequestDevicePlugin {
-		devices := int64(0)
-		for i := range request.Containers {
-			devices += int64(request.Containers[i].Devices)
-		}
-		a.usage.AddPluginAllocated(devices)
-		sums.held += float64(devices * device.MilliPerDevice)
-		sums.allocated += a.asked(group, devices)
-		return nil
+// take books what a pod has.
+func (a *deviceAccount) take(held *device.Held, group *workload.Group, sums *deviceSums) {
+	used := float64(held.Used.Milli())
+	sums.held += used + float64(held.Whole*device.MilliPerDevice)
+	sums.allocated += used
+	if held.Whole > 0 {
+		sums.allocated += a.asked(group, held.Whole)
 	}
-	assignment, err := device.ParseAssignment(pod.Annotations, request)
-	if err != nil {
-		return err
-	}
-	used := assignment.PodUsage(request.Containers)
-	sums.held += float64(used.Milli())
-	sums.allocated += float64(used.Milli())
-	a.usage.Add(&used)
-	return nil
+	a.usage.Add(&held.Used)
+	a.usage.AddPluginAllocated(held.Whole)
 }
 
 // asked is what the workload asks for, in thousandths, where a pod was given whole

@@ -85,11 +85,11 @@ func TestSchedulers(t *testing.T) {
 		},
 		{
 			name: "a typo", schedulerName: "Berth-sheduler", nearest: "berth-scheduler",
-			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `perhaps "berth-scheduler" is meant`,
+			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `did you mean "berth-scheduler"?`,
 		},
 		{
 			name: "nobody", schedulerName: "volcano",
-			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `no scheduler is known that serves "volcano": there are berth-scheduler, default-scheduler`,
+			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: `no scheduler handles "volcano" (known: berth-scheduler, default-scheduler)`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -47,13 +47,15 @@ func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 	case device.NoShare, device.NoMemory:
 		miss := v.usage.Misses(m.state.podRequest.Request)
 		return nearmiss.Busy, miss.Gap
-	case device.LargerThanDevice, device.TooFewDevices:
+	case device.LargerThanDevice, device.TooFewDevices, device.TooLittleMemory:
 		return nearmiss.Small, 0
 	case device.NodeNotShared:
 		if v.node.Kind == device.NodeWithoutDevices {
 			return nearmiss.Lacks, 0
 		}
-		return nearmiss.Other, 0
+		return nearmiss.Unlike, 0
+	case device.WrongModel:
+		return nearmiss.Unlike, 0
 	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld:
 		return nearmiss.Apart, 0
 	default:

@@ -319,10 +319,8 @@ func (s *source) addObject(it item, kind Kind, obj runtime.Object, written bool)
 			s.reader.ended[pod.Namespace+"/"+pod.Name] = pod
 			return nil
 		}
-		if written {
-			setDefaults(pod)
-		}
 	}
+	setDefaults(obj)
 	key := placeKey{keyOf(kind, accessor), written}
 	if other, ok := s.reader.places[key]; ok {
 		return fmt.Errorf("metadata.name: there are two %s: the other is %s", key.objectKey, other)

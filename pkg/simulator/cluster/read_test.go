@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // summary is what a cluster holds, by name, in order.
@@ -331,4 +334,58 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDefaults: what an API server sets of an object is set of all that stand in files,
+// whether they say that they come from one (a UID) or not.
+func TestDefaults(t *testing.T) {
+	for _, uid := range []string{"", ", uid: %s-1"} {
+		head := func(kind, name string) string {
+			text := "kind: " + kind + "\nmetadata: {name: " + name
+			if uid != "" {
+				text += fmt.Sprintf(uid, name)
+			}
+			return text + "}\n"
+		}
+		r := NewReader()
+		r.Namespace = "default"
+		err := r.Read("f.yaml", []byte("apiVersion: v1\n"+head("Node", "n1")+`status: {capacity: {cpu: "4"}}
+---
+apiVersion: v1
+`+head("Pod", "limits")+`spec:
+  nodeName: n1
+  initContainers: [{name: i, image: i, resources: {limits: {cpu: "1"}}}]
+  containers: [{name: c, image: i, resources: {limits: {cpu: "3", nvidia.com/gpu: 8}, requests: {cpu: "2"}}}]
+---
+apiVersion: v1
+`+head("Pod", "ports")+`spec: {nodeName: n1, hostNetwork: true, containers: [{name: c, image: i, ports: [{containerPort: 80}]}]}
+---
+apiVersion: v1
+`+head("Pod", "whole")+`spec: {nodeName: n1, resources: {limits: {cpu: "2", memory: 1Gi}}, containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: storage.k8s.io/v1
+`+head("StorageClass", "s")+"provisioner: p\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := r.Cluster()
+		requested := func(i int, name corev1.ResourceName) string {
+			quantity := resourcehelper.PodRequests(c.Pods()[i], resourcehelper.PodResourcesOptions{})[name]
+			return quantity.String()
+		}
+		got := []string{
+			c.Nodes()[0].Status.Allocatable.Cpu().String(), requested(0, "cpu"), requested(0, "nvidia.com/gpu"),
+			c.Pods()[0].Spec.InitContainers[0].Resources.Requests.Cpu().String(), c.Pods()[0].Spec.SchedulerName,
+			fmt.Sprint(c.Pods()[1].Spec.Containers[0].Ports[0].HostPort), requested(2, "cpu"), requested(2, "memory"),
+		}
+		for _, obj := range c.Others() {
+			if class, ok := obj.(*storagev1.StorageClass); ok && class.VolumeBindingMode != nil {
+				got = append(got, string(*class.VolumeBindingMode))
+			}
+		}
+		want := []string{"4", "2", "8", "1", "default-scheduler", "80", "1", "1Gi", "Immediate"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with UIDs like %q (-want,+got):\n%s", uid, diff)
+		}
+	}
 }

@@ -67,6 +67,12 @@ func validatePod(pod *corev1.Pod) error {
 			}
 		}
 	}
+	if whole := pod.Spec.Resources; whole != nil {
+		path := spec.Child("resources")
+		if err := errors.Join(validateAmounts(path.Child("requests"), whole.Requests), validateAmounts(path.Child("limits"), whole.Limits)); err != nil {
+			return err
+		}
+	}
 	return validateAmounts(spec.Child("overhead"), pod.Spec.Overhead)
 }
 

@@ -17,27 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// setDefaults sets what an API server sets of a pod that somebody has written and that
-// decides where it fits: its scheduler, and what is requested of a resource that only a
-// limit names.
-func setDefaults(pod *corev1.Pod) {
-	pod.Spec.SchedulerName = cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			resources := &containers[i].Resources
-			for name, limit := range resources.Limits {
-				if _, ok := resources.Requests[name]; ok {
-					continue
-				}
-				if resources.Requests == nil {
-					resources.Requests = corev1.ResourceList{}
-				}
-				resources.Requests[name] = limit.DeepCopy()
-			}
-		}
-	}
-}
-
 // podKind is the kind of pods.
 var podKind, _ = KindOf(&corev1.Pod{})
 

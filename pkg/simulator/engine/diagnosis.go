@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 )
 
 // Verdict is that a plugin keeps a pod from a node, or from all.
@@ -42,6 +44,9 @@ type Diagnosis struct {
 	Refusals []Verdict
 	// Nodes are all nodes in the order of the snapshot.
 	Nodes []NodeDiagnosis
+	// Measures are by plugin of those that measure nodes themselves, and are good until the
+	// engine changes.
+	Measures map[string]nearmiss.Measure
 }
 
 // nominatedPods is the name under which a Diagnosis has that a node is kept for pods
@@ -104,6 +109,14 @@ func (e *Engine) diagnoseNodes(ctx context.Context, fw framework.Framework, pod 
 		}
 	}
 	state.SetSkipFilterPlugins(skipped)
+	d.Measures = map[string]nearmiss.Measure{}
+	for name, plugin := range plugins {
+		if measuring, ok := plugin.(nearmiss.Plugin); ok {
+			if measure := measuring.NearMiss(pod); measure != nil {
+				d.Measures[name] = measure
+			}
+		}
+	}
 	d.Nodes = make([]NodeDiagnosis, 0, len(nodes))
 	for _, node := range nodes {
 		n := NodeDiagnosis{Node: node}

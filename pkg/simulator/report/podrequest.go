@@ -4,8 +4,6 @@
 package report
 
 import (
-	"cmp"
-
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -17,9 +15,8 @@ type podRequest struct {
 	// request is what it asks of devices; of FormNone if it asks for none, and if
 	// what it asks for can never be served.
 	request *device.Request
-	// takes is the request by which it is given devices, if that is another one: of
-	// whole devices for shares.
-	takes *device.Request
+	// less is whether that is less than the whole devices that the pod is given.
+	less bool
 	// cpuMilli and memory (bytes) are its requests.
 	cpuMilli, memory int64
 }
@@ -35,17 +32,8 @@ func podRequestOf(pod *corev1.Pod, keys *device.NodeKeys) podRequest {
 
 // milli returns the compute that the pod asks for at the busiest point of its
 // life, in thousandths of a device, where devices have memoryMiB each.
-func (d *podRequest) milli(memoryMiB int64) int64 { return milliOf(d.request, memoryMiB) }
-
-// taken returns the compute that the pod is given, which may be more than it asks
-// for.
-func (d *podRequest) taken(memoryMiB int64) int64 { return milliOf(d.given(), memoryMiB) }
-
-// given returns the request by which the pod is given devices.
-func (d *podRequest) given() *device.Request { return cmp.Or(d.takes, d.request) }
-
-func milliOf(request *device.Request, memoryMiB int64) int64 {
-	return request.AtPeak(max(1, memoryMiB)).Milli
+func (d *podRequest) milli(memoryMiB int64) int64 {
+	return d.request.AtPeak(max(1, memoryMiB)).Milli
 }
 
 // shape is a kind of pod by which failures are told apart.

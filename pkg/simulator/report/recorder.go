@@ -56,9 +56,8 @@ func (r *Recorder) Record(event Event) error {
 	pod := event.Pod
 	d := podRequestOf(pod, r.usage.keys)
 	if event.Asked != nil {
-		takes := d.request
 		d = podRequestOf(event.Asked, r.usage.keys)
-		d.takes = takes
+		d.less = true
 	}
 	asked := d.milli(r.usage.largestDevice)
 	r.arrived++

@@ -211,6 +211,7 @@ func TestBoundPods(t *testing.T) {
 	vendor := (&trace.Pod{Name: "vendor"}).Object("")
 	vendor.Spec.NodeName = "n2"
 	vendor.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("3")}
+	vendor.Spec.Containers[0].Resources.Requests = vendor.Spec.Containers[0].Resources.Limits // as every API server sets them
 	elsewhere := bound(t, trace.Pod{Name: "elsewhere", Devices: 1, Milli: 1000}, nodes[0], 0)
 	elsewhere.Spec.NodeName = "gone"
 	unknown := bound(t, trace.Pod{Name: "unknown", Devices: 1, Milli: 1000}, nodes[1], 0)

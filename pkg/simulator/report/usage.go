@@ -111,26 +111,24 @@ func (b *clusterUsage) add(pod *corev1.Pod, d *podRequest) (milli int64, overcom
 		return 0, false
 	}
 	h := podUsage{node: a, cpuMilli: d.cpuMilli, memory: d.memory}
-	switch d.given().Kind {
-	case device.RequestShares:
-		assignment, err := device.ParseAssignment(pod.Annotations, d.request)
-		if err != nil {
-			// Bound by a profile without GPUDevice, or the annotation is broken.
-			b.unrecorded++
-			break
+	held := b.keys.HeldOn(a.device, pod)
+	if held.Unknown != nil {
+		b.unrecorded++ // bound by a profile without GPUDevice, or its record cannot be read
+	}
+	h.devices, h.handedOut = held.Used, held.Whole
+	h.milli = h.devices.Milli()
+	before := a.usage.Overcommitted()
+	a.usage.Add(&h.devices)
+	overcommitted = a.usage.Overcommitted() != before
+	if h.handedOut > 0 {
+		asked := h.handedOut * device.MilliPerDevice
+		if d.less {
+			asked = d.milli(a.device.MemoryMiB)
 		}
-		h.devices = assignment.PodUsage(d.request.Containers)
-		h.milli = h.devices.Milli()
-		before := a.usage.Overcommitted()
-		a.usage.Add(&h.devices)
-		overcommitted = a.usage.Overcommitted() != before
-	case device.RequestDevicePlugin:
-		taken := d.taken(a.device.MemoryMiB)
-		h.milli = d.milli(a.device.MemoryMiB)
-		h.handedOut, h.blocked = taken/device.MilliPerDevice, taken-h.milli
+		h.blocked = h.handedOut*device.MilliPerDevice - asked
+		h.milli += asked
 		a.usage.AddPluginAllocated(h.handedOut)
 		a.blocked += h.blocked
-	case device.RequestNone, device.RequestPartitions:
 	}
 	a.cpuFree -= h.cpuMilli
 	b.used.cpuMilli += h.cpuMilli
@@ -148,12 +146,9 @@ func (b *clusterUsage) remove(uid types.UID) {
 		return
 	}
 	delete(b.held, uid)
-	if h.handedOut > 0 {
-		h.node.usage.AddPluginAllocated(-h.handedOut)
-		h.node.blocked -= h.blocked
-	} else {
-		h.node.usage.Remove(&h.devices)
-	}
+	h.node.usage.Remove(&h.devices)
+	h.node.usage.AddPluginAllocated(-h.handedOut)
+	h.node.blocked -= h.blocked
 	h.node.cpuFree += h.cpuMilli
 	b.used.cpuMilli -= h.cpuMilli
 	b.used.memory -= h.memory

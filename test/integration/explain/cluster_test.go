@@ -143,7 +143,7 @@ metadata: {name: load}
 	}
 	creating.Wait() // the scheduler is at it
 	kubeconfig, start := s.ServiceAccountKubeconfig(t, "default", "explainer"), time.Now()
-	stdout, _ := s.run(t, kubeconfig, exitNotPlaced, "pod/large")
+	stdout, _ := s.run(t, kubeconfig, exitNotPlaced, "pod/large", "-o", "wide")
 	took := time.Since(start)
 	asked := s.AuditEvents(t, func(event *auditv1.Event) bool {
 		return event.User.Username == "system:serviceaccount:default:explainer"

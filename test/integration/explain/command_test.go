@@ -37,7 +37,7 @@ func (s *suite) waiting(t *testing.T) {
 // command runs it as people do, with the profile of the running scheduler.
 func (s *suite) command(t *testing.T) {
 	s.waiting(t)
-	stdout, _ := s.run(t, s.Kubeconfig, exitNotPlaced, "pod/large")
+	stdout, _ := s.run(t, s.Kubeconfig, exitNotPlaced, "pod/large", "-o", "wide")
 	for _, want := range []string{
 		"Insufficient cpu", "lease " + names.Namespace + "/" + names.Scheduler, "ConfigMap " + names.Namespace + "/profiles, profiles.yaml", "request 7 of cpu instead of 12",
 	} {
@@ -67,7 +67,7 @@ metadata: {name: developer, namespace: default}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{kind: ServiceAccount, name: developer, namespace: default}]
 `)
-	stdout, _ := s.run(t, s.ServiceAccountKubeconfig(t, "default", "developer"), exitNotPlaced, "pod/large")
+	stdout, _ := s.run(t, s.ServiceAccountKubeconfig(t, "default", "developer"), exitNotPlaced, "pod/large", "-o", "wide")
 	for _, want := range []string{"The scheduler says: 0/8 nodes are available", "Insufficient cpu", "Not seen: nodes were left out", "Not seen: leases", "nothing was tried"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s", want, stdout)
