@@ -37,6 +37,11 @@ const (
 	// reasonBindingUnknown is a pod of which it is not known whether it was bound.
 	reasonBindingUnknown = "GPUBindingInDoubt" // older than its name here
 
+	// reasonNotFenced is a pod that is kept back (keptPods).
+	reasonNotFenced = "GPUPodNotFenced"
+	// reasonReplaced is a pod that another scheduler process has taken over.
+	reasonReplaced = "GPUSchedulerReplaced"
+
 	// actionTracking and actionBinding are the events' actions: what the scheduler
 	// was doing.
 	actionTracking = "TrackingDevices"
