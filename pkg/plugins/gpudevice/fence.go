@@ -28,13 +28,24 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
+// fencePass says how pods are fenced.
+type fencePass struct {
+	// workers is how many are at a time.
+	workers int
+	// perPod is how long the API server may take for one of them, and total for all of them
+	// together. The others are kept back.
+	perPod, total time.Duration
+}
+
+var (
+	// firstPass is while all shares wait.
+	firstPass = fencePass{workers: 32, perPod: 3 * time.Second, total: 10 * time.Second}
+	// laterPass is in the background. Its writes take longer than any webhook may, and are few at a
+	// time: of large pods a few keep an API server busy.
+	laterPass = fencePass{workers: 8, perPod: 45 * time.Second, total: time.Hour}
+)
+
 const (
-	// fenceWorkers is how many pods are fenced at a time.
-	fenceWorkers = 32
-	// fenceTimeout is how long the API server may take to fence one pod, and fencePassTimeout
-	// how long it may take for all of them together. The rest are kept back.
-	fenceTimeout     = 3 * time.Second
-	fencePassTimeout = 10 * time.Second
 	// fenceTries is how often a pod is fenced anew that others change meanwhile.
 	fenceTries = 4
 	// fenceReason is the reason of the condition.
@@ -60,14 +71,9 @@ const (
 //
 // A pod that cannot be fenced is kept back (keptPods), and stops no other.
 func (c *allocationCache) fencePods(ctx context.Context) (written bool, err error) {
-	var pods []*corev1.Pod
-	for _, obj := range c.pods.GetStore().List() {
-		if pod, ok := obj.(*corev1.Pod); ok && c.mayBeBoundByAnother(pod) && !c.kept.settled(pod.UID) {
-			pods = append(pods, pod)
-		}
-	}
+	pods := c.toFence()
 	logger, start := klog.FromContext(ctx), c.clock.Now()
-	newest, err := c.fenceAll(ctx, pods)
+	newest, err := c.fenceAll(ctx, pods, firstPass)
 	if err != nil || newest == "" {
 		return false, err // newest is "" where all of them are gone
 	}
@@ -75,9 +81,20 @@ func (c *allocationCache) fencePods(ctx context.Context) (written bool, err erro
 	return true, c.waitForVersion(ctx, newest)
 }
 
+// toFence returns the pods of the informer's store that were not fenced yet.
+func (c *allocationCache) toFence() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, obj := range c.pods.GetStore().List() {
+		if pod, ok := obj.(*corev1.Pod); ok && c.mayBeBoundByAnother(pod) && !c.kept.settled(pod.UID) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
 // fenceAll fences the pods, and keeps back those for which it fails. It returns the newest
 // of the versions that it has written.
-func (c *allocationCache) fenceAll(ctx context.Context, pods []*corev1.Pod) (newest string, err error) {
+func (c *allocationCache) fenceAll(ctx context.Context, pods []*corev1.Pod, how fencePass) (newest string, err error) {
 	if len(pods) == 0 {
 		return "", nil
 	}
@@ -85,15 +102,17 @@ func (c *allocationCache) fenceAll(ctx context.Context, pods []*corev1.Pod) (new
 	if err != nil {
 		return "", err
 	}
-	pass, cancel := context.WithTimeoutCause(ctx, fencePassTimeout, errNotTried)
+	pass, cancel := context.WithTimeoutCause(ctx, how.total, errNotTried)
 	defer cancel()
 	var mu sync.Mutex
 	failures := make([]error, len(pods))
 	for i := range failures {
 		failures[i] = errNotTried
 	}
-	workqueue.ParallelizeUntil(pass, fenceWorkers, len(pods), func(i int) {
-		fenced, err := c.fencePod(pass, client, pods[i])
+	workqueue.ParallelizeUntil(pass, how.workers, len(pods), func(i int) {
+		one, cancel := context.WithTimeoutCause(pass, how.perPod, fmt.Errorf("no answer within %v", how.perPod))
+		defer cancel()
+		fenced, err := c.fencePod(one, client, pods[i])
 		mu.Lock()
 		defer mu.Unlock()
 		failures[i] = err
@@ -183,8 +202,6 @@ var (
 // The write is for one version of the pod, so that the token of a later process is never
 // overwritten unread.
 func (c *allocationCache) fencePod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, fenceTimeout, fmt.Errorf("no answer within %v", fenceTimeout))
-	defer cancel()
 	var err error
 	for range fenceTries {
 		if newer, known := c.isSuccessor(fenceTokenOf(pod)); newer && known && c.servedBy(pod) != nil {

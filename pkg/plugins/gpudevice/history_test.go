@@ -246,7 +246,7 @@ func (h *history) mend() {
 			break
 		}
 	}
-	_, err := h.pl.allocations.fenceAll(h.t.Context(), h.pl.allocations.kept.pods(h.pl.allocations))
+	_, err := h.pl.allocations.fenceAll(h.t.Context(), h.pl.allocations.kept.pods(h.pl.allocations), laterPass)
 	h.must(err)
 }
 

@@ -103,7 +103,8 @@ func (k *keptPods) load() []*device.Request {
 
 // settle takes note of which pods were fenced: failures are the errors of each.
 func (c *allocationCache) settle(pods []*corev1.Pod, failures []error) {
-	var told, free []*keptPod
+	var told []*keptPod
+	released := false
 	k := &c.kept
 	k.mu.Lock()
 	if k.byUID == nil {
@@ -117,7 +118,7 @@ func (c *allocationCache) settle(pods []*corev1.Pod, failures []error) {
 			}
 			if known != nil {
 				delete(k.byUID, pod.UID)
-				free = append(free, known)
+				released = true
 			}
 			continue
 		}
@@ -135,8 +136,8 @@ func (c *allocationCache) settle(pods []*corev1.Pod, failures []error) {
 	for _, kept := range told {
 		c.reportKept(kept)
 	}
-	for _, kept := range free {
-		c.activate(kept.pod)
+	if released {
+		c.activateShares() // it may be scheduled, and what it may have held is free
 	}
 }
 
@@ -201,10 +202,14 @@ func (c *allocationCache) release(uid types.UID) {
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, ok := k.byUID[uid]; ok {
+	_, known := k.byUID[uid]
+	if known {
 		delete(k.byUID, uid)
 		c.keptChangedLocked()
+	}
+	k.mu.Unlock()
+	if known {
+		c.activateShares() // what it may have held is free
 	}
 }
 
@@ -228,7 +233,7 @@ func keptText(err error) string {
 func (c *allocationCache) fenceKeptPods() {
 	backoff := wait.Backoff{Duration: fenceRetry, Factor: 2, Jitter: 0.1, Steps: 8, Cap: maxFenceRetry}
 	_ = backoff.DelayFunc().Until(c.ctx, false, true, func(ctx context.Context) (bool, error) {
-		if _, err := c.fenceAll(ctx, c.kept.pods(c)); err != nil {
+		if _, err := c.fenceAll(ctx, c.kept.pods(c), laterPass); err != nil {
 			klog.FromContext(ctx).V(2).Info("Could not fence the pods that are kept back", "err", err)
 		}
 		return c.kept.count.Load() == 0 || c.deposed.Load(), nil
