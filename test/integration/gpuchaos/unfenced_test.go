@@ -310,6 +310,7 @@ func TestHangingRequests(t *testing.T) {
 	}
 	close(hang)
 	c.WaitForPodScheduled(t, namespace, "hung")
+	forceDelete(t, c, stuck.Name)
 	requireRight(t, c, s, others+1)
 }
 
@@ -346,6 +347,7 @@ func TestTwoWithoutElection(t *testing.T) {
 	second := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	requireMetric(t, first, "berth_gpudevice_replaced", 1)
 	requireWarned(t, c, "GPUSchedulerReplaced", "until it is restarted", "waits")
+	forceDelete(t, c, "waits")
 	for i := range 6 {
 		c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("of-the-second-%d", i), "500"))
 	}
