@@ -75,7 +75,7 @@ func (c *allocationCache) fencePods(ctx context.Context) (written bool, err erro
 	logger, start := klog.FromContext(ctx), c.clock.Now()
 	newest, err := c.fenceAll(ctx, pods, firstPass)
 	if err != nil || newest == "" {
-		return false, err // newest is "" where all of them are gone
+		return false, err
 	}
 	logger.V(2).Info("Bindings of a former scheduler process are refused from now on", "pods", len(pods), "took", c.clock.Since(start))
 	return true, c.waitForVersion(ctx, newest)
@@ -93,7 +93,7 @@ func (c *allocationCache) toFence() []*corev1.Pod {
 }
 
 // fenceAll fences the pods, and keeps back those for which it fails. It returns the newest
-// of the versions that it has written.
+// of the versions that it has written, "" if it has written none.
 func (c *allocationCache) fenceAll(ctx context.Context, pods []*corev1.Pod, how fencePass) (newest string, err error) {
 	if len(pods) == 0 {
 		return "", nil
@@ -116,9 +116,6 @@ func (c *allocationCache) fenceAll(ctx context.Context, pods []*corev1.Pod, how 
 		mu.Lock()
 		defer mu.Unlock()
 		failures[i] = err
-		if fenced != nil && fenced.Spec.NodeName != "" {
-			failures[i] = errBound
-		}
 		if fenced != nil && !podphase.IsTerminated(fenced) { // the informer is not told of those
 			if behind, _ := isBehind(newest, fenced.ResourceVersion); behind || newest == "" {
 				newest = fenced.ResourceVersion
@@ -196,8 +193,8 @@ var (
 
 // fencePod changes the resource version of a pending pod, which is at least as new as any
 // that a former process can have known, and returns the pod as it is then, or nil if it is
-// gone. Bindings with an older one are refused from then on. A pod that has a node by now is
-// returned as it is.
+// gone or being deleted. Bindings with an older one are refused from then on. The error is
+// errBound if the pod has a node by now.
 //
 // The write is for one version of the pod, so that the token of a later process is never
 // overwritten unread.
@@ -222,8 +219,11 @@ func (c *allocationCache) fencePod(ctx context.Context, client kubernetes.Interf
 		if listErr != nil {
 			return nil, listErr
 		}
-		if current == nil || current.Spec.NodeName != "" || current.DeletionTimestamp != nil {
-			return current, nil // gone, bound or on its way out: nothing is written to that
+		switch {
+		case current == nil || current.DeletionTimestamp != nil:
+			return nil, nil
+		case current.Spec.NodeName != "":
+			return nil, errBound
 		}
 		pod = current
 	}

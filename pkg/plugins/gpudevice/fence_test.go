@@ -201,6 +201,28 @@ func tooLarge(context.Context) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: "etcdserver: request is too large"}}
 }
 
+// TestIsTooLarge: all forms in which the API server passes it on, and nothing else: others
+// have their say in a message, and part of it may be anything.
+func TestIsTooLarge(t *testing.T) {
+	for message, want := range map[string]bool{
+		"etcdserver: request is too large": true,
+		"rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097200 vs. 2097152)":      true,
+		"rpc error: code = ResourceExhausted desc = grpc: received message larger than max (2097200 vs. 2097152)":      true,
+		"rpc error: code = ResourceExhausted desc = etcdserver: mvcc: database space exceeded":                         false,
+		"etcdserver: mvcc: database space exceeded":                                                                    false,
+		`admission webhook "w" denied the request: etcdserver: request is too large`:                                   false,
+		`Operation cannot be fulfilled on pods/binding "p": rpc error: code = ResourceExhausted desc = trying to send`: false,
+	} {
+		err := fmt.Errorf("changing it: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: message}})
+		if got := isTooLarge(err); got != want {
+			t.Errorf("%q: got %t, want %t", message, got, want)
+		}
+	}
+	if isTooLarge(errors.New("etcdserver: request is too large")) || isTooLarge(nil) {
+		t.Error("what is no answer of the API server counts as one")
+	}
+}
+
 // TestEachPodIsFencedByItself fences pods of all kinds in one pass: each that fails is kept
 // back, with the reason on itself, and the others are fenced.
 func TestEachPodIsFencedByItself(t *testing.T) {
@@ -262,8 +284,8 @@ func TestEachPodIsFencedByItself(t *testing.T) {
 	if status := pl.PreEnqueue(t.Context(), sharePod("usual", 1)); !status.IsSuccess() {
 		t.Errorf("another pod: %v", status)
 	}
-	events := drainEvents(profile, reasonNotFenced)
-	if len(events) != 3 {
+	events := drainEvents(profile, "GPUPod")
+	if len(events) != 3 || strings.Count(strings.Join(events, "\n"), reasonTooLarge) != 1 {
 		t.Errorf("want an event for each of the three, got %q", events)
 	}
 	// Each reads of itself alone.

@@ -216,9 +216,14 @@ func (c *allocationCache) release(uid types.UID) {
 // reportKept tells why a pod waits, on that pod and in the log.
 func (c *allocationCache) reportKept(kept *keptPod) {
 	klog.FromContext(c.ctx).Info("Pod is kept back: it cannot be made sure that no Binding of a former scheduler process is written to it", "pod", klog.KObj(kept.pod), "err", kept.err)
-	if kept.served {
-		c.warn(kept.pod, nil, reasonNotFenced, actionBinding, keptText(kept.err))
+	if !kept.served {
+		return
 	}
+	reason := reasonNotFenced
+	if errors.Is(kept.err, errTooLarge) {
+		reason = reasonTooLarge
+	}
+	c.warn(kept.pod, nil, reason, actionBinding, keptText(kept.err))
 }
 
 // keptText is what the owner of a pod reads that is kept back because of err.

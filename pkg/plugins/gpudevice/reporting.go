@@ -37,8 +37,10 @@ const (
 	// reasonBindingUnknown is a pod of which it is not known whether it was bound.
 	reasonBindingUnknown = "GPUBindingInDoubt" // older than its name here
 
-	// reasonNotFenced is a pod that is kept back (keptPods).
+	// reasonNotFenced and reasonTooLarge are pods that are kept back (keptPods). An event that
+	// differs from another one in its text alone would be taken for that.
 	reasonNotFenced = "GPUPodNotFenced"
+	reasonTooLarge  = "GPUPodTooLarge"
 	// reasonReplaced is a pod that another scheduler process has taken over.
 	reasonReplaced = "GPUSchedulerReplaced"
 

@@ -158,7 +158,7 @@ func TestStrangersPods(t *testing.T) {
 			t.Fatalf("a Binding for version %s of pod %s was written: the pod is at version %s", pod.ResourceVersion, pod.Name, current.ResourceVersion)
 		case same && strings.Contains(err.Error(), "too large"):
 			kept++
-			requireWarned(t, c, "GPUPodNotFenced", "as large as the API server can store", pod.Name)
+			requireWarned(t, c, "GPUPodTooLarge", "as large as the API server can store", pod.Name)
 		case same || !apierrors.IsConflict(err):
 			t.Errorf("pod %s: the Binding was answered %v, the version is unchanged: %t", pod.Name, err, same)
 		case hasToken:
@@ -332,6 +332,7 @@ func TestRenamedProfile(t *testing.T) {
 	if answer := passOn(onItsWay.Load()); answer == nil || answer.Code != http.StatusConflict {
 		t.Errorf("the Binding of the former leader was answered %+v, want %d", answer, http.StatusConflict)
 	}
+	forceDelete(t, c, "late")
 	requireRight(t, c, s, 1)
 }
 
