@@ -15,6 +15,8 @@ import (
 // preparer is a plugin that has something to do when this process begins to schedule, which
 // its first pod would otherwise wait for.
 type preparer interface {
+	// PrepareLater is called at once: Prepare will be.
+	PrepareLater()
 	// Prepare returns nil when it is done, and an error if ctx ends before. It is called
 	// once, beside scheduling cycles.
 	Prepare(ctx context.Context) error
@@ -34,6 +36,9 @@ type preparation struct {
 // but it starts the queue then.
 func prepareFirst(ctx context.Context, sched *kubescheduler.Scheduler, preparers []preparer) *preparation {
 	p := &preparation{done: make(chan struct{})}
+	for _, plugin := range preparers {
+		plugin.PrepareLater()
+	}
 	sched.SchedulingQueue = startedQueue{sched.SchedulingQueue, func() { go p.run(ctx, preparers) }}
 	return p
 }

@@ -27,6 +27,8 @@ func (q *runningQueue) Run(klog.Logger) { q.running = true }
 // slowPreparer prepares when it is told to.
 type slowPreparer struct{ finish chan error }
 
+func (slowPreparer) PrepareLater() {}
+
 func (p slowPreparer) Prepare(context.Context) error { return <-p.finish }
 
 // allowAll is an authorizer.
@@ -80,5 +82,7 @@ func TestReadiness(t *testing.T) {
 
 // ended is a plugin that was ended.
 type ended struct{}
+
+func (ended) PrepareLater() {}
 
 func (ended) Prepare(context.Context) error { return context.Canceled }

@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -62,6 +63,8 @@ import (
 // its handlers is told; it delivers the versions of a pod in order; a pod's node
 // never changes, unless etcd is restored from before its Binding.
 type allocationCache struct {
+	// ctx ends with the process.
+	ctx    context.Context
 	clock  clock.PassiveClock
 	client kubernetes.Interface
 	// config is what client was made of; nil in a simulation or a test.
@@ -71,10 +74,14 @@ type allocationCache struct {
 	// synced is done when the handler has seen every pod of the first list.
 	synced  cache.DoneChecker
 	startup startupWait
-	// identity tells this process from all others, as that of a leader election does, and
-	// fenceWrites counts the writes of fencePod.
+	kept    keptPods
+	// identity tells this process from all others, as that of a leader election does, and epoch
+	// when it began to fence; fenceWrites counts the tokens. See nextToken.
 	identity    types.UID
+	epoch       string
 	fenceWrites atomic.Int64
+	// deposed is whether another process has taken over; see heedToken.
+	deposed atomic.Bool
 
 	// byPod are *podAllocation by the UID of their pod. Read without the lock, written
 	// with it held.
@@ -138,14 +145,17 @@ var (
 // error is errNotPending if the informer does not have the pod pending: nothing would ever
 // take the devices back. (The API server may well write its Binding: it binds a pod that
 // has terminated without a node, which the informer never shows.) It is
-// errUnreservedInFlight for a pod in that phase.
+// errUnreservedInFlight for a pod in that phase, and errFenced where another process has
+// taken over.
 func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) error {
 	h := &podAllocation{
 		pod: pod, node: node, phase: assumed, allocation: allocation,
 		annotations: annotations, since: c.clock.Now(),
 	}
 	if informerPod := c.podFromInformer(pod); informerPod != nil {
-		h.fenceToken = fenceTokenOf(informerPod)
+		if err := c.heedToken(informerPod); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -41,7 +40,7 @@ const (
 // another scheduler process has fenced the pod meanwhile (allocationCache.fencePods), and also if
 // anything else has changed it, a label for example. Then Bind looks who it was, in the
 // informer if that knows of the change and else at the API server, and unless it was a
-// fence sends the Binding for the new version.
+// later process sends the Binding for the new version.
 //
 // An answer that leaves open whether the Binding was written (a time-out, a lost
 // connection, an internal error) is not taken for a failure. The pod keeps its
@@ -57,8 +56,8 @@ func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 		// It was deleted meanwhile, or seen bound. Never bind it without devices.
 		return fwk.AsStatus(fmt.Errorf("binding pod %s: no devices of node %q are reserved for it", klog.KObj(pod), nodeName))
 	}
-	if fenceTokenOf(informerPod) != h.fenceToken {
-		return fwk.AsStatus(fmt.Errorf("binding pod %s: %w", klog.KObj(pod), errFenced))
+	if err := pl.allocations.heedToken(informerPod); err != nil {
+		return fwk.AsStatus(fmt.Errorf("binding pod %s: %w", klog.KObj(pod), err))
 	}
 	binding := h.binding(informerPod)
 	klog.FromContext(ctx).V(3).Info("Attempting to bind pod to node with devices", "node", klog.KRef("", nodeName))
@@ -129,7 +128,7 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocat
 	for {
 		outcome, current, err := outcomePending, pl.allocations.newerVersion(u, pod), error(nil)
 		if current == nil {
-			outcome, current, err = pl.outcomeOf(ctx, u.binding)
+			outcome, current, err = pl.outcomeOf(ctx, pod, u.binding)
 		}
 		var settled bool
 		switch {
@@ -198,14 +197,19 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 	switch {
 	case expired && u.unknown:
 		// The pod may get other devices next: nothing that was sent may be written then.
-		if _, err := pl.allocations.fencePod(ctx, pl.allocations.client, pod); err != nil {
+		_, err := pl.allocations.fencePod(ctx, pl.allocations.client, current)
+		if errors.Is(err, errTooLarge) {
+			return true, u.cause
+		}
+		if err != nil {
 			klog.FromContext(ctx).V(2).Info("Could not make sure that the Binding is not written any more", "pod", klog.KObj(pod), "err", err)
 		}
 		return false, nil
 	case expired, !u.unknown && (!stale || !apierrors.IsConflict(u.cause)):
 		return true, u.cause
-	case fenceTokenOf(current) != h.fenceToken:
-		return true, fmt.Errorf("binding pod %s: %w: %w", klog.KObj(pod), errFenced, u.cause)
+	}
+	if err := pl.allocations.heedToken(current); err != nil {
+		return true, fmt.Errorf("binding pod %s: %w: %w", klog.KObj(pod), err, u.cause)
 	}
 	u.binding = h.binding(current)
 	err = pl.sendBinding(ctx, u.binding)
@@ -232,25 +236,17 @@ const (
 	outcomeNotBindable
 )
 
-// outcomeOf asks the API server, and not one of its caches, for the pod. It lists
-// one pod by name, because the scheduler may list pods and not get them.
-func (pl *GPUDevice) outcomeOf(ctx context.Context, binding *corev1.Binding) (outcome, *corev1.Pod, error) {
-	list, err := pl.handle.ClientSet().CoreV1().Pods(binding.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, binding.Name).String(),
-	})
-	if err != nil {
-		return outcomePending, nil, fmt.Errorf("listing pod %s/%s: %w", binding.Namespace, binding.Name, err)
-	}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		switch {
-		case pod.Name != binding.Name || pod.UID != binding.UID:
-			continue
-		case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
-			return outcomePending, pod, nil
-		case pod.Spec.NodeName == binding.Target.Name && pod.Annotations[names.GPUAssignedAnnotation] == binding.Annotations[names.GPUAssignedAnnotation]:
-			return outcomeBound, pod, nil
-		}
+// outcomeOf asks the API server what became of a Binding.
+func (pl *GPUDevice) outcomeOf(ctx context.Context, pod *corev1.Pod, binding *corev1.Binding) (outcome, *corev1.Pod, error) {
+	current, err := currentPod(ctx, pl.handle.ClientSet(), pod)
+	switch {
+	case err != nil:
+		return outcomePending, nil, err
+	case current == nil:
+	case current.Spec.NodeName == "" && current.DeletionTimestamp == nil:
+		return outcomePending, current, nil
+	case current.Spec.NodeName == binding.Target.Name && current.Annotations[names.GPUAssignedAnnotation] == binding.Annotations[names.GPUAssignedAnnotation]:
+		return outcomeBound, current, nil
 	}
 	return outcomeNotBindable, nil, nil
 }

@@ -46,6 +46,15 @@ func (c *allocationCache) raiseRevision(node string, state *nodeState) {
 	c.raiseRevisionLocked(node, state)
 }
 
+// raiseRevisions makes the views of all nodes worthless.
+func (c *allocationCache) raiseRevisions() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for node, state := range c.nodeStates {
+		c.raiseRevisionLocked(node, state)
+	}
+}
+
 func (c *allocationCache) raiseRevisionLocked(node string, state *nodeState) {
 	state.revision.Add(1)
 	c.changes.add(node, maxNodeChanges)

@@ -52,18 +52,25 @@
 // written, the pod keeps its devices, and Bind asks the API server and sends the
 // same Binding again until it is.
 //
-// A process that begins to schedule waits until the pod informer has seen all that the API
+// A process that begins to schedule first sees to it that its pod informer has all that the API
 // server has (Prepare): a standby's may be a minute behind. berth-scheduler does so before it
-// says that it is ready; where nobody calls Prepare, the first cycle with a share waits. And
+// says that it is ready, and until then pods with shares stay out of the queue; where nobody calls Prepare,
+// the first cycle with a share starts it. No cycle waits for it. And
 // it fences: a process that led before may have Bindings in flight, delayed for any time,
 // with devices that nobody else knows to be assumed. Each Binding is for one resource
 // version of its pod, and the new process raises that of every pending pod with a share,
 // once, by a status patch, the fence: the pod condition berth.dev/gpu-fence. What arrives
-// later fails with a conflict. A conflict because somebody edited the pod is told from that
-// by the condition, and the Binding is sent again for the new version. So it does not
+// later fails with a conflict. So it does not
 // matter whether a leader released its lease, or how long a Binding takes. The cost is one
-// small write for each pod that waits for a share when a process takes over, 16 at a
-// time; pods that come later cost nothing.
+// small write for each pod that waits for a share when a process takes over; pods that come
+// later cost nothing. A pod that cannot be fenced is kept back, and counts where it
+// might be (keptPods).
+//
+// The condition has a token that says which process has written it, and which of two processes
+// began later. A process that finds the token of a later one gives no
+// more shares (allocationCache.heedToken). Pods of a schedulerName that it does not serve get no token: their
+// scheduler may be another instance, which goes on, or a former process of this one with another
+// profile, whose Bindings are refused all the same.
 //
 // What this cannot prevent is a process that goes on although it lost its lease, one that
 // was stopped for minutes for example: of pods that were created after the fence it may

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
@@ -32,6 +33,7 @@ func sharedAllocationCache(ctx context.Context, handle fwk.Handle) (*allocationC
 	pods := core.Pods().Informer()
 	return instance.Shared(pods, sharedAllocationCacheKey, func() (*allocationCache, error) {
 		l := &allocationCache{
+			ctx:        ctx,
 			clock:      clock.RealClock{},
 			client:     handle.ClientSet(),
 			config:     handle.KubeConfig(),
@@ -96,6 +98,7 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 			if released := c.removePod(old.UID); released != nil && released.neverBound() {
 				c.activatePendingPods(logger, released)
 			}
+			c.release(old.UID)
 			c.forgetSeen(old.UID)
 			return
 		}
@@ -104,12 +107,25 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 			old = nil
 		}
 		s := c.observe(pod)
+		c.observePending(pod)
 		c.activatePendingPods(logger, s.released)
 		c.report(logger, pod, s)
 		if old != nil && s.held != nil && !s.first && recordChanged(old, pod) {
 			c.reportEdit(logger, pod)
 		}
 	})
+}
+
+// observePending takes note of who has fenced a pending pod, and of one that is kept back and
+// pending no more.
+func (c *allocationCache) observePending(pod *corev1.Pod) {
+	switch {
+	case !device.HasShareRequest(pod):
+	case !c.mayBeBoundByAnother(pod):
+		c.release(pod.UID)
+	case fenceTokenOf(pod) != "" && c.startup.prepared.Load() && c.kept.get(pod.UID) == nil && c.servedBy(pod) != nil:
+		_ = c.heedToken(pod) // whoever binds asks again
+	}
 }
 
 func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHandler {

@@ -73,9 +73,19 @@ func newProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Option
 	return profile, profile.Plugin.(*GPUDevice)
 }
 
-// startProfile builds a profile with the plugin, runs its informers, and returns
-// when the allocation cache has seen every pod and every node.
+// startProfile is startUnprepared, and has the plugin prepare.
 func startProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
+	tb.Helper()
+	profile, pl := startUnprepared(tb, args, opts)
+	if err := pl.Prepare(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return profile, pl
+}
+
+// startUnprepared builds a profile with the plugin, runs its informers, and returns
+// when the allocation cache has seen every pod and every node.
+func startUnprepared(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
 	tb.Helper()
 	profile, pl := newProfile(tb, args, opts)
 	profile.Start(tb.Context(), tb)

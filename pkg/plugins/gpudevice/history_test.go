@@ -4,8 +4,10 @@
 package gpudevice
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
@@ -33,7 +36,7 @@ import (
 // being written; the informer's store, the allocation cache and the scheduler's cache hear of
 // things late and in any order; and now and then another process takes over with
 // nothing but the API, while Bindings of the former one are still on their way and arrive
-// later. After every step what is held is computed a second time, by
+// later, also to pods that the new one cannot fence. After every step what is held is computed a second time, by
 // other code, from the API's pods and the assumed pods, and no device may be given away
 // twice, no device be taken for a pod that holds nothing, and no node be closed.
 //
@@ -46,11 +49,11 @@ func TestHistories(t *testing.T) {
 	strategies := []config.GPUDeviceStrategy{
 		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceLeastAllocated, config.GPUDeviceMostAllocated,
 	}
-	refused := 0
-	for seed := range uint64(12) {
+	refused, stuck, landed, released := 0, 0, 0, 0
+	for seed := range uint64(16) {
 		strategy := strategies[seed%uint64(len(strategies))]
 		t.Run(fmt.Sprintf("seed=%d/%s", seed, strategy), func(t *testing.T) {
-			h := &history{process: newProcess(t, seed, 1), strategy: strategy, api: map[types.UID]*corev1.Pod{}}
+			h := &history{process: newProcess(t, seed, 1), strategy: strategy, api: map[types.UID]*corev1.Pod{}, stuck: map[types.UID]error{}, refuses: seed >= 12}
 			for i := range 3 {
 				h.nodes = append(h.nodes, gpuNode(fmt.Sprintf("n%d", i), 2+i))
 			}
@@ -61,6 +64,10 @@ func TestHistories(t *testing.T) {
 			}
 			t.Logf("%+v", h.counts)
 			refused += h.refused
+			stuck, landed, released = stuck+h.kept, landed+h.landed, released+h.released
+			if h.refuses {
+				return // what is kept back leaves less room for all that
+			}
 			for what, count := range map[string][2]int{
 				"pods placed": {h.placed, 40}, "answers lost": {h.lost, 3}, "restarts": {h.restarts, 2}, "pods given up in mid-cycle": {h.interrupted, 10},
 				"pods tried again": {h.retried, 10}, "members of groups": {h.members, 10},
@@ -74,11 +81,17 @@ func TestHistories(t *testing.T) {
 	if refused < 10 {
 		t.Errorf("only %d Bindings of former processes were refused: the histories show little", refused)
 	}
+	if stuck < 30 || landed < 3 || released < 3 {
+		t.Errorf("%d pods could not be fenced, Bindings of former processes were written to %d, and %d were fenced later: the histories show little", stuck, landed, released)
+	}
 }
 
 // counts say what a history had in it.
 type counts struct {
 	placed, members, retried, interrupted, lost, restarts, refused int
+	// kept is how many pods could not be fenced, landed to how many of them a late Binding was
+	// written, and released how many were fenced later.
+	kept, landed, released int
 }
 
 // history is one cluster and what happens to it.
@@ -95,6 +108,9 @@ type history struct {
 	api        map[types.UID]*corev1.Pod
 	version    int
 	onTheirWay []*corev1.Binding
+	// stuck are pods whose status cannot be written, and why; refuses is whether there are any.
+	stuck   map[types.UID]error
+	refuses bool
 
 	// What follows is gone after a restart, as process is. assumed are pods between
 	// Reserve and the event of their Binding.
@@ -149,25 +165,88 @@ func (h *history) restart() {
 	}
 }
 
-// fence lets the new process fence the pods, as it does before its first share.
+// Why a pod cannot be fenced: for a while, and as long as it lives.
+var (
+	errDenied = apierrors.NewInternalError(errors.New("a webhook does not answer"))
+	errFull   = &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: "etcdserver: request is too large"}}
+)
+
+// fence lets the new process fence the pods, as it does before its first share. With some it
+// does not succeed.
 func (h *history) fence() {
 	var mu sync.Mutex
+	// The informer has nothing to catch up with at first, and later hears of the fence like
+	// of anything else.
+	tell := func(_, fenced *corev1.Pod) { h.must(h.store().Add(fenced)) }
+	find := func(name string) *corev1.Pod {
+		for _, pod := range h.api {
+			if pod.Name == name {
+				return pod
+			}
+		}
+		return nil
+	}
 	h.profile.Client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, pod := range h.api {
-			if pod.Name == action.(clienttesting.PatchAction).GetName() {
-				fenced := pod.DeepCopy()
-				fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: string(h.pl.allocations.identity)}}
-				h.put(fenced)
-				h.must(h.store().Add(fenced))
-				return true, fenced, nil
-			}
+		patch := action.(clienttesting.PatchAction)
+		pod := find(patch.GetName())
+		switch {
+		case pod == nil:
+			return true, nil, apierrors.NewNotFound(podsResource, "")
+		case !strings.Contains(string(patch.GetPatch()), fmt.Sprintf(`"resourceVersion":%q`, pod.ResourceVersion)):
+			return true, nil, apierrors.NewConflict(podsResource, pod.Name, errors.New("the object has been modified"))
+		case h.stuck[pod.UID] != nil:
+			return true, nil, h.stuck[pod.UID]
 		}
-		return true, nil, apierrors.NewNotFound(podsResource, "")
+		fenced := pod.DeepCopy()
+		fenced.Status.Conditions = []corev1.PodCondition{{Type: names.GPUFenceCondition, Message: h.pl.allocations.nextToken()}}
+		h.put(fenced)
+		tell(pod, fenced)
+		return true, fenced, nil
 	})
-	h.pl.allocations.startup.fenced = map[types.UID]struct{}{}
+	h.profile.Client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		name, one := action.(clienttesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch(metav1.ObjectNameField)
+		list := &corev1.PodList{}
+		if pod := find(name); one && pod != nil {
+			list.Items = append(list.Items, *pod)
+		}
+		return one, list, nil
+	})
+	for _, binding := range h.onTheirWay {
+		h.hold(binding.UID)
+	}
+	if pod := oneOf(h.rand, h.api); pod != nil {
+		h.hold(pod.UID)
+	}
+	h.pl.allocations.epoch = strconv.Itoa(h.version + 1)
 	_, err := h.pl.allocations.fencePods(h.t.Context())
+	h.must(err)
+	tell = func(pod, fenced *corev1.Pod) {
+		h.tell(func() { h.must(h.store().Add(fenced)) }, func() { h.events.OnUpdate(pod, fenced) }, func() {})
+	}
+}
+
+// hold has the API server refuse writes to the status of a pod.
+func (h *history) hold(uid types.UID) {
+	if h.refuses && h.pending(uid) && h.stuck[uid] == nil {
+		h.kept++
+		h.stuck[uid] = []error{errDenied, errDenied, errDenied, errFull}[h.rand.IntN(4)]
+	}
+}
+
+// mend has the API server take writes to a pod that it refused, and the process fence it.
+func (h *history) mend() {
+	for _, uid := range slices.Sorted(maps.Keys(h.stuck)) {
+		if h.stuck[uid] == errDenied && h.pending(uid) { //nolint:errorlint // the very same
+			delete(h.stuck, uid)
+			h.released++
+			break
+		}
+	}
+	_, err := h.pl.allocations.fenceAll(h.t.Context(), h.pl.allocations.kept.pods(h.pl.allocations), laterPass)
 	h.must(err)
 }
 
@@ -188,9 +267,12 @@ func (h *history) arrive() {
 	binding := h.onTheirWay[i]
 	h.onTheirWay = slices.Delete(h.onTheirWay, i, i+1)
 	pending, ok := h.api[binding.UID]
-	if !ok || pending.Spec.NodeName != "" || pending.ResourceVersion != binding.ResourceVersion {
+	if !ok || pending.Spec.NodeName != "" || pending.ResourceVersion != binding.ResourceVersion || h.stuck[binding.UID] == errFull { //nolint:errorlint // the very same
 		h.refused++
 		return
+	}
+	if h.stuck[binding.UID] != nil {
+		h.landed++
 	}
 	onNode := pending.DeepCopy()
 	onNode.Spec.NodeName = binding.Target.Name
@@ -206,7 +288,7 @@ func (h *history) arrive() {
 }
 
 func (h *history) step() {
-	switch n := h.rand.IntN(26); {
+	switch n := h.rand.IntN(27); {
 	case n < 8:
 		h.place()
 	case n < 10:
@@ -225,6 +307,10 @@ func (h *history) step() {
 	case n < 22:
 		h.deliver()
 	case n < 24:
+		h.arrive()
+	case n < 25 && h.rand.IntN(3) == 0:
+		h.mend()
+	case n < 25:
 		h.arrive()
 	default:
 		h.deliverAll()
@@ -249,8 +335,10 @@ func (h *history) next() *corev1.Pod {
 		}
 	}
 	if len(waiting) > 0 && h.rand.IntN(3) == 0 {
-		h.retried++
-		return waiting[h.rand.IntN(len(waiting))]
+		if pod := waiting[h.rand.IntN(len(waiting))]; !h.keptBack(pod) {
+			h.retried++
+			return pod
+		}
 	}
 	h.count++
 	var pod *corev1.Pod
@@ -268,6 +356,15 @@ func (h *history) next() *corev1.Pod {
 	h.put(pod)
 	h.must(h.store().Add(pod))
 	return pod
+}
+
+// keptBack reports whether the process does not let the pod in.
+func (h *history) keptBack(pod *corev1.Pod) bool {
+	kept := !h.pl.PreEnqueue(h.t.Context(), pod).IsSuccess()
+	if _, status, _ := h.profile.RunPreFilterPlugins(h.t.Context(), framework.NewCycleState(), pod); status.IsSuccess() == kept && !errors.Is(status.AsError(), errOldSnapshot) {
+		h.t.Fatalf("pod %s is kept back by PreEnqueue: %t, and PreFilter says %v", pod.Name, kept, status)
+	}
+	return kept
 }
 
 // place runs a scheduling cycle, up to Reserve, on a snapshot of its beginning. What
@@ -344,7 +441,9 @@ func (h *history) placeGroup() {
 // choose runs PreFilter and Filter and returns a node that fits, or "". only, if not
 // nil, is the only node that is tried.
 func (h *history) choose(pod *corev1.Pod, state fwk.CycleState, only *string) string {
-	if _, status, _ := h.profile.RunPreFilterPlugins(h.t.Context(), state, pod); !status.IsSuccess() {
+	if _, status, _ := h.profile.RunPreFilterPlugins(h.t.Context(), state, pod); errors.Is(status.AsError(), errOldSnapshot) {
+		return "" // a late Binding was seen in the middle of the first cycle
+	} else if !status.IsSuccess() {
 		h.t.Fatalf("PreFilter: %v", status)
 	}
 	var feasible []string
@@ -591,7 +690,8 @@ func (h *history) check() {
 			}
 		}
 		if settled {
-			if diff := cmp.Diff(used, got); diff != "" {
+			// What pods that are kept back may hold counts everywhere.
+			if diff := cmp.Diff(used, got); diff != "" && len(h.pl.allocations.kept.load()) == 0 {
 				h.t.Fatalf("node %s (-API,+plugin):\n%s", node.Name, diff)
 			}
 			if diff := cmp.Diff(got, h.shown(node.Name, 2+i)); diff != "" {

@@ -47,12 +47,22 @@ var (
 
 	bindingsUnknown = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "bindings_in_doubt_total",
 		"Number of Bindings of which the API server did not say whether they were written."))
+
+	unfencedPods = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: "berth", Subsystem: metricsSubsystem, Name: "unfenced_pods", StabilityLevel: metrics.ALPHA,
+		Help: "Pods that are not scheduled because a Binding of a former scheduler process may still be written to them (Refused), or because they are too large for any (TooLarge).",
+	}, []string{"reason"})
+
+	deposedProcess = metrics.NewGauge(&metrics.GaugeOpts{
+		Namespace: "berth", Subsystem: metricsSubsystem, Name: "replaced", StabilityLevel: metrics.ALPHA,
+		Help: "1 if another scheduler process has taken over and this one gives no shares until it is restarted.",
+	})
 )
 
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(nodeRejections, podRejections, conflicts, unrecordedPods, recordEdits, bindingsUnknown)
+	legacyregistry.MustRegister(nodeRejections, podRejections, conflicts, unrecordedPods, recordEdits, bindingsUnknown, unfencedPods, deposedProcess)
 	legacyregistry.CustomMustRegister(theCollector)
 })
 

@@ -74,6 +74,7 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			v.addAllocation(h.allocation)
 		}
 	}
+	v.usage.TakeAnywhere(pl.allocations.kept.load())
 	pl.addNominatedPods(v, nominated)
 }
 

@@ -64,6 +64,7 @@ type GPUDevice struct {
 }
 
 var (
+	_ fwk.PreEnqueuePlugin  = &GPUDevice{}
 	_ fwk.PreFilterPlugin   = &GPUDevice{}
 	_ fwk.FilterPlugin      = &GPUDevice{}
 	_ fwk.PreScorePlugin    = &GPUDevice{}

@@ -42,8 +42,6 @@ type podAllocation struct {
 	allocation *device.Allocation
 	// annotations are what the Binding is to write; nil once the pod is bound.
 	annotations map[string]string
-	// fenceToken is the one that the pod had when the devices were assumed; see fenceTokenOf.
-	fenceToken string
 	// since is when the devices were assumed.
 	since time.Time
 }

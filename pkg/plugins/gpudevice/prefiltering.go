@@ -24,7 +24,7 @@ import (
 // It narrows the set of nodes no further: nominated and hinted nodes pass by a
 // PreFilterResult, so Filter has to look at every node anyway. To NodeCandidates it
 // leaves a ranking of all nodes.
-func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (pl *GPUDevice) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if candidates.IsDryRun(state) {
 		return nil, pl.preFilterDryRun(state, nodes)
 	}
@@ -46,8 +46,8 @@ func (pl *GPUDevice) PreFilter(ctx context.Context, state fwk.CycleState, pod *c
 	}
 	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: claims, forbidden: forbidden}
 	if request.Kind == device.RequestShares {
-		if err := pl.allocations.waitForStartup(ctx, nodes); err != nil {
-			return nil, fwk.AsStatus(err)
+		if status := pl.allocations.whyNoShare(pod, nodes); status != nil {
+			return nil, status
 		}
 	}
 	s.podRequest.CPUMilli = cpuMilli(pod)

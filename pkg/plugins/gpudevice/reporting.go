@@ -37,6 +37,13 @@ const (
 	// reasonBindingUnknown is a pod of which it is not known whether it was bound.
 	reasonBindingUnknown = "GPUBindingInDoubt" // older than its name here
 
+	// reasonNotFenced and reasonTooLarge are pods that are kept back (keptPods). An event that
+	// differs from another one in its text alone would be taken for that.
+	reasonNotFenced = "GPUPodNotFenced"
+	reasonTooLarge  = "GPUPodTooLarge"
+	// reasonReplaced is a pod that another scheduler process has taken over.
+	reasonReplaced = "GPUSchedulerReplaced"
+
 	// actionTracking and actionBinding are the events' actions: what the scheduler
 	// was doing.
 	actionTracking = "TrackingDevices"

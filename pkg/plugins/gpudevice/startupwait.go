@@ -4,7 +4,9 @@
 package gpudevice
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -27,10 +29,9 @@ import (
 )
 
 const (
-	// startupTimeout is how long one scheduling cycle waits for the informer. After
-	// that the cycle fails, and the next one waits again.
+	// startupTimeout is how long one attempt may take.
 	startupTimeout = 30 * time.Second
-	// startupRetry is how long the scheduler goes on with other pods after a failure.
+	// startupRetry is how long the next one waits after a failure.
 	startupRetry = 5 * time.Second
 	// startupPoll is how often the informer is looked at meanwhile.
 	startupPoll = 20 * time.Millisecond
@@ -41,37 +42,49 @@ const (
 	activePods = "status.phase!=Succeeded,status.phase!=Failed"
 )
 
-// startupWait holds the first scheduling cycle with a share back, of any process, with or
-// without leader election, until its pod
-// informer knows every pod that was bound before, and until what a former process may
-// still have on its way is refused (allocationCache.fencePods). Prepare has that done when
-// the process begins to schedule, and as a rule before there is such a cycle.
+// startupWait holds pods with a share back, in any process, with or without leader
+// election, until its pod informer knows every pod that was bound before, and until what a
+// former process may still have on its way is refused (allocationCache.fencePods). Prepare
+// has that done when the process begins to schedule. A cycle never waits for it: its pod is
+// turned away at once, and activated when it is done.
 //
 // The informers of a standby run all the time, but after the API server was
 // restarted a reflector waits for up to a minute before it connects again. A
 // standby that becomes leader in that minute would hand out devices that its
 // predecessor has bound since.
 type startupWait struct {
+	// done is whether a snapshot has shown all that was known when prepared became true.
 	done atomic.Bool
-
-	// mu guards what follows. Who prepares holds it meanwhile, and a cycle that needs it
-	// waits.
-	mu sync.Mutex
 	// prepared is whether waitForSyncAndFence has succeeded.
-	prepared bool
-	// fenced are the pods that were fenced by attempts so far.
-	fenced map[types.UID]struct{}
-	// err is why the last attempt failed, and retryAt when there is another one: it
-	// takes seconds of the scheduling goroutine, and every pod with a share asks.
+	prepared atomic.Bool
+	// expected is whether Prepare will be called; see PrepareLater.
+	expected atomic.Bool
+	// turnedAway is whether a pod was turned away before.
+	turnedAway atomic.Bool
+
+	// mu guards what follows. It is not held while anything is asked or written.
+	mu sync.Mutex
+	// attempt is closed at the end of the attempt that is under way; nil if there is none.
+	attempt chan struct{}
+	// err is why the last attempt failed, and retryAt when a cycle may start another one.
 	err     error
 	retryAt time.Time
 }
 
-// Prepare does what the first pod with a share otherwise waits for: it makes sure that this
+// errPreparing is why pods with a share wait at first.
+var errPreparing = errors.New("this scheduler process is about to learn what former ones have placed; pods that ask for shares of devices wait until it has")
+
+// PrepareLater says that Prepare will be called when the process begins to schedule. Until
+// then pods with shares stay out of the queue, and cost no attempts.
+func (pl *GPUDevice) PrepareLater() { pl.allocations.startup.expected.Store(true) }
+
+// Prepare does what pods with a share wait for: it makes sure that this
 // process knows every pod that others have bound, and that what they have on their way is
 // refused. Call it when the process begins to schedule: no earlier, because what another
-// process binds after it is not known. It tries until it succeeds; the error is ctx's. It may
-// run beside cycles, and several times: all plugins of an informer factory share the work.
+// process binds after it is not known. It tries until it succeeds; the error is ctx's. No
+// single pod holds it up. It may run beside cycles, and several times: all plugins of an
+// informer factory share the work. Where it is not called, the first pod with a share
+// starts it.
 func (pl *GPUDevice) Prepare(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, startupRetry, true, func(ctx context.Context) (bool, error) {
 		err := pl.allocations.prepare(ctx)
@@ -82,46 +95,146 @@ func (pl *GPUDevice) Prepare(ctx context.Context) error {
 	})
 }
 
-// waitForStartup returns nil when nodes, the snapshot of this cycle, show all that was
-// bound before the process became leader. It is an atomic load in all cycles but
-// the first.
-func (c *allocationCache) waitForStartup(ctx context.Context, nodes []fwk.NodeInfo) error {
-	if c.startup.done.Load() || c.client == nil {
-		return nil // without an API server nobody can have bound anything
+// PreEnqueue keeps a pod with a share out of the queue while it cannot be bound for a reason
+// that no event of the cluster changes. An attempt would end with a write to the pod's
+// status, in the scheduling goroutine, and what hinders the fence hinders that too.
+func (pl *GPUDevice) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	c := pl.allocations
+	if c.client == nil || !device.HasShareRequest(pod) {
+		return nil
 	}
-	if err := c.prepare(ctx); err != nil {
-		return err
+	if c.startup.expected.Load() && c.turnAway() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, errPreparing.Error())
 	}
-	// The informer is up to date. The snapshot may be older, and was made from what
-	// another handler had been told.
-	if missing := c.missingFromSnapshot(nodes); missing != nil {
-		return fmt.Errorf("pod %s has a share of a device and is not in the snapshot of this attempt yet: the next attempt sees it", klog.KObj(missing))
+	return c.whyKeptBack(pod)
+}
+
+// turnAway reports whether pods with shares have to wait for prepare.
+func (c *allocationCache) turnAway() bool {
+	if c.startup.prepared.Load() {
+		return false
 	}
-	c.startup.done.Store(true)
+	// In this order: whoever is not found in time to be activated finds that all is prepared.
+	c.startup.turnedAway.Store(true)
+	return !c.startup.prepared.Load()
+}
+
+// whyKeptBack returns why this process does not bind the pod, now or ever.
+func (c *allocationCache) whyKeptBack(pod *corev1.Pod) *fwk.Status {
+	if c.deposed.Load() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, errFenced.Error())
+	}
+	if err := c.kept.get(pod.UID); err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, escape(keptText(err)))
+	}
 	return nil
 }
 
-// prepare is waitForSyncAndFence, once. Right after a failure it returns that.
-func (c *allocationCache) prepare(ctx context.Context) error {
+// whyNoShare returns why a cycle must not give the pod a share, nil if it may: all that was
+// bound before the process became leader is in nodes, the snapshot of this cycle. It is a
+// few atomic loads in nearly all cycles.
+func (c *allocationCache) whyNoShare(pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	s := &c.startup
+	if c.client == nil {
+		return nil // without an API server nobody can have bound anything
+	}
+	if !s.done.Load() {
+		if c.turnAway() {
+			return fwk.AsStatus(c.prepareInBackground())
+		}
+		// The informer is up to date. The snapshot may be older, and was made from what
+		// another handler had been told.
+		if missing := c.missingFromSnapshot(nodes); missing != nil {
+			klog.FromContext(c.ctx).V(2).Info("Pod with a share of a device is not in the snapshot yet", "pod", klog.KObj(missing))
+			return fwk.AsStatus(errOldSnapshot)
+		}
+		s.done.Store(true)
+	}
+	return c.whyKeptBack(pod)
+}
+
+// errOldSnapshot is why a pod is tried again whose attempt began too early.
+var errOldSnapshot = errors.New("a pod with a share of a device is not in the snapshot of this attempt yet: the next attempt sees it")
+
+// prepareInBackground has prepare run beside this cycle, unless it does or failed just now,
+// and returns why pods have to wait.
+func (c *allocationCache) prepareInBackground() error {
 	s := &c.startup
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.prepared || c.client == nil {
+	if s.attempt == nil && !c.clock.Now().Before(s.retryAt) {
+		go func() { _ = c.prepare(c.ctx) }() // the next cycle reads the error
+	}
+	if s.err != nil {
+		return fmt.Errorf("%w: %w", errPreparing, s.err)
+	}
+	return errPreparing
+}
+
+// prepare is waitForSyncAndFence, once, and one at a time.
+func (c *allocationCache) prepare(ctx context.Context) error {
+	s := &c.startup
+	if c.client == nil {
 		return nil
 	}
-	if s.err != nil && c.clock.Now().Before(s.retryAt) {
+	s.mu.Lock()
+	if attempt := s.attempt; attempt != nil {
+		s.mu.Unlock()
+		select {
+		case <-attempt:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		return s.err
 	}
-	if s.err = c.waitForSyncAndFence(ctx); s.err != nil {
-		s.retryAt = c.clock.Now().Add(startupRetry)
-		return s.err
+	if s.prepared.Load() {
+		s.mu.Unlock()
+		return nil
 	}
-	s.prepared, s.fenced = true, nil
+	s.attempt = make(chan struct{})
+	s.mu.Unlock()
+
+	err := c.waitForSyncAndFence(ctx)
+
+	s.mu.Lock()
+	s.err, s.retryAt = err, c.clock.Now().Add(startupRetry)
+	s.prepared.Store(err == nil)
+	close(s.attempt)
+	s.attempt = nil
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if s.turnedAway.Load() {
+		c.activateShares()
+	}
+	if c.kept.count.Load() > 0 {
+		go c.fenceKeptPods()
+	}
 	return nil
 }
 
+// activateShares sends the pods with shares to the active queue.
+func (c *allocationCache) activateShares() {
+	for _, obj := range c.pods.GetStore().List() {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName == "" && device.HasShareRequest(pod) {
+			c.activate(pod)
+		}
+	}
+}
+
+// activate sends a pod to the active queue, if a profile of this instance serves it.
+func (c *allocationCache) activate(pod *corev1.Pod) {
+	if pl := c.servedBy(pod); pl != nil {
+		pl.handle.Activate(klog.FromContext(c.ctx), map[string]*corev1.Pod{klog.KObj(pod).String(): pod})
+	}
+}
+
 // waitForSyncAndFence waits until the informers know all that was bound before, and fences what a
-// former process may still have on its way.
+// former process may still have on its way. It depends on the API server and the informers, and on no
+// single pod.
 func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	start := c.clock.Now()
@@ -130,10 +243,14 @@ func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 	if err := plugin.WaitForSync(timeout, c.syncedCheckers()...); err != nil {
 		return fmt.Errorf("waiting for the first lists of pods and ResourceSlices: %w", err)
 	}
+	want, err := c.serverVersion(timeout)
+	if err != nil {
+		return fmt.Errorf("waiting until every pod with devices is known: %w", err)
+	}
+	c.epoch = cmp.Or(c.epoch, want)
 	fresh := c.fenceAndCatchUp(timeout)
 	if !fresh {
-		var err error
-		if fresh, err = c.waitUntilFresh(timeout); err != nil {
+		if fresh, err = c.waitUntilFresh(timeout, want); err != nil {
 			return fmt.Errorf("waiting until every pod with devices is known: %w", err)
 		}
 	}
@@ -151,9 +268,6 @@ func (c *allocationCache) waitForSyncAndFence(ctx context.Context) error {
 // whether the informer has seen it: it then knows all that was bound before. Where pods wait
 // it is quicker than waitUntilFresh, which has to wait for a bookmark.
 func (c *allocationCache) fenceAndCatchUp(ctx context.Context) bool {
-	if c.startup.fenced == nil {
-		c.startup.fenced = map[types.UID]struct{}{}
-	}
 	have := c.informerVersion()
 	if _, ok := isBehind(have, have); !ok {
 		return false // no API server speaks, see waitUntilFresh
@@ -206,20 +320,24 @@ func (c *allocationCache) missingFromSnapshot(nodes []fwk.NodeInfo) *corev1.Pod 
 	return nil
 }
 
-// waitUntilFresh waits until the informer has seen what a consistent read sees now. It
-// reports whether there is an API server with resource versions that can be compared.
+// serverVersion is the version that the API server's store has, by a consistent read.
+func (c *allocationCache) serverVersion(ctx context.Context) (string, error) {
+	list, err := c.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", fmt.Errorf("listing pods: %w", err)
+	}
+	return list.ResourceVersion, nil
+}
+
+// waitUntilFresh waits until the informer has seen what there was in version want of the API
+// server's store. It reports whether resource versions can be compared.
 //
 // The version of a list is that of the whole store, and the informer reaches it
 // only with the next change of a pod, or a bookmark, which takes a minute. So
 // whether the informer is behind is asked: a watch from where it stands delivers
 // what it has not seen, and then a bookmark.
-func (c *allocationCache) waitUntilFresh(ctx context.Context) (bool, error) {
+func (c *allocationCache) waitUntilFresh(ctx context.Context, want string) (bool, error) {
 	logger := klog.FromContext(ctx)
-	list, err := c.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return false, fmt.Errorf("listing pods: %w", err)
-	}
-	want := list.ResourceVersion
 	for {
 		have := c.informerVersion()
 		behind, ok := isBehind(have, want)

@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -91,7 +91,10 @@ func TestCatchUp(t *testing.T) {
 			l := &allocationCache{client: client, pods: informer}
 			done := make(chan error, 1)
 			go func() {
-				_, err := l.waitUntilFresh(t.Context())
+				want, err := l.serverVersion(t.Context())
+				if err == nil {
+					_, err = l.waitUntilFresh(t.Context(), want)
+				}
 				done <- err
 			}()
 			if tt.waits {
@@ -109,10 +112,10 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// As long as it is not certain that every pod is known, pods with shares fail and
+// As long as it is not certain that every pod is known, pods with shares fail at once and
 // are tried again, and others are let through.
 func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	profile, pl := startUnprepared(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	now := testingclock.NewFakePassiveClock(time.Now())
 	pl.allocations.clock = now
 	var down atomic.Bool
@@ -124,9 +127,23 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 		_, status, _ := profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), pod)
 		return status
 	}
-	if status := attempt(sharePod("p", 1)); status.Code() != fwk.Error || !strings.Contains(status.Message(), "no route to host") {
-		t.Errorf("want an error that says why, got %v", status)
+	eventually := func(what string, condition func(*fwk.Status) bool) {
+		t.Helper()
+		var status *fwk.Status
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, schedtest.Patience, true, func(context.Context) (bool, error) {
+			status = attempt(sharePod("p", 1))
+			return condition(status), nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", what, status)
+		}
 	}
+	if status := attempt(sharePod("p", 1)); status.Code() != fwk.Error || !strings.Contains(status.Message(), errPreparing.Error()) {
+		t.Errorf("at first: want an error that says that the process prepares, got %v", status)
+	}
+	eventually("want an error that says why", func(status *fwk.Status) bool {
+		return status.Code() == fwk.Error && strings.Contains(status.Message(), "no route to host")
+	})
 	if status := attempt(makePod("plain")); !status.IsSuccess() {
 		t.Errorf("a pod without a share: %v", status)
 	}
@@ -138,9 +155,7 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 		t.Errorf("right after a failure, when others have their turn: %v", status)
 	}
 	now.SetTime(now.Now().Add(startupRetry))
-	if status := attempt(sharePod("p", 1)); !status.IsSuccess() {
-		t.Errorf("with an API server: %v", status)
-	}
+	eventually("with an API server", (*fwk.Status).IsSuccess)
 	// From now on nobody is asked.
 	down.Store(true)
 	if status := attempt(sharePod("q", 1)); !status.IsSuccess() {
@@ -153,7 +168,7 @@ func TestNoShareBeforeThePodsAreKnown(t *testing.T) {
 
 // What Prepare has done no cycle does again; it goes on until it succeeds or is ended.
 func TestPrepare(t *testing.T) {
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
+	profile, pl := startUnprepared(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	var down atomic.Bool
 	down.Store(true)
 	ctx, end := context.WithCancel(t.Context())
@@ -165,7 +180,6 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("without an API server, and ended: %v, want %v", err, context.Canceled)
 	}
 	down.Store(false)
-	pl.allocations.startup.retryAt = time.Time{}
 	if err := pl.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +218,9 @@ func TestNoShareOnAnOldSnapshot(t *testing.T) {
 		_, status, _ := profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), sharePod("p", 1))
 		return status
 	}
-	if status := attempt(); status.Code() != fwk.Error || !strings.Contains(status.Message(), "default/bound") {
-		t.Errorf("want an error that names the pod, got %v", status)
+	// Whose pod it is concerns no author of another one.
+	if status := attempt(); status.Code() != fwk.Error || !errors.Is(status.AsError(), errOldSnapshot) || strings.Contains(status.Message(), "default/bound") {
+		t.Errorf("want an error that says so and names no other pod, got %v", status)
 	}
 	if err := live.AddPod(logger, onNode); err != nil {
 		t.Fatal(err)
@@ -235,7 +250,6 @@ func TestFenceWaitsForAllThatItWrote(t *testing.T) {
 		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: versions[name]}}, nil
 	})
 	pl.allocations.pods = informer
-	pl.allocations.startup.fenced = map[types.UID]struct{}{}
 	informer.reach("100")
 	done := make(chan error, 1)
 	go func() {
