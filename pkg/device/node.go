@@ -18,6 +18,9 @@ const (
 	// NodeInvalid takes nothing new of either form: its labels contradict each
 	// other or cannot be understood.
 	NodeInvalid
+	// NodeInOtherPool takes nothing new either: its devices are shared by the scheduler
+	// instance of another pool.
+	NodeInOtherPool
 )
 
 // Node is what a node's object says about its devices, parsed once per change of
@@ -86,9 +89,11 @@ func (n *Node) Admits(r *Request) Reason {
 		return Fits
 	case n.Kind == NodeInvalid:
 		return InvalidNode
+	case r.Kind == RequestShares && n.Kind == NodeInOtherPool:
+		return OtherPool
 	case r.Kind == RequestShares && n.Kind != NodeShared:
 		return NodeNotShared
-	case r.Kind != RequestShares && n.Kind == NodeShared:
+	case r.Kind != RequestShares && (n.Kind == NodeShared || n.Kind == NodeInOtherPool):
 		return NodeIsShared
 	case !r.Models.Match(n.Model):
 		return WrongModel

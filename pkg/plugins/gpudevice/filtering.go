@@ -25,6 +25,8 @@ var reasonTexts = [device.Reasons]string{
 	device.LargerThanDevice:  "node(s) had devices with less memory than a container's " + names.GPUMemoryResource,
 	device.TooFewDevices:     "node(s) had fewer devices than a container asks for",
 	device.Forbidden:         "node(s) had devices, which nonGPUPods keeps for pods that ask for them",
+	device.OtherPool:         "node(s) belonged to another GPU pool (label " + names.GPUPoolLabel + ")",
+	device.OtherInstance:     "node(s) ran a pod to which another scheduler gave a share of their devices: two schedulers serve one GPU pool",
 	device.NoShare:           "node(s) didn't have enough free device share",
 	device.NoMemory:          "node(s) didn't have enough free device memory",
 	device.Unrecorded:        "node(s) ran a pod that uses devices without a record of which",
@@ -92,7 +94,7 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 		switch {
 		case v.node.Kind == device.NodeInvalid:
 			return device.InvalidNode
-		case v.node.Kind == device.NodeShared:
+		case v.node.Kind == device.NodeShared, v.node.Kind == device.NodeInOtherPool:
 			return device.NodeIsShared
 		case v.sharesHeld:
 			return device.SharesHeld
@@ -107,6 +109,8 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 		if v.sharesHeld {
 			return device.SharesHeld
 		}
+	case v.otherInstance:
+		return device.OtherInstance
 	case v.unrecorded:
 		return device.Unrecorded
 	case v.usedOutsideShares:

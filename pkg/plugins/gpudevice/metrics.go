@@ -95,7 +95,7 @@ var (
 	invalidNodesDesc = metrics.NewDesc("berth_gpudevice_refused_nodes",
 		"Nodes that take nothing because their labels contradict each other, by reason.", []string{"profile", "reason"}, nil, metrics.ALPHA, "")
 	blockedDesc = metrics.NewDesc("berth_gpudevice_blocked_nodes",
-		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it.", []string{"profile"}, nil, metrics.ALPHA, "")
+		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it; or because another scheduler instance gives shares there too.", []string{"profile"}, nil, metrics.ALPHA, "")
 	unlistedDesc = metrics.NewDesc("berth_gpudevice_unlisted_devices",
 		"Devices that pods were given by UUID and that their node does not list any more.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_gpudevice_reservations",
@@ -217,6 +217,9 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 		case device.NodeInvalid:
 			u.invalidNodes[node.Invalid.Reason]++
 			continue
+		case device.NodeInOtherPool:
+			u.blocked.Delete(object.Name)
+			continue
 		case device.NodeShared:
 		default:
 			continue
@@ -316,7 +319,11 @@ func (c *allocationCache) allocationsByNode(u *metricsSnapshot) map[string]podAl
 				u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
 			case unrecorded:
 				u.blocked.Insert(node)
-			case unreservedInFlight, bound:
+			case bound:
+				if h.otherInstance {
+					u.blocked.Insert(node)
+				}
+			case unreservedInFlight:
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 			return nearmiss.Lacks, 0
 		}
 		return nearmiss.Other, 0
-	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld:
+	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld, device.OtherInstance:
 		return nearmiss.Apart, 0
 	default:
 		return nearmiss.Other, 0
