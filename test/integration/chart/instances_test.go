@@ -47,6 +47,7 @@ func TestTwoInstances(t *testing.T) {
 	checkNothingFound(t, c)
 	givesNothingTwice(t, c)
 	keepsNodesInTheirPool(t, c)
+	keepsItsPriority(t, c)
 
 	// A tenant's pods go by either, and by no other.
 	c.CreateNode(t, tenantNode("of-a", "a"))
@@ -154,6 +155,21 @@ func givesNothingTwice(t *testing.T, c *framework.Cluster) {
 	// Every device is full, so none of the pods is anywhere else.
 	c.Kubectl(t, "delete", "pods", "--namespace=default", "--all", "--force", "--grace-period=0")
 	c.Kubectl(t, "delete", "nodes", "more-0", "more-1", "more-batch-0", "more-batch-1")
+}
+
+// keepsItsPriority: the PriorityClass of each release is for the pods of its namespace alone.
+func keepsItsPriority(t *testing.T, c *framework.Cluster) {
+	t.Helper()
+	for class, home := range map[string]string{"berth": "berth-system", "berth-batch": "berth-batch"} {
+		for _, namespace := range []string{"default", "kube-system", "berth-system", "berth-batch"} {
+			pod := framework.Pod(namespace, "first", "nobody")
+			pod.Spec.PriorityClassName = class
+			_, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if refused := err != nil && strings.Contains(err.Error(), "is for berth-scheduler alone, in namespace "+home); refused != (namespace != home) {
+				t.Errorf("a pod of namespace %s with class %s: %v", namespace, class, err)
+			}
+		}
+	}
 }
 
 // keepsNodesInTheirPool: the label of a shared node does not change, and does in two steps.
