@@ -108,7 +108,7 @@ func refusesTheSamePool(t *testing.T, c *framework.Cluster, h *helm) {
 		"helm template | kubectl apply": c.KubectlErr(t, "apply", "--dry-run=server", "-f", rendered),
 		"kustomize":                     c.KubectlErr(t, "apply", "--dry-run=server", "-f", install.Path("manifests/base/gpupool.yaml")),
 	} {
-		if !strings.Contains(got, "cannot change roleRef") {
+		if !strings.Contains(got, "roleRef: Invalid value") {
 			t.Errorf("%s: want the binding berth:gpu-pool refused, got %s", name, got)
 		}
 	}
