@@ -72,7 +72,6 @@ type statement struct {
 	Scheduler         string
 	Suffix            string
 	Group             string // of the right to assign tenants
-	SharesDevices     bool   // whether a profile enables GPUDevice
 }
 
 // generate returns the files of the component by name. source is the path of the
@@ -114,7 +113,6 @@ func read(source string, content []byte) (*statement, error) {
 		Scheduler:      names.Scheduler,
 		Suffix:         names.TenancySuffix,
 		Group:          names.Domain,
-		SharesDevices:  len(registry.GPUDeviceArgs(loaded)) > 0,
 	}
 	var tenancy *config.LabelPresenceTenancy
 	for i := range loaded.Profiles {

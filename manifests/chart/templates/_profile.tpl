@@ -59,7 +59,7 @@ Helm itself was built for: there is no cluster to ask then.
 {{- end -}}
 {{- end -}}
 
-{{- /* berth.poolLock is the name of the ClusterRoleBinding that says who serves the pool: base/gpupool.yaml. */ -}}
+{{- /* berth.poolLock is the name of the ClusterRoleBinding that says who serves the pool: base/rbac.yaml. */ -}}
 {{- define "berth.poolLock" -}}
 berth:gpu-pool{{ with .Values.gpu.pool }}:{{ . }}{{ end }}
 {{- end -}}

@@ -106,9 +106,9 @@ func refusesTheSamePool(t *testing.T, c *framework.Cluster, h *helm) {
 	}
 	for name, got := range map[string]string{
 		"helm template | kubectl apply": c.KubectlErr(t, "apply", "--dry-run=server", "-f", rendered),
-		"kustomize":                     c.KubectlErr(t, "apply", "--dry-run=server", "-f", install.Path("manifests/base/gpupool.yaml")),
+		"kustomize":                     c.KubectlErr(t, "apply", "--dry-run=server", "-f", install.Path("manifests/base/rbac.yaml")),
 	} {
-		if !strings.Contains(got, "roleRef: Invalid value") {
+		if !strings.Contains(got, `ClusterRoleBinding "berth:gpu-pool" is invalid: roleRef: Invalid value`) {
 			t.Errorf("%s: want the binding berth:gpu-pool refused, got %s", name, got)
 		}
 	}

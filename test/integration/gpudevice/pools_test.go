@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -47,14 +46,15 @@ func closesToAnother(t *testing.T, c *framework.Cluster) {
 	c.CreatePod(t, again)
 	c.WaitForEvent(t, metav1.NamespaceDefault, "theirs-again", "FailedScheduling", "two schedulers serve one GPU pool")
 
-	// The label says that the node is neither's, and then whose it is.
+	// The label says that the node is neither's, and then that it is theirs again.
 	c.Kubectl(t, "label", "node", "gpu", names.GPUPoolLabel+"=elsewhere")
-	c.WaitForPod(t, metav1.NamespaceDefault, "theirs-again", "to be told of the pool", func(p *corev1.Pod) bool {
-		condition := framework.PodScheduledCondition(p)
-		return condition != nil && condition.Status == corev1.ConditionFalse && !strings.Contains(condition.Message, "two schedulers")
-	})
+	later := framework.SharePod("later", "100")
+	later.Spec.SchedulerName = "rival"
+	c.CreatePod(t, later)
+	c.WaitForEvent(t, metav1.NamespaceDefault, "later", "FailedScheduling", "no node shares its devices")
 	c.Kubectl(t, "label", "node", "gpu", names.GPUPoolLabel+"-")
 	c.WaitForPodScheduled(t, metav1.NamespaceDefault, "theirs-again")
+	c.WaitForPodScheduled(t, metav1.NamespaceDefault, "later")
 }
 
 // rivalProfile is the profile of another instance.

@@ -46,7 +46,6 @@ func TestFromOneOverlayToAnother(t *testing.T) {
 			t.Fatal("kubectl did not leave anything behind")
 		}
 		c.Kubectl(t, "delete", "-k", install.Path("manifests/components/gpu"))
-		c.Kubectl(t, "delete", "-f", install.Path("manifests/base/gpupool.yaml"))
 		if diff := cmp.Diff(before, installed(t, c)); diff != "" {
 			t.Errorf("something is left (-before,+after):\n%s", diff)
 		}
