@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -202,5 +203,29 @@ func TestBindAfterTheNodeLeft(t *testing.T) {
 				t.Errorf("want it refused without a request, got %v and %d Bindings", status, len(server.sent))
 			}
 		})
+	}
+}
+
+// TestNotSentAgainAfterTheNodeLeft: the node leaves while a Binding has no clear answer. It is
+// not sent again, and the pod is touched, so that what was sent is refused.
+func TestNotSentAgainAfterTheNodeLeft(t *testing.T) {
+	pod := sharePod("p", 500)
+	pod.ResourceVersion = "7"
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{pod}})
+	leaves := func(pod *corev1.Pod) *corev1.Pod {
+		if err := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer().Update(ofPool(gpuNode("n", 2), "b")); err != nil {
+			t.Error(err)
+		}
+		return pod
+	}
+	server := &apiServer{profile: profile, answers: []answer{{err: io.ErrUnexpectedEOF, then: leaves}, {write: true}}}
+	server.start(t)
+	state := profile.NewCycle(t.Context(), t, pod)
+	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	status := pl.Bind(t.Context(), state, pod, "n")
+	if status.IsSuccess() || len(server.sent) != 1 || server.touched == "" {
+		t.Errorf("want one Binding and the pod fenced, got %v, %d Bindings and version %q", status, len(server.sent), server.touched)
 	}
 }
