@@ -89,11 +89,9 @@ func (n *Node) Admits(r *Request) Reason {
 		return Fits
 	case n.Kind == NodeInvalid:
 		return InvalidNode
-	case r.Kind == RequestShares && n.Kind == NodeInOtherPool:
-		return OtherPool
 	case r.Kind == RequestShares && n.Kind != NodeShared:
-		return NodeNotShared
-	case r.Kind != RequestShares && (n.Kind == NodeShared || n.Kind == NodeInOtherPool):
+		return n.whyNotShared()
+	case r.Kind != RequestShares && n.isShared():
 		return NodeIsShared
 	case !r.Models.Match(n.Model):
 		return WrongModel
@@ -113,4 +111,15 @@ func (n *Node) Admits(r *Request) Reason {
 		}
 	}
 	return Fits
+}
+
+// isShared reports whether the devices are shared, by whatever scheduler instance.
+func (n *Node) isShared() bool { return n.Kind == NodeShared || n.Kind == NodeInOtherPool }
+
+// whyNotShared returns why a node that is not of kind NodeShared takes no shares.
+func (n *Node) whyNotShared() Reason {
+	if n.Kind == NodeInOtherPool {
+		return OtherPool
+	}
+	return NodeNotShared
 }

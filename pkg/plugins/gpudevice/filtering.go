@@ -84,10 +84,7 @@ func (pl *GPUDevice) Filter(_ context.Context, state fwk.CycleState, _ *corev1.P
 func (v *nodeView) check(s *preFilterState) device.Reason {
 	request := s.podRequest.Request
 	if s.forbidden {
-		if v.hasDevices() {
-			return device.Forbidden
-		}
-		return device.Fits
+		return v.checkForbidden()
 	}
 	if s.claims {
 		// Whatever else the pod asks for: the devices of the claim must not be shared.
@@ -119,6 +116,14 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 		return device.NoShare
 	case !v.usage.Fits(request):
 		return v.usage.Lacks(request)
+	}
+	return device.Fits
+}
+
+// checkForbidden is check for a pod without devices that is kept off nodes with some.
+func (v *nodeView) checkForbidden() device.Reason {
+	if v.hasDevices() {
+		return device.Forbidden
 	}
 	return device.Fits
 }

@@ -217,11 +217,9 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 		case device.NodeInvalid:
 			u.invalidNodes[node.Invalid.Reason]++
 			continue
-		case device.NodeInOtherPool:
-			u.blocked.Delete(object.Name)
-			continue
 		case device.NodeShared:
 		default:
+			u.leaveOut(object.Name, node)
 			continue
 		}
 		used, _ := node.Usage()
@@ -262,6 +260,14 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 		}
 	}
 	return u
+}
+
+// leaveOut leaves out a node that is not shared here. What is the matter with it is for the
+// metrics of its pool.
+func (u *metricsSnapshot) leaveOut(name string, node *device.Node) {
+	if node.Kind == device.NodeInOtherPool {
+		u.blocked.Delete(name)
+	}
 }
 
 // add adds what is used of the devices.
