@@ -5,7 +5,10 @@ package gpupolicies
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,12 +118,17 @@ func testInjection(t *testing.T, c *framework.Cluster) {
 		{
 			name: "no share, and other taints tolerated",
 			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{
-					{Key: "other", Operator: corev1.TolerationOpExists},
-					{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
-				}
+				pod.Spec.Tolerations = []corev1.Toleration{{Key: "other", Operator: corev1.TolerationOpExists}}
 			},
 			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			// The node may have its taint with that effect.
+			name: "no share, and every taint with effect NoExecute tolerated",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+			},
+			want: map[string][]corev1.EnvVar{"main": void},
 		},
 		{
 			name:      "no share, and every taint tolerated, in an exempt namespace",
@@ -143,6 +151,14 @@ func testInjection(t *testing.T, c *framework.Cluster) {
 			arm: func(pod *corev1.Pod) {
 				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 				pod.Spec.Containers[0].Resources = limits("nvidia.com/mig-1g.5gb", "1")
+			},
+			want: map[string][]corev1.EnvVar{"main": nil},
+		},
+		{
+			name: "a slice of a device's time, of which the device plugin sets the variable",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				pod.Spec.Containers[0].Resources = limits("nvidia.com/gpu.shared", "1")
 			},
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},
@@ -221,6 +237,63 @@ func testInjection(t *testing.T, c *framework.Cluster) {
 			}
 		})
 	}
+}
+
+// testCost counts how often the API server has written and read a pod for the mutation,
+// which is what it costs: nothing where nothing is to be set, however large the pod, and
+// once where something is.
+func testCost(t *testing.T, c *framework.Cluster) {
+	tests := []struct {
+		name string
+		pod  *corev1.Pod
+		want int
+	}{
+		{"nothing to set", newPod("team", "p"), 0},
+		{"nothing to set, in 600 kB", newPod("team", "p"), 0},
+		{"nothing to set, in 2000 containers", newPod("team", "p"), 0},
+		{"a share", sharePod("team", "p", "500"), 1},
+		{"the taint tolerated", newPod("team", "p"), 1},
+		{"the taint tolerated, and the variable set", newPod("team", "p"), 0},
+	}
+	tests[1].pod.Spec.Containers[0].Args = []string{strings.Repeat("x", 600_000)}
+	containers(2000, "")(tests[2].pod)
+	for _, tt := range tests[4:] {
+		tt.pod.Spec.Tolerations = []corev1.Toleration{toleration}
+	}
+	tests[5].pod.Spec.Containers[0].Env = []corev1.EnvVar{value("void")}
+	before := mutationCount(t, c)
+	for _, tt := range tests {
+		createDry(t, c, tt.pod)
+		after := mutationCount(t, c)
+		if got := after - before; got != tt.want {
+			t.Errorf("%s: the API server worked through the pod %d times, want %d", tt.name, got, tt.want)
+		}
+		before = after
+	}
+}
+
+var mutations = regexp.MustCompile(`(?m)^apiserver_mutating_admission_policy_check_total\{.*policy="berth-gpu-devices".*\} (\d+)$`)
+
+// mutationCount returns how many mutations the API server has evaluated.
+func mutationCount(t *testing.T, c *framework.Cluster) int {
+	t.Helper()
+	content, err := c.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	found := mutations.FindAllSubmatch(content, -1)
+	for _, match := range found {
+		n, err := strconv.Atoi(string(match[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+	}
+	if len(found) == 0 {
+		t.Fatal("the API server has no such metric")
+	}
+	return total
 }
 
 // createDry creates the pod, without storing it.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
@@ -58,6 +59,8 @@ func TestPoliciesAgree(t *testing.T) {
 				"profiles":                       {list(schedulerNames), judges["profiles"]},
 				"deviceResources":                {list(args.DeviceResources), judges["deviceResources"]},
 				"deviceResources of the quota's": {list(args.DeviceResources), counts["deviceResources"]},
+				"migPrefix of the quota's":       {"'" + args.NodeLabels.MIGPrefix + "'", counts["migPrefix"]},
+				"countingSchedulers":             {list([]string{corev1.DefaultSchedulerName}), judges["countingSchedulers"]},
 				"migPrefix":                      {"'" + args.NodeLabels.MIGPrefix + "'", judges["migPrefix"]},
 				"exempt":                         {list([]string{"kube-system", names.Namespace, "gpu-operator"}), judges["exempt"]},
 				"runtimeClass":                   {"'nvidia'", sets["runtimeClass"]},

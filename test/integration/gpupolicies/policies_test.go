@@ -18,6 +18,7 @@ func TestPolicies(t *testing.T) {
 		if _, err := debug(t, c, "early", "old"); err != nil {
 			t.Fatal(err)
 		}
+		beforeEffects(t, c)
 	})
 	for _, name := range []string{"berth-gpu-devices", "berth-gpu-records", "berth-gpu-quota", "berth-gpu-pools"} {
 		policy, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
@@ -29,12 +30,15 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 	t.Run("injection", func(t *testing.T) { testInjection(t, c) })
+	t.Run("cost", func(t *testing.T) { testCost(t, c) })
 	t.Run("debug containers", func(t *testing.T) { testDebugContainers(t, c) })
 	t.Run("variables", func(t *testing.T) { testVariables(t, c) })
 	t.Run("tolerations added later", func(t *testing.T) { testTolerationsAddedLater(t, c) })
 	t.Run("records", func(t *testing.T) { testRecords(t, c) })
 	t.Run("quota", func(t *testing.T) { testQuota(t, c) })
 	t.Run("samples", func(t *testing.T) { testSamples(t, c) })
+	// It adds the policies of tenancy.
+	t.Run("effects", func(t *testing.T) { testEffects(t, c) })
 	// The last, because it takes the mutation away.
 	t.Run("without the mutation", func(t *testing.T) { testWithoutMutation(t, c) })
 }

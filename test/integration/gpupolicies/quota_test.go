@@ -4,6 +4,7 @@
 package gpupolicies
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 const (
 	milli  = names.GPUMilliResource
 	memory = names.GPUMemoryResource
+	mig    = "nvidia.com/mig-1g.5gb"
 )
 
 // testQuota asks for devices in every unit in namespaces whose quotas count some.
@@ -68,6 +70,9 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 				{"memory beside thousandths of another container", [][]string{{milli, "1"}, {memory, "1Gi"}}, []string{"[berth.dev/gpu-memory]"}},
 				{"all of the memory and one thousandth", [][]string{{milli, "1", memory, "40Gi"}}, []string{"[berth.dev/gpu-memory]"}},
 				{"device plugin", [][]string{{pluginResource, "8"}}, []string{"[nvidia.com/gpu]"}},
+				{"slices of time", [][]string{{pluginResource + ".shared", "8"}}, []string{"[nvidia.com/gpu.shared]", "requests.nvidia.com/gpu.shared as well"}},
+				{"MIG devices", [][]string{{mig, "8"}, {mig, "8"}}, []string{"[nvidia.com/mig-1g.5gb]"}},
+				{"what is no device", [][]string{{"nvidia.com/rdma_shared_device_a", "8"}}, nil},
 			},
 		},
 		{
@@ -117,6 +122,38 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 				{"too many thousandths", [][]string{{milli, "2000"}}, []string{exceeded + "quota-0"}},
 				{"too many of the device plugin", [][]string{{pluginResource, "2"}}, []string{exceeded + "quota-1"}},
 				{"memory", [][]string{{memory, "1Gi"}}, []string{"[berth.dev/gpu-memory]"}},
+			},
+		},
+		{
+			// The API server takes these names, and counts nothing by them.
+			namespace: "counts-in-name-only",
+			quotas:    [][]string{{"limits." + milli, "1000", pluginResource, "1"}},
+			pods: []pod{
+				{"no device", [][]string{nil}, nil},
+				{"thousandths", [][]string{{milli, "8000"}}, []string{
+					"[berth.dev/gpu-milli]", "is about devices, and counts none", "nothing by limits.berth.dev/gpu-milli, nvidia.com/gpu", "have it count requests.berth.dev/gpu-milli",
+				}},
+				{"device plugin", [][]string{{pluginResource, "8"}}, []string{"[nvidia.com/gpu]", "have it count requests.nvidia.com/gpu"}},
+			},
+		},
+		{
+			namespace: "counts-limits-as-well",
+			quotas:    [][]string{{"limits." + milli, "1000", "requests." + milli, "1000"}},
+			pods: []pod{
+				{"thousandths", [][]string{{milli, "1000"}}, nil},
+				{"too many thousandths", [][]string{{milli, "2000"}}, []string{exceeded + "quota-0"}},
+				{"memory", [][]string{{memory, "1Gi"}}, []string{"[berth.dev/gpu-memory]"}},
+			},
+		},
+		{
+			namespace: "counts-mig",
+			quotas:    [][]string{{"requests." + mig, "2"}},
+			pods: []pod{
+				{"MIG devices", [][]string{{mig, "2"}}, nil},
+				{"too many MIG devices", [][]string{{mig, "3"}}, []string{exceeded + "quota-0"}},
+				{"MIG devices of another size", [][]string{{"nvidia.com/mig-7g.80gb", "1"}}, []string{"[nvidia.com/mig-7g.80gb]", "counts devices in [nvidia.com/mig-1g.5gb]"}},
+				{"thousandths", [][]string{{milli, "8000"}}, []string{"[berth.dev/gpu-milli]"}},
+				{"no MIG devices of another size", [][]string{{"nvidia.com/mig-7g.80gb", "0"}}, nil},
 			},
 		},
 		{
@@ -209,7 +246,7 @@ func waitForQuotas(t *testing.T, c *framework.Cluster, namespace string, count i
 				return false, nil
 			}
 			for name := range list.Items[i].Spec.Hard {
-				counts = counts || strings.Contains(string(name), milli) || strings.Contains(string(name), memory) || strings.Contains(string(name), pluginResource)
+				counts = counts || slices.ContainsFunc([]string{milli, memory, pluginResource, mig}, func(unit string) bool { return strings.Contains(string(name), unit) })
 			}
 		}
 		if len(list.Items) != count {

@@ -114,6 +114,19 @@ func testRecords(t *testing.T, c *framework.Cluster) {
 		if err := patch(c.Client, "bound", condition); err != nil {
 			t.Errorf("the status of a pod that has ended: %v", err)
 		}
+		// Its devices are another pod's by now, whoever says that it runs again.
+		for who, client := range map[string]kubernetes.Interface{"an administrator": c.Client, "a kubelet": kubelet} {
+			for _, phase := range []string{"Running", "Pending", "Unknown"} {
+				t.Run(who+" calls an ended pod "+phase, func(t *testing.T) {
+					framework.CheckDenied(t, patch(client, "bound", []byte(`{"status": {"phase": "`+phase+`"}}`)), []string{"berth-gpu-records", "status.phase: must stay Succeeded"})
+				})
+			}
+		}
+		framework.CheckDenied(t, patch(kubelet, "bound", []byte(`{"status": {"phase": "Failed"}}`)), nil)
+		// Without a record it held nothing.
+		for _, phase := range []string{"Succeeded", "Running"} {
+			framework.CheckDenied(t, patch(c.Client, "waiting", []byte(`{"status": {"phase": "`+phase+`"}}`)), nil)
+		}
 	})
 }
 

@@ -56,7 +56,7 @@ func sharePod(namespace, name, milli string) *corev1.Pod {
 // policies; it may be nil.
 func start(t *testing.T, before func(*framework.Cluster)) *framework.Cluster {
 	t.Helper()
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu")}})
+	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{gpuNode("gpu")}, APIServerArgs: []string{"--feature-gates=" + comparisons}})
 	c.CreateNamespace(t, "team", nil)
 	if before != nil {
 		before(c)

@@ -4,6 +4,7 @@
 package gpupolicies
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -27,6 +29,23 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: fake}
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:node:fake"}
 `
+
+// cdiAnnotation is one by which a container runtime gives out devices.
+const cdiAnnotation = "cdi.k8s.io/gpu"
+
+// containers gives a pod as many, each of which asks for one of the resource; empty for none.
+func containers(count int, resource string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Containers = nil
+		for i := range count {
+			container := corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "x"}
+			if resource != "" {
+				container.Resources = limits(resource, "1")
+			}
+			pod.Spec.Containers = append(pod.Spec.Containers, container)
+		}
+	}
+}
 
 // testVariables creates pods whose authors set the variable themselves.
 func testVariables(t *testing.T, c *framework.Cluster) {
@@ -201,6 +220,114 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 			},
 		},
 		{
+			name: "all devices, one of the device plugin's, and a scheduler that may not count it",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = names.RandomScheduler
+				pod.Spec.Tolerations = []corev1.Toleration{toleration}
+				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+			want: []string{"spec.tolerations", `"random-scheduler"`, "berth.dev/gpu-sharing", "[berth-scheduler, default-scheduler]"},
+		},
+		{
+			name: "a MIG device in an init container, and a scheduler that may not count it",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = "of-my-own"
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "x", Resources: limits("nvidia.com/mig-1g.5gb", "1")}}
+			},
+			want: []string{"spec.tolerations", `"of-my-own"`},
+		},
+		{
+			name: "one of the device plugin's, and a scheduler that may not count it, and the taint in the way",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = names.RandomScheduler
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+		},
+		{
+			name: "one of the device plugin's, and the cluster's scheduler, which counts it",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+		},
+		{
+			name:      "one of the device plugin's, and a scheduler that may not count it, in an exempt namespace",
+			namespace: metav1.NamespaceSystem,
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = names.RandomScheduler
+				pod.Spec.Tolerations = tolerateAll
+				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
+			},
+		},
+		{
+			name: "as many containers with a share as the scheduler takes",
+			arm:  containers(device.MaxContainers, milli),
+		},
+		{
+			name: "one more",
+			arm:  containers(device.MaxContainers+1, milli),
+			want: []string{"spec.containers", "17 of them ask", "16 can ask", "split the pod"},
+		},
+		{
+			// That was an error of the policy's own, which named an expression.
+			name: "a thousand containers with a share",
+			arm:  containers(1000, milli),
+			want: []string{"spec.containers: there are 1000", "split the pod"},
+		},
+		{
+			name: "two thousand containers that may run where devices are shared",
+			arm: func(pod *corev1.Pod) {
+				containers(2000, "")(pod)
+				pod.Spec.Tolerations = tolerateAll
+			},
+			want: []string{"spec.containers: there are 2000", "at most 100"},
+		},
+		{
+			name: "two thousand containers, and nothing that leads to a shared node",
+			arm:  containers(2000, ""),
+		},
+		{
+			name: "devices of the Container Device Interface, and a share",
+			arm: func(pod *corev1.Pod) {
+				asking()(pod)
+				pod.Annotations = map[string]string{cdiAnnotation: "nvidia.com/gpu=all"}
+			},
+			want: []string{"metadata.annotations [cdi.k8s.io/gpu]", "exempt namespace"},
+		},
+		{
+			name: "devices of the Container Device Interface in the spelling of NVIDIA's runtime, where it may reach a shared node",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Annotations = map[string]string{"nvidia." + cdiAnnotation: "nvidia.com/gpu=all"}
+			},
+			want: []string{"metadata.annotations [nvidia.cdi.k8s.io/gpu]"},
+		},
+		{
+			name: "devices of the Container Device Interface, and the node named",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.NodeName = "gpu"
+				pod.Annotations = map[string]string{cdiAnnotation: "nvidia.com/gpu=all"}
+			},
+			want: []string{"metadata.annotations [cdi.k8s.io/gpu]"},
+		},
+		{
+			name: "devices of the Container Device Interface, and the taint of shared nodes in the way",
+			arm: func(pod *corev1.Pod) {
+				pod.Annotations = map[string]string{cdiAnnotation: "example.com/fpga=0"}
+			},
+		},
+		{
+			name:      "devices of the Container Device Interface in an exempt namespace",
+			namespace: metav1.NamespaceSystem,
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = tolerateAll
+				pod.Annotations = map[string]string{cdiAnnotation: "nvidia.com/gpu=all"}
+			},
+		},
+		{
 			name: "all devices, and zero of a share",
 			arm: func(pod *corev1.Pod) {
 				pod.Spec.Tolerations = tolerateAll
@@ -318,7 +445,19 @@ func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
 		t.Fatal(err)
 	}
 
+	early, plugin := newPod("team", "later-cdi"), newPod("team", "later-plugin")
+	early.Annotations = map[string]string{cdiAnnotation: "nvidia.com/gpu=all"}
+	early.Spec.Containers[0].Env = []corev1.EnvVar{value("void")}
+	plugin.Spec.SchedulerName = names.RandomScheduler
+	plugin.Spec.Containers[0].Resources = limits(pluginResource, "1")
+	placed := newPod("team", "later-placed")
+	placed.Spec.NodeName = "gpu"
+	for _, pod := range []*corev1.Pod{early, plugin, placed, newPod("team", "later-annotated")} {
+		c.CreatePod(t, pod)
+	}
+
 	const (
+		annotate = `[{"op": "add", "path": "/metadata/annotations", "value": {"cdi.k8s.io/gpu": "nvidia.com/gpu=all"}}]`
 		tolerate = `[{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "berth.dev/gpu-sharing", "operator": "Exists"}}]`
 		label    = `[{"op": "add", "path": "/metadata/labels", "value": {"edited": "yes"}}]`
 	)
@@ -326,6 +465,12 @@ func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
 		name, pod, patch string
 		want             []string
 	}{
+		{"devices of the Container Device Interface", "later-cdi", tolerate, []string{"metadata.annotations [cdi.k8s.io/gpu]"}},
+		{"devices of the Container Device Interface, added to a share", "later-share", annotate, []string{"metadata.annotations [cdi.k8s.io/gpu]"}},
+		{"devices of the Container Device Interface, where the pod has a node", "later-placed", annotate, []string{"metadata.annotations [cdi.k8s.io/gpu]"}},
+		{"devices of the Container Device Interface, with the taint in the way", "later-annotated", annotate, nil},
+		{"another edit of one that has them", "later-cdi", label, nil},
+		{"a device of the device plugin, and a scheduler that may not count it", "later-plugin", tolerate, []string{"spec.tolerations", `"random-scheduler"`}},
 		{"all devices", "later-all", tolerate, []string{"container(s) main", `must be "void"`}},
 		{"what its image says", "later-unset", tolerate, []string{"container(s) main", `must be "void"`}},
 		{"all devices in a debug container", "later-debugged", tolerate, []string{"container(s) debugger", `must be "void"`}},
@@ -337,6 +482,12 @@ func testTolerationsAddedLater(t *testing.T, c *framework.Cluster) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.patch == annotate {
+				// The status takes annotations as well.
+				_, err := c.Client.CoreV1().Pods("team").Patch(t.Context(), tt.pod, types.JSONPatchType, []byte(tt.patch),
+					metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+				framework.CheckDenied(t, err, tt.want)
+			}
 			_, err := c.Client.CoreV1().Pods("team").Patch(t.Context(), tt.pod, types.JSONPatchType, []byte(tt.patch), metav1.PatchOptions{})
 			framework.CheckDenied(t, err, tt.want)
 		})

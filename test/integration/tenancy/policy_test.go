@@ -162,10 +162,20 @@ func policyOnCreation(t *testing.T, c *framework.Cluster) {
 			arm: func(pod *corev1.Pod) {
 				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
 				pod.Spec.Tolerations = []corev1.Toleration{
-					{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+					{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 					{Key: "example.com/other", Operator: corev1.TolerationOpExists},
 				}
 			},
+		},
+		{
+			// A node may have its taint with that effect. The whole table is in package gpupolicies.
+			name:      "anybody's pod for the cluster's scheduler that tolerates every taint with effect NoExecute",
+			namespace: "no-tenant",
+			arm: func(pod *corev1.Pod) {
+				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+			},
+			want: []string{"spec.tolerations"},
 		},
 		{
 			name:      "a pod of an exempt namespace",
