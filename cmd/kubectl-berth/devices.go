@@ -148,7 +148,7 @@ func (o *devicesOptions) loadKeys() error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s: no profile runs %s", o.config, gpudevice.Name)
 	}
-	o.keys = gpudevice.NodeKeys(args[0])
+	o.keys = gpudevice.NodeKeys(args[0]).AllPools()
 	return nil
 }
 

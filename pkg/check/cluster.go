@@ -39,7 +39,7 @@ func Cluster(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	for _, step := range []func(){
-		c.findSchedulers, c.checkServed, c.checkRights, c.checkLeases, c.checkPolicies, c.checkTenancy, c.checkDevices, c.checkPods, c.checkEvents,
+		c.findSchedulers, c.checkServed, c.checkRights, c.checkLeases, c.checkPools, c.checkPolicies, c.checkTenancy, c.checkDevices, c.checkPods, c.checkEvents,
 	} {
 		if step(); c.err != nil {
 			return nil, c.err

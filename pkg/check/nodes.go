@@ -96,7 +96,7 @@ func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.No
 func (c *checker) nodeKeys() *device.NodeKeys {
 	for _, s := range c.schedulers {
 		if args := registry.GPUDeviceArgs(s.profile.Config); len(args) > 0 && registry.Runs(s.profile.Effective, gpudevice.Name) {
-			return gpudevice.NodeKeys(args[0])
+			return gpudevice.NodeKeys(args[0]).AllPools()
 		}
 	}
 	keys := device.DefaultNodeKeys()

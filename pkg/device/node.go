@@ -18,6 +18,9 @@ const (
 	// NodeInvalid takes nothing new of either form: its labels contradict each
 	// other or cannot be understood.
 	NodeInvalid
+	// NodeInOtherPool takes nothing new either: its devices are shared by the scheduler
+	// instance of another pool.
+	NodeInOtherPool
 )
 
 // Node is what a node's object says about its devices, parsed once per change of
@@ -87,8 +90,8 @@ func (n *Node) Admits(r *Request) Reason {
 	case n.Kind == NodeInvalid:
 		return InvalidNode
 	case r.Kind == RequestShares && n.Kind != NodeShared:
-		return NodeNotShared
-	case r.Kind != RequestShares && n.Kind == NodeShared:
+		return n.whyNotShared()
+	case r.Kind != RequestShares && n.isShared():
 		return NodeIsShared
 	case !r.Models.Match(n.Model):
 		return WrongModel
@@ -108,4 +111,15 @@ func (n *Node) Admits(r *Request) Reason {
 		}
 	}
 	return Fits
+}
+
+// isShared reports whether the devices are shared, by whatever scheduler instance.
+func (n *Node) isShared() bool { return n.Kind == NodeShared || n.Kind == NodeInOtherPool }
+
+// whyNotShared returns why a node that is not of kind NodeShared takes no shares.
+func (n *Node) whyNotShared() Reason {
+	if n.Kind == NodeInOtherPool {
+		return OtherPool
+	}
+	return NodeNotShared
 }

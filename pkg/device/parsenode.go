@@ -26,6 +26,20 @@ type NodeKeys struct {
 	MIGPrefix string
 	// PluginResources are what device plugins advertise devices as.
 	PluginResources []corev1.ResourceName
+	// Pool is the pool of the nodes whose devices are shared (names.GPUPoolLabel), nil for
+	// those of all pools.
+	Pool *string
+}
+
+// AllPools returns the keys for nodes of whatever pool.
+func (k NodeKeys) AllPools() *NodeKeys {
+	k.Pool = nil
+	return &k
+}
+
+// inPool reports whether the node, if it is shared, is of the pool.
+func (k *NodeKeys) inPool(node *corev1.Node) bool {
+	return k.Pool == nil || node.Labels[names.GPUPoolLabel] == *k.Pool
 }
 
 // sharedSuffix ends the name of a resource that NVIDIA's device plugin advertises in
@@ -84,6 +98,9 @@ func ParseNode(node *corev1.Node, keys *NodeKeys) *Node {
 func (n *Node) parse(node *corev1.Node, keys *NodeKeys) InvalidError {
 	plugin, advertised := advertisedDevices(node, keys)
 	switch sharing, ok := node.Labels[names.GPUSharingLabel]; {
+	case ok && sharing != "false" && !keys.inPool(node):
+		n.Kind = NodeInOtherPool
+		return InvalidError{}
 	case ok && sharing != "true" && sharing != "false":
 		return InvalidError{
 			Reason: InvalidSharing, Field: labelField(names.GPUSharingLabel), Value: sharing,

@@ -30,6 +30,11 @@ const (
 	TooFewDevices
 	// Forbidden is a node with devices, which are kept for pods that ask for them.
 	Forbidden
+	// OtherPool is a shared node of another pool than the scheduler's.
+	OtherPool
+	// OtherInstance is a shared node on which another scheduler instance allocates shares too,
+	// although the node is of this one's pool.
+	OtherInstance
 	// NoShare is a node whose devices have too little compute left.
 	NoShare
 	// NoMemory is a node whose devices have the compute and too little memory left.
@@ -49,7 +54,7 @@ const (
 // reasonNames are metric labels, which are API: NotShared, Shared, Refused, Unassigned and
 // OtherUse are older than the names of their constants.
 var reasonNames = [Reasons]string{
-	"Fits", "NotShared", "Shared", "Refused", "WrongModel", "TooLittleMemory", "LargerThanDevice", "TooFewDevices", "Forbidden",
+	"Fits", "NotShared", "Shared", "Refused", "WrongModel", "TooLittleMemory", "LargerThanDevice", "TooFewDevices", "Forbidden", "OtherPool", "OtherInstance",
 	"NoShare", "NoMemory", "Unassigned", "OtherUse", "SharesHeld",
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
@@ -80,6 +81,7 @@ var kinds = map[device.NodeKind]NodeKind{
 	device.NodeShared:         Shared,
 	device.NodeDevicePlugin:   DevicePlugin,
 	device.NodeInvalid:        Invalid,
+	device.NodeInOtherPool:    OtherPool,
 }
 
 // parse reads how a node describes its devices.
@@ -96,7 +98,7 @@ func (c *computation) addNode(object *corev1.Node, pods []*corev1.Pod) {
 	parsed := c.parse(object)
 	node := &Node{
 		Name: object.Name, Kind: kinds[parsed.Kind], Model: parsed.Model, DeviceMemoryMiB: parsed.MemoryMiB,
-		Unschedulable: object.Spec.Unschedulable,
+		Unschedulable: object.Spec.Unschedulable, Pool: object.Labels[names.GPUPoolLabel],
 	}
 	if parsed.Kind == device.NodeInvalid {
 		node.Problem = parsed.Invalid.Error()

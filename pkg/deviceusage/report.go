@@ -45,6 +45,8 @@ const (
 	DevicePlugin NodeKind = "DevicePlugin"
 	// Invalid takes nothing new: what it says of its devices contradicts itself.
 	Invalid NodeKind = "Invalid"
+	// OtherPool has its devices shared by the scheduler of another pool than is asked about.
+	OtherPool NodeKind = "OtherPool"
 	// NotShared has no devices that Berth knows of, and pods that hold shares of some.
 	NotShared NodeKind = "NotShared"
 	// Unknown could not be seen; what pods hold there is as recorded.
@@ -57,6 +59,8 @@ type Node struct {
 	Name string `json:"name"`
 	// Kind says what it does with its devices.
 	Kind NodeKind `json:"kind"`
+	// Pool is the GPU pool of the node (label berth.dev/gpu-pool).
+	Pool string `json:"pool,omitempty"`
 	// Model is that of its devices, in lower case; empty if unknown.
 	Model string `json:"model,omitempty"`
 	// DeviceMemoryMiB is the memory of each device; 0 if unknown.

@@ -12,9 +12,23 @@ another is set here, by field.
 {{- required (printf "files/%s: not in the chart: install it from a checkout whose links are links, or package it there" .file) (.root.Files.Get (printf "files/%s" .file)) -}}
 {{- end -}}
 
+{{- /* berth.fullname is the instance's name. Takes the root. */ -}}
+{{- define "berth.fullname" -}}
+{{- .Values.fullnameOverride | default .Release.Name -}}
+{{- end -}}
+
+{{- /* berth.serviceAccount is that of the scheduler. Takes the root. */ -}}
+{{- define "berth.serviceAccount" -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name: Required value with serviceAccount.create=false" -}}
+{{- end -}}
+{{- .Values.serviceAccount.name | default (include "berth.fullname" .) -}}
+{{- end -}}
+
 {{- /* berth.rename puts the instance's name in the place of the manifests'. Takes root, name. */ -}}
 {{- define "berth.rename" -}}
-{{- .name | replace "random-scheduler" (printf "%s-random" .root.Release.Name) | replace "berth-scheduler" .root.Release.Name -}}
+{{- $name := include "berth.fullname" .root -}}
+{{- .name | replace "random-scheduler" (printf "%s-random" $name) | replace "berth-scheduler" $name -}}
 {{- end -}}
 
 {{- /* berth.labels are those of every object, as YAML. Takes root, and name: that of the part. */ -}}
@@ -33,11 +47,12 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- $o := .object -}}
 {{- $m := $o.metadata -}}
 {{- if eq (get $m "namespace") "berth-system" }}{{ $_ := set $m "namespace" $root.Release.Namespace }}{{ end -}}
-{{- $_ := set $m "name" (include "berth.rename" (dict "root" $root "name" $m.name)) -}}
+{{- $account := and (eq $o.kind "ServiceAccount") (eq $m.name "berth-scheduler") -}}
+{{- $_ := set $m "name" (ternary (include "berth.serviceAccount" $root) (include "berth.rename" (dict "root" $root "name" $m.name)) $account) -}}
 {{- $_ := set $m "labels" (fromYaml (include "berth.labels" (dict "root" $root "name" (index $m.labels "app.kubernetes.io/name")))) -}}
 {{- with $o.roleRef }}{{ $_ := set . "name" (include "berth.rename" (dict "root" $root "name" .name)) }}{{ end -}}
 {{- range $o.subjects -}}
-{{- $_ := set . "name" (include "berth.rename" (dict "root" $root "name" .name)) -}}
+{{- $_ := set . "name" (ternary (include "berth.serviceAccount" $root) (include "berth.rename" (dict "root" $root "name" .name)) (eq .name "berth-scheduler")) -}}
 {{- $_ := set . "namespace" $root.Release.Namespace -}}
 {{- end -}}
 {{- range $o.rules }}{{ if .resourceNames -}}
@@ -57,13 +72,15 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- /*
 berth.objects gives every object of a file. Takes root, file; variables: expressions in CEL
 that take the place of those of the policies' variables of these names; edits: by kind and
-name, what is merged over an object.
+name, what is merged over an object. Roles and their bindings are left out where rbac.create
+is false.
 */ -}}
 {{- define "berth.objects" -}}
+{{- $left := ternary (list) (list "Role" "RoleBinding" "ClusterRole" "ClusterRoleBinding") .root.Values.rbac.create -}}
 {{- range regexSplit "(?m)^---\\s*$" (include "berth.read" (dict "root" .root "file" .file)) -1 }}
 {{- $o := fromYaml . -}}
 {{- with get $o "Error" }}{{ fail (printf "%s: %s" $.file .) }}{{ end -}}
-{{- if get $o "kind" }}
+{{- if and (get $o "kind") (not (has $o.kind $left)) }}
 ---
 {{ include "berth.object" (dict "root" $.root "object" $o "variables" $.variables "edit" (get ($.edits | default dict) (printf "%s/%s" $o.kind $o.metadata.name))) }}
 {{ end }}{{ end }}
@@ -74,9 +91,24 @@ name, what is merged over an object.
 [{{ range $i, $s := . }}{{ if $i }}, {{ end }}'{{ $s | replace "\\" "\\\\" | replace "'" "\\'" }}'{{ end }}]
 {{- end -}}
 
-{{- /* berth.image takes root, and image with repository and tag. */ -}}
+{{- /* berth.image takes root, and image with repository, tag and digest. */ -}}
 {{- define "berth.image" -}}
-{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- if .image.digest }}{{ .image.repository }}@{{ .image.digest }}{{ else }}{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{- /*
+berth.pod puts the values that are the same for all pods of a release into a Deployment.
+Takes root, deployment.
+*/ -}}
+{{- define "berth.pod" -}}
+{{- $values := .root.Values -}}
+{{- $template := .deployment.spec.template -}}
+{{- with $values.podLabels }}{{ $_ := set $template.metadata "labels" (merge $template.metadata.labels .) }}{{ end -}}
+{{- with $values.podAnnotations }}{{ $_ := set $template.metadata "annotations" (merge ($template.metadata.annotations | default dict) .) }}{{ end -}}
+{{- range $field := list "nodeSelector" "tolerations" "affinity" "imagePullSecrets" }}{{ with get $values $field }}{{ $_ := set $template.spec $field . }}{{ end }}{{ end -}}
+{{- $c := index $template.spec.containers 0 -}}
+{{- $_ := set $c "imagePullPolicy" $values.image.pullPolicy -}}
+{{- with $values.extraEnv }}{{ $_ := set $c "env" . }}{{ end -}}
 {{- end -}}
 
 {{- /* berth.exempt are the exempt namespaces as a JSON list. Takes root, and more: further ones. */ -}}

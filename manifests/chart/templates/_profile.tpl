@@ -7,7 +7,7 @@ are on.
 */ -}}
 
 {{- define "berth.profileName" -}}
-{{- $name := .Values.profile | default .Release.Name -}}
+{{- $name := .Values.profile | default (include "berth.fullname" .) -}}
 {{- if and .Values.features.tenancy (not (hasSuffix "-tenancy" $name)) -}}
 {{- if .Values.profile }}{{ fail (printf "profile: is %q, must end in \"-tenancy\" with features.tenancy: the policies trust only names that no scheduler serves without tenancy" $name) }}{{ end -}}
 {{- $name = printf "%s-tenancy" $name -}}
@@ -15,7 +15,70 @@ are on.
 {{- if and (hasSuffix "-tenancy" $name) (not .Values.features.tenancy) -}}
 {{- fail (printf "profile: is %q, must not end in \"-tenancy\" without features.tenancy: no scheduler serves such a name without tenancy" $name) -}}
 {{- end -}}
+{{- if eq $name "default-scheduler" -}}
+{{- fail "profile: is \"default-scheduler\", the name that the cluster's own scheduler serves: choose another one. To take that scheduler's place: manifests/README.md, \"Instead of the cluster's scheduler\"" -}}
+{{- end -}}
+{{- if and .Values.features.randomScheduler (eq $name (printf "%s-random" (include "berth.fullname" .))) -}}
+{{- fail (printf "profile: is %q, which the random scheduler of this release serves: choose another one" $name) -}}
+{{- end -}}
 {{- $name -}}
+{{- end -}}
+
+{{- /*
+berth.checkNames refuses an upgrade that gives the profile another name than it has where
+the values do not say which: pods that name the old one would wait. And one that gives the
+instance another name, lease included: two schedulers would run side by side for a while.
+*/ -}}
+{{- define "berth.checkNames" -}}
+{{- if .Release.IsUpgrade -}}
+{{- $name := include "berth.profileName" . -}}{{- $config := printf "%s-config" (include "berth.fullname" .) -}}
+{{- range (lookup "v1" "ConfigMap" .Release.Namespace "").items -}}
+{{- $content := get (.data | default dict) "profile.yaml" -}}
+{{- if and $content (eq (get (.metadata.annotations | default dict) "meta.helm.sh/release-name") $.Release.Name) -}}
+{{- if ne .metadata.name $config -}}
+{{- fail (printf "fullnameOverride: this upgrade renames the instance from %q: two schedulers would run at once for a while. Uninstall the release, and install it anew" (trimSuffix "-config" .metadata.name)) -}}
+{{- end -}}
+{{- $was := (index (fromYaml $content).profiles 0).schedulerName -}}
+{{- if and (ne $was $name) (not $.Values.profile) -}}
+{{- fail (printf "profile: this upgrade changes the schedulerName from %q to %q, and pods that name %q would stay Pending. Set profile=%s if that is meant, and change spec.schedulerName of the workloads" $was $name $was $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /*
+berth.checkCluster refuses a cluster of a release of Kubernetes that berth-scheduler is not
+for. Not by Chart.yaml's kubeVersion, which "helm template" compares with the release that
+Helm itself was built for: there is no cluster to ask then.
+*/ -}}
+{{- define "berth.checkCluster" -}}
+{{- $version := .Capabilities.KubeVersion.Version -}}
+{{- if and (lookup "v1" "Namespace" "" "kube-system") (not (semverCompare ">=1.36.0-0 <1.38.0-0" $version)) -}}
+{{- fail (printf "the cluster runs Kubernetes %s, and berth-scheduler %s is for 1.36 and 1.37" $version .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* berth.poolLock is the name of the ClusterRoleBinding that says who serves the pool: base/rbac.yaml. */ -}}
+{{- define "berth.poolLock" -}}
+berth:gpu-pool{{ with .Values.gpu.pool }}:{{ . }}{{ end }}
+{{- end -}}
+
+{{- /*
+berth.checkPool refuses a pool that another instance serves, before anything is installed.
+Should two be installed at the same moment, the API server refuses one.
+*/ -}}
+{{- define "berth.checkPool" -}}
+{{- $lock := lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (include "berth.poolLock" .) -}}
+{{- if $lock -}}
+{{- $annotations := $lock.metadata.annotations | default dict -}}
+{{- $release := get $annotations "meta.helm.sh/release-name" -}}{{- $namespace := get $annotations "meta.helm.sh/release-namespace" -}}
+{{- if or (ne $release .Release.Name) (ne $namespace .Release.Namespace) -}}
+{{- $owner := printf "an installation without Helm (ClusterRole %s)" $lock.roleRef.name -}}
+{{- if $release }}{{ $owner = printf "release %s in namespace %s" $release $namespace }}{{ end -}}
+{{- fail (printf "gpu.pool: %q is the GPU pool of %s, and both would give the same devices: set gpu.pool to another name, and the label berth.dev/gpu-pool on the nodes of this release" .Values.gpu.pool $owner) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /*
@@ -66,6 +129,7 @@ by what all others have found.
 {{- $own := .args -}}
 {{- if eq .name ($f.argsOf | default "") }}{{ $own = mergeOverwrite $own (deepCopy (get $root.Values $f.feature).args) }}{{ end -}}
 {{- if eq $f.feature "tenancy" }}{{ $_ := set $own.tenancy "exemptNamespaces" (fromJsonArray (include "berth.exempt" (dict "root" $root))) }}{{ end -}}
+{{- if and (eq $f.feature "gpu") (eq .name "GPUDevice") $root.Values.gpu.pool }}{{ $_ := set $own "pool" $root.Values.gpu.pool }}{{ end -}}
 {{- $_ := set $args .name (mergeOverwrite (get $args .name | default dict) $own) -}}
 {{- end }}{{ end -}}
 {{- range $key, $value := omit $documented "schedulerName" "plugins" "pluginConfig" }}{{ if not $f.plugins }}{{ $_ := set $profile $key $value }}{{ end }}{{ end -}}
@@ -81,7 +145,7 @@ kind: KubeSchedulerConfiguration
 leaderElection:
   leaderElect: true
   resourceNamespace: {{ .Release.Namespace }}
-  resourceName: {{ .Release.Name }}
+  resourceName: {{ include "berth.fullname" . }}
   retryPeriod: 500ms
 profiles:
 {{ toYaml (list $profile) }}

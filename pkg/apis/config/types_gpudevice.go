@@ -21,6 +21,11 @@ type GPUDeviceArgs struct {
 	// they are constrained by model and memory, and scored. Empty: none is.
 	// Default (nil): nvidia.com/gpu.
 	DeviceResources []string
+	// Pool is the GPU pool that the scheduler serves: it shares the devices of nodes with
+	// this value in label berth.dev/gpu-pool, and of no others. Of several scheduler
+	// instances in a cluster each needs a pool of its own; the profiles of one must
+	// name the same. Default: empty, the nodes without that label.
+	Pool string
 	// NodeLabels are the labels in which nodes describe their devices.
 	NodeLabels GPUDeviceNodeLabels
 	// ScoringStrategy says by what nodes are scored, and by what a share is given

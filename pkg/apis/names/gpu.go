@@ -42,6 +42,10 @@ const (
 	// GPUSharingLabel is the node label that makes a node shared when its value
 	// is "true".
 	GPUSharingLabel = prefix + "gpu-sharing"
+	// GPUPoolLabel is the node label that says to which pool a shared node belongs: its
+	// devices are shared by the one scheduler instance that serves the pool. Without it,
+	// or with the empty value, a node belongs to the pool without a name.
+	GPUPoolLabel = prefix + "gpu-pool"
 	// GPUCordonedAnnotation is the node annotation that lists the indexes of
 	// devices that take nothing new.
 	GPUCordonedAnnotation = prefix + "gpu-cordoned"

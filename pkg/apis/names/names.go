@@ -51,7 +51,7 @@ func Known() []string {
 	return []string{
 		TenantLabel, TenantNodeLabel, LabelPresenceFragment,
 		GPUMilliResource, GPUMemoryResource, GPUModelAnnotation, GPUMinMemoryAnnotation, GPUAssignedAnnotation,
-		GPUDevicesAnnotationPrefix, GPUFenceCondition, GPUSharingLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
+		GPUDevicesAnnotationPrefix, GPUFenceCondition, GPUSharingLabel, GPUPoolLabel, GPUCordonedAnnotation, GPUUUIDsAnnotation, GPUDeviceFragment,
 		ColocateWithAnnotation, ColocateTopologyKeysAnnotation, ColocateRequiredTopologyKeyAnnotation, AllowColocationFromAnnotation,
 		FormerColocatePreferAnnotation, FormerColocateRequireWithinAnnotation,
 		BenchLabel, BenchAPIVersion,

@@ -59,6 +59,9 @@ func (pl *GPUDevice) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 	if err := pl.allocations.heedToken(informerPod); err != nil {
 		return fwk.AsStatus(fmt.Errorf("binding pod %s: %w", klog.KObj(pod), err))
 	}
+	if !pl.offers(nodeName) {
+		return fwk.AsStatus(fmt.Errorf("binding pod %s: %w", klog.KObj(pod), errNotOffered))
+	}
 	binding := h.binding(informerPod)
 	klog.FromContext(ctx).V(3).Info("Attempting to bind pod to node with devices", "node", klog.KRef("", nodeName))
 	err := pl.sendBinding(ctx, binding)
@@ -193,7 +196,7 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 	// A Binding for a version that the pod no longer has is not written any more.
 	stale := current.ResourceVersion != u.binding.ResourceVersion
 	u.unknown = u.unknown && !stale
-	expired := !pl.clock.Now().Before(u.sendUntil)
+	expired := !pl.clock.Now().Before(u.sendUntil) || !pl.offers(h.node)
 	switch {
 	case expired && u.unknown:
 		// The pod may get other devices next: nothing that was sent may be written then.

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
@@ -110,6 +111,9 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 		c.observePending(pod)
 		c.activatePendingPods(logger, s.released)
 		c.report(logger, pod, s)
+		if s.first && s.problem == nil && old != nil && old.Spec.NodeName == "" {
+			c.noteOtherInstance(logger, s.held)
+		}
 		if old != nil && s.held != nil && !s.first && recordChanged(old, pod) {
 			c.reportEdit(logger, pod)
 		}
@@ -135,6 +139,9 @@ func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHan
 			return
 		}
 		c.observeNode(node)
+		if old != nil && old.Labels[names.GPUPoolLabel] != node.Labels[names.GPUPoolLabel] {
+			c.forgetOtherInstances(node.Name)
+		}
 		if old == nil || nodeDevicesMayDiffer(old, node) {
 			c.reportNode(logger, old, node)
 		}

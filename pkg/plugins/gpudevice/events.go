@@ -104,7 +104,7 @@ func (pl *GPUDevice) requestOf(pod *corev1.Pod) *device.Request {
 // which may have a claim for devices.
 func (pl *GPUDevice) admits(node *device.Node, request *device.Request, claims bool) bool {
 	switch {
-	case claims && (node.Kind == device.NodeShared || node.Kind == device.NodeInvalid):
+	case claims && (node.Kind == device.NodeShared || node.Kind == device.NodeInvalid || node.Kind == device.NodeInOtherPool):
 		return false
 	case request.Kind == device.RequestNone:
 		return claims || pl.nonGPUPods != config.NonGPUPodsForbid || node.Kind == device.NodeWithoutDevices

@@ -204,6 +204,9 @@ func (l *learner) restore(pl *GPUDevice, nodes []fwk.NodeInfo) (due bool) {
 	}
 	var pods []running
 	for _, nodeInfo := range nodes {
+		if pl.view(nodeInfo, false).node.Kind == device.NodeInOtherPool {
+			continue
+		}
 		for _, podInfo := range nodeInfo.GetPods() {
 			pod := podInfo.GetPod()
 			request, err := device.ParsePod(pod, pl.nodeKeys)

@@ -25,6 +25,8 @@ var reasonTexts = [device.Reasons]string{
 	device.LargerThanDevice:  "node(s) had devices with less memory than a container's " + names.GPUMemoryResource,
 	device.TooFewDevices:     "node(s) had fewer devices than a container asks for",
 	device.Forbidden:         "node(s) had devices, which nonGPUPods keeps for pods that ask for them",
+	device.OtherPool:         "node(s) belonged to another GPU pool (label " + names.GPUPoolLabel + ")",
+	device.OtherInstance:     "node(s) ran a pod to which another scheduler gave a share of their devices: two schedulers serve one GPU pool",
 	device.NoShare:           "node(s) didn't have enough free device share",
 	device.NoMemory:          "node(s) didn't have enough free device memory",
 	device.Unrecorded:        "node(s) ran a pod that uses devices without a record of which",
@@ -82,17 +84,14 @@ func (pl *GPUDevice) Filter(_ context.Context, state fwk.CycleState, _ *corev1.P
 func (v *nodeView) check(s *preFilterState) device.Reason {
 	request := s.podRequest.Request
 	if s.forbidden {
-		if v.hasDevices() {
-			return device.Forbidden
-		}
-		return device.Fits
+		return v.checkForbidden()
 	}
 	if s.claims {
 		// Whatever else the pod asks for: the devices of the claim must not be shared.
 		switch {
 		case v.node.Kind == device.NodeInvalid:
 			return device.InvalidNode
-		case v.node.Kind == device.NodeShared:
+		case v.node.Kind == device.NodeShared, v.node.Kind == device.NodeInOtherPool:
 			return device.NodeIsShared
 		case v.sharesHeld:
 			return device.SharesHeld
@@ -107,6 +106,8 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 		if v.sharesHeld {
 			return device.SharesHeld
 		}
+	case v.otherInstance:
+		return device.OtherInstance
 	case v.unrecorded:
 		return device.Unrecorded
 	case v.usedOutsideShares:
@@ -115,6 +116,14 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 		return device.NoShare
 	case !v.usage.Fits(request):
 		return v.usage.Lacks(request)
+	}
+	return device.Fits
+}
+
+// checkForbidden is check for a pod without devices that is kept off nodes with some.
+func (v *nodeView) checkForbidden() device.Reason {
+	if v.hasDevices() {
+		return device.Forbidden
 	}
 	return device.Fits
 }

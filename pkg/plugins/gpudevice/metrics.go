@@ -105,7 +105,7 @@ var (
 	invalidNodesDesc = metrics.NewDesc("berth_gpudevice_refused_nodes",
 		"Nodes that take nothing because their labels contradict each other, by reason.", []string{"profile", "reason"}, nil, metrics.ALPHA, "")
 	blockedDesc = metrics.NewDesc("berth_gpudevice_blocked_nodes",
-		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it.", []string{"profile"}, nil, metrics.ALPHA, "")
+		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it; or because another scheduler instance gives shares there too.", []string{"profile"}, nil, metrics.ALPHA, "")
 	unlistedDesc = metrics.NewDesc("berth_gpudevice_unlisted_devices",
 		"Devices that pods were given by UUID and that their node does not list any more.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_gpudevice_reservations",
@@ -229,6 +229,7 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 			continue
 		case device.NodeShared:
 		default:
+			u.leaveOut(object.Name, node)
 			continue
 		}
 		used, _ := node.Usage()
@@ -269,6 +270,14 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 		}
 	}
 	return u
+}
+
+// leaveOut leaves out a node that is not shared here. What is the matter with it is for the
+// metrics of its pool.
+func (u *metricsSnapshot) leaveOut(name string, node *device.Node) {
+	if node.Kind == device.NodeInOtherPool {
+		u.blocked.Delete(name)
+	}
 }
 
 // add adds what is used of the devices.
@@ -326,7 +335,11 @@ func (c *allocationCache) allocationsByNode(u *metricsSnapshot) map[string]podAl
 				u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
 			case unrecorded:
 				u.blocked.Insert(node)
-			case unreservedInFlight, bound:
+			case bound:
+				if h.otherInstance {
+					u.blocked.Insert(node)
+				}
+			case unreservedInFlight:
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 		return nearmiss.Unlike, 0
 	case device.WrongModel:
 		return nearmiss.Unlike, 0
-	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld:
+	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld, device.OtherInstance:
 		return nearmiss.Apart, 0
 	default:
 		return nearmiss.Other, 0

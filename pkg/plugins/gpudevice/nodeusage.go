@@ -62,6 +62,7 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			// Counted below.
 		case h != nil:
 			v.cachedPods++
+			v.otherInstance = v.otherInstance || h.otherInstance
 			v.addAllocation(h.allocation)
 		case pod.Spec.NodeName == "":
 			nominated = append(nominated, pod)

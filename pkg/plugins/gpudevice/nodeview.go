@@ -51,6 +51,9 @@ type nodeView struct {
 	// unrecorded is a pod on a shared node that asks for shares and of which it is
 	// not known what it uses.
 	unrecorded bool
+	// otherInstance is a pod on a shared node to which another scheduler instance gave its
+	// share (podAllocation.otherInstance).
+	otherInstance bool
 	// usedOutsideShares is a pod on a shared node that a device plugin or a DRA driver
 	// allocated devices to.
 	usedOutsideShares bool

@@ -164,6 +164,7 @@ func NodeKeys(args *config.GPUDeviceArgs) *device.NodeKeys {
 		Replicas:        args.NodeLabels.Replicas,
 		MIGPrefix:       args.NodeLabels.MIGPrefix,
 		PluginResources: resourceNames(args.DeviceResources),
+		Pool:            &args.Pool,
 	}
 }
 

@@ -40,6 +40,9 @@ type podAllocation struct {
 	phase phase
 	// allocation is what the pod was given; nil if it is unrecorded.
 	allocation *device.Allocation
+	// otherInstance is whether another scheduler instance gave the pod its share while this
+	// one was giving shares of the node's pool; see noteOtherInstance.
+	otherInstance bool
 	// annotations are what the Binding is to write; nil once the pod is bound.
 	annotations map[string]string
 	// since is when the devices were assumed.

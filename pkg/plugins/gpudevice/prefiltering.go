@@ -166,6 +166,9 @@ func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo)
 	case rejections[device.InvalidNode] > 0 && request.Kind == device.RequestShares:
 		return fmt.Sprintf("no node can share its devices: %d node(s) with label %s contradict themselves, the metric berth_gpudevice_refused_nodes says how",
 			rejections[device.InvalidNode], names.GPUSharingLabel)
+	case request.Kind == device.RequestShares && *pl.nodeKeys.Pool != "":
+		return fmt.Sprintf("no node of GPU pool %[1]s shares its devices: a limit %[2]s or %[3]s needs a node with the labels %[4]s=true and %[5]s=%[1]s",
+			*pl.nodeKeys.Pool, names.GPUMilliResource, names.GPUMemoryResource, names.GPUSharingLabel, names.GPUPoolLabel)
 	case request.Kind == device.RequestShares:
 		return fmt.Sprintf("no node shares its devices: a limit %s or %s needs a node with label %s=true",
 			names.GPUMilliResource, names.GPUMemoryResource, names.GPUSharingLabel)

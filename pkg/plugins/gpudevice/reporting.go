@@ -234,7 +234,9 @@ func ineffectiveSettings(node *corev1.Node) string {
 // sharing, or back, or nothing.
 func (c *allocationCache) notDrained(pl *GPUDevice, before, now *device.Node, node string) string {
 	shared := now.Kind == device.NodeShared
-	if shared == (before.Kind == device.NodeShared) || before.Kind == device.NodeInvalid || now.Kind == device.NodeInvalid {
+	if shared == (before.Kind == device.NodeShared) || slices.ContainsFunc([]*device.Node{before, now}, func(n *device.Node) bool {
+		return n.Kind == device.NodeInvalid || n.Kind == device.NodeInOtherPool
+	}) {
 		return ""
 	}
 	var pods []string

@@ -70,14 +70,20 @@ func newClusterUsage(nodes []*corev1.Node, keys *device.NodeKeys, workload *devi
 		byName: make(map[string]*nodeUsage, len(nodes)), held: map[types.UID]podUsage{},
 	}
 	for _, node := range nodes {
-		a := &nodeUsage{device: device.ParseNode(node, keys), cpuFree: node.Status.Allocatable.Cpu().MilliValue()}
+		// A pod of another scheduler holds its share on a node of that one's pool; what is
+		// free there is none of this one's.
+		a := &nodeUsage{device: device.ParseNode(node, keys.AllPools()), cpuFree: node.Status.Allocatable.Cpu().MilliValue()}
 		a.usage, a.counted = a.device.Usage()
+		otherPool := device.ParseNode(node, keys).Kind == device.NodeInOtherPool
+		a.counted = a.counted && !otherPool
 		b.nodes = append(b.nodes, a)
 		b.byName[node.Name] = a
 		b.capacity.cpuMilli += a.cpuFree
 		b.capacity.memory += node.Status.Allocatable.Memory().Value()
-		b.capacity.milli += int64(a.device.Devices) * device.MilliPerDevice
-		b.largestDevice = max(b.largestDevice, a.device.MemoryMiB)
+		if !otherPool {
+			b.capacity.milli += int64(a.device.Devices) * device.MilliPerDevice
+			b.largestDevice = max(b.largestDevice, a.device.MemoryMiB)
+		}
 		b.measure(a)
 	}
 	return b

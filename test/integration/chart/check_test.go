@@ -65,3 +65,56 @@ func TestCheckFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckFindsOnePool: two instances that share the devices of one pool are found by their
+// profiles, however they were installed; those with a pool each, or without shares, are not.
+func TestCheckFindsOnePool(t *testing.T) {
+	h := newHelm(t, "4", "")
+	render := func(release string, v values) string {
+		t.Helper()
+		text, err := h.template(t, release, release, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: " + release + "}\n---\n"
+	}
+	inPool := func(pool string) values {
+		v := features("gpu")
+		v["gpu"] = values{"pool": pool}
+		v["policies"] = values{"create": []any{}}
+		return v
+	}
+	base := yamlOf(t, "base") + "---\n"
+	for _, tt := range []struct {
+		name, files, want string
+	}{
+		{name: "both in the pool without a name", files: render("east", inPool("")) + render("west", inPool("")), want: `is "", as that of Deployment east/east: both give shares of the same devices`},
+		{name: "both in a pool", files: render("east", inPool("a")) + render("west", inPool("a")), want: `is "a", as that of Deployment east/east: both give shares of the same devices`},
+		{name: "by kustomize and by the chart", files: base + render("west", inPool("")), want: `is "", as that of Deployment berth-system/berth-scheduler: both give shares of the same devices`},
+		{name: "a pool each", files: base + render("east", inPool("a")) + render("west", inPool("b"))},
+		{name: "one without shares", files: render("east", features("colocation")) + render("west", inPool(""))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := check.NewFiles("default")
+			if err := files.Read("-", strings.NewReader(tt.files)); err != nil {
+				t.Fatal(err)
+			}
+			report, err := check.Cluster(t.Context(), check.Options{Files: files, Now: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, f := range report.Findings {
+				if strings.Contains(f.Message, "both give shares") {
+					found = append(found, f.Message)
+					if f.Severity != check.Error || f.Field != "profiles[].pluginConfig[GPUDevice].args.pool" || !strings.Contains(f.WayOut, "gpu.pool in the values of helm -n west upgrade west") {
+						t.Errorf("got %+v", f)
+					}
+				}
+			}
+			if got := strings.Join(found, "; "); got != tt.want {
+				t.Errorf("want %q, got %q of\n%+v", tt.want, got, report.Findings)
+			}
+		})
+	}
+}

@@ -91,7 +91,7 @@ func features(on ...string) values {
 // template renders a release without a cluster.
 func (h *helm) template(tb testing.TB, release, namespace string, v values) (string, error) {
 	tb.Helper()
-	return h.run(tb, "template", release, chartPath, "--namespace="+namespace, "--kube-version=1.37.0", "--values="+v.file(tb))
+	return h.run(tb, "template", release, chartPath, "--namespace="+namespace, "--values="+v.file(tb))
 }
 
 // render is template for what has to render, with hooks left out.

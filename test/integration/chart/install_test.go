@@ -5,11 +5,13 @@ package chart
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,6 +89,44 @@ func (r *release) profile() string {
 	return r.name
 }
 
+// served is the schedulerName of the profile that is installed.
+func (r *release) served(t *testing.T) string {
+	t.Helper()
+	config, err := r.c.Client.CoreV1().ConfigMaps(r.namespace).Get(t.Context(), r.name+"-config", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, config.Name, config.Data["profile.yaml"]).Names()[0]
+}
+
+// refused is helm for what is refused before anything changes.
+func (r *release) refused(t *testing.T, verb, want string) {
+	t.Helper()
+	before := versions(t, r.c)
+	_, err := r.h.run(t, verb, r.name, chartPath, "--namespace="+r.namespace, "--values="+r.values.file(t))
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("helm %s: want it refused with %q, got %v", verb, want, err)
+	}
+	if diff := cmp.Diff(before, versions(t, r.c)); diff != "" {
+		t.Errorf("helm %s was refused and changed (-before,+after):\n%s", verb, diff)
+	}
+}
+
+// versions returns the generations of everything that a release can consist of.
+func versions(t *testing.T, c *framework.Cluster) map[string]string {
+	t.Helper()
+	output := c.Kubectl(t, "get", "deployments,configmaps,serviceaccounts,secrets,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,networkpolicies,priorityclasses,"+
+		"validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings", "--all-namespaces",
+		`--output=jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.uid}{.metadata.generation}{"\n"}{end}`)
+	all := map[string]string{}
+	for line := range strings.Lines(output) {
+		object, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, version, _ := strings.Cut(version, " ")
+		all[object+" "+name] = version
+	}
+	return all
+}
+
 // test runs "helm test", and looks where its pod is.
 func (r *release) test(t *testing.T) {
 	t.Helper()
@@ -101,8 +141,12 @@ func (r *release) test(t *testing.T) {
 	}
 	r.c.WaitForEvent(t, r.namespace, pod.Name, "Scheduled", "to "+pod.Spec.NodeName)
 	if r.has("gpu") {
-		if devices := pod.Annotations[names.GPUDevicesAnnotationPrefix+"main"]; pod.Spec.NodeName != "gpu" || devices == "" {
-			t.Errorf("the pod of helm test is on %s with device %q, want a device of node gpu", pod.Spec.NodeName, devices)
+		want := "gpu"
+		if gpu, ok := r.values["gpu"].(map[string]any); ok {
+			want += "-" + gpu["pool"].(string)
+		}
+		if devices := pod.Annotations[names.GPUDevicesAnnotationPrefix+"main"]; pod.Spec.NodeName != want || devices == "" {
+			t.Errorf("the pod of helm test is on %s with device %q, want a device of node %s", pod.Spec.NodeName, devices, want)
 		}
 	}
 }
@@ -256,6 +300,10 @@ func TestUpgrade(t *testing.T) {
 	for _, set := range steps[1:] {
 		r.values = placing(set)
 		r.values["features"].(map[string]any)["randomScheduler"] = len(set) == len(combined)
+		if was := r.served(t); was != r.profile() {
+			r.refused(t, "upgrade", fmt.Sprintf("profile: this upgrade changes the schedulerName from %q to %q", was, r.profile()))
+			r.values["profile"] = r.profile()
+		}
 		r.helm(t, "upgrade")
 		r.run(t)
 		if r.has("randomScheduler") {
@@ -271,66 +319,4 @@ func TestUpgrade(t *testing.T) {
 	checkNothingFound(t, c)
 	r.uninstall(t)
 	r.checkLeft(t, before)
-}
-
-// TestTwoInstances has two releases in one cluster, which share the policies: each places
-// its pods, and the one that goes leaves the other alone.
-func TestTwoInstances(t *testing.T) {
-	t.Parallel()
-	c := cluster(t)
-	c.CreateNamespace(t, "berth-one", nil)
-	c.CreateNamespace(t, "berth-two", nil)
-	before := everything(t, c)
-	h := newHelm(t, "4", c.Kubeconfig)
-
-	first := placing([]string{"gpu", "tenancy"})
-	first["exemptNamespaces"] = []any{"kube-system", "berth-two"}
-	first["policies"] = values{"otherInstances": []any{values{"name": "two", "namespace": "berth-two", "profile": "two-tenancy"}}}
-	second := placing([]string{"gpu", "tenancy", "colocation"})
-	second["policies"] = values{"create": []any{"colocation"}}
-	second["exemptNamespaces"] = []any{"kube-system", "berth-one"}
-
-	one := installRelease(t, c, h, "one", "berth-one", first)
-	two := installRelease(t, c, h, "two", "berth-two", second)
-	one.test(t)
-	two.test(t)
-	checkNothingFound(t, c)
-
-	// A tenant's pods go by either, and by no other.
-	c.CreateNode(t, tenantNode("of-a", "a"))
-	c.CreateNamespace(t, "team-a", map[string]string{names.TenantLabel: "a"})
-	for _, scheduler := range []string{"one-tenancy", "two-tenancy"} {
-		pod := framework.Pod("team-a", scheduler, scheduler)
-		pod.Spec.Tolerations = []corev1.Toleration{{Key: names.TenantLabel, Operator: corev1.TolerationOpExists}}
-		if got, _, _ := strings.Cut(c.PlacePod(t, pod), "/"); got != "of-a" {
-			t.Errorf("the tenant's pod of %s is on %s, want of-a", scheduler, got)
-		}
-	}
-	_, err := c.Client.CoreV1().Pods("team-a").Create(t.Context(), framework.Pod("team-a", "stray", "one"), metav1.CreateOptions{})
-	if err == nil || !strings.Contains(err.Error(), "one-tenancy, two-tenancy") {
-		t.Errorf("a tenant's pod of a third scheduler: want it refused by the names of both profiles, got %v", err)
-	}
-
-	// The holder of each lease is its own release's.
-	for namespace, name := range map[string]string{"berth-one": "one", "berth-two": "two"} {
-		lease, err := c.Client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil || lease.Spec.HolderIdentity == nil || !strings.HasSuffix(*lease.Spec.HolderIdentity, "_"+name+"-tenancy") {
-			t.Errorf("lease %s/%s: %v, error %v", namespace, name, lease.Spec.HolderIdentity, err)
-		}
-	}
-
-	c.Kubectl(t, "delete", "namespace", "team-a")
-	c.Kubectl(t, "delete", "node", "of-a")
-	two.uninstall(t)
-	one.test(t)
-	one.uninstall(t)
-	before["Lease berth-two/two"] = true // which the notes name
-	one.checkLeft(t, before)
-}
-
-// tenantNode returns a node of a tenant.
-func tenantNode(name, tenant string) corev1.Node {
-	node := framework.Node(name, map[string]string{names.TenantNodeLabel: tenant})
-	node.Spec.Taints = []corev1.Taint{{Key: names.TenantLabel, Value: tenant, Effect: corev1.TaintEffectNoSchedule}}
-	return node
 }

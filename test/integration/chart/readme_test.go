@@ -84,3 +84,24 @@ func TestReadmeValues(t *testing.T) {
 		load(t, block, profile(t, h.render(t, "berth", "ns", v), "berth"))
 	}
 }
+
+// twoInstances returns the values of the README's section "Two instances".
+func twoInstances(t *testing.T) (first, second values) {
+	t.Helper()
+	for _, block := range blocks(t, yamlBlock) {
+		v := values{}
+		if err := yaml.UnmarshalStrict([]byte(block), &v); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case strings.Contains(block, `of the first, "berth" in namespace berth-system`):
+			first = v
+		case strings.Contains(block, `of the second, "berth-batch" in namespace berth-batch`):
+			second = v
+		}
+	}
+	if first == nil || second == nil {
+		t.Fatal("the README does not say how to install two instances")
+	}
+	return first, second
+}

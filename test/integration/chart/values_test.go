@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
 // What cannot work is refused before anything is installed, by the name of the value.
@@ -24,6 +26,30 @@ func TestRefusedValues(t *testing.T) {
 		{name: "tenancy under a name that anybody may serve", values: values{"profile": "berth", "features": values{"tenancy": true}}, want: `profile: is "berth", must end in "-tenancy"`},
 		{name: "the name of tenancy without it", values: values{"profile": "berth-tenancy"}, want: `must not end in "-tenancy"`},
 		{name: "tenancy beside its feature", values: values{"labelPresence": values{"args": values{"tenancy": values{}}}}, want: "tenancy"},
+		{name: "the name of the cluster's own scheduler", values: values{"profile": "default-scheduler"}, want: `profile: is "default-scheduler", the name that the cluster's own scheduler serves`},
+		{name: "that name by the instance's", values: values{"fullnameOverride": "default-scheduler"}, want: `profile: is "default-scheduler"`},
+		{name: "the random scheduler's name", values: values{"profile": "x-random", "features": values{"randomScheduler": true}}, want: `profile: is "x-random", which the random scheduler of this release serves`},
+		{name: "a pool that is no value of a label", values: values{"gpu": values{"pool": "a/b"}}, want: "pool"},
+		{name: "a pool beside its value", values: values{"gpu": values{"args": values{"pool": "a"}}}, want: "pool"},
+		{
+			name:   "another instance with the same pool",
+			values: values{"policies": values{"otherInstances": []any{values{"name": "y", "namespace": "ns", "profile": "y", "gpuPool": ""}}}},
+			want:   `policies.otherInstances[0].gpuPool: "" is the pool of another one`,
+		},
+		{
+			name: "two others with one pool",
+			values: values{"policies": values{"otherInstances": []any{
+				values{"name": "y", "namespace": "ns", "profile": "y", "gpuPool": "a"}, values{"name": "z", "namespace": "ns", "profile": "z", "gpuPool": "a"},
+			}}},
+			want: `policies.otherInstances[1].gpuPool: "a" is the pool of another one`,
+		},
+		{
+			name:   "another instance with the same profile",
+			values: values{"policies": values{"otherInstances": []any{values{"name": "y", "namespace": "ns", "profile": "x"}}}},
+			want:   `policies.otherInstances[0].profile: "x" is the name of another one`,
+		},
+		{name: "no ServiceAccount", values: values{"serviceAccount": values{"create": false}}, want: "serviceAccount.name: Required value"},
+		{name: "a tag for a digest", values: values{"image": values{"digest": "v1"}}, want: "digest"},
 		{name: "a second --config", values: values{"extraArgs": []any{"--config=x"}}, want: "extraArgs"},
 		{name: "a tenant whom nobody assigns", values: values{"tenancy": values{"tenants": []any{values{"name": "a"}}}}, want: "assigners"},
 		{
@@ -55,15 +81,34 @@ func TestPodsOfARelease(t *testing.T) {
 	v["tolerations"] = []any{values{"key": "pool", "operator": "Exists"}}
 	v["imagePullSecrets"] = []any{values{"name": "registry"}}
 	v["image"] = values{"pullPolicy": "Never"}
+	v["affinity"] = values{"nodeAffinity": values{}}
+	v["podLabels"] = values{"team": "platform", "app.kubernetes.io/name": "mine"}
+	v["podAnnotations"] = values{"team": "platform"}
+	v["extraEnv"] = []any{values{"name": "GOMAXPROCS", "value": "2"}}
 	objects := newHelm(t, "4", "").render(t, "one", "berth-one", v)
 	for _, name := range []string{"one", "one-random"} {
-		pod := find(t, objects, "Deployment", name).Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		spec := find(t, objects, "Deployment", name).Object["spec"].(map[string]any)
+		template := spec["template"].(map[string]any)
+		pod, meta := template["spec"].(map[string]any), template["metadata"].(map[string]any)
 		pod["imagePullPolicy"] = pod["containers"].([]any)[0].(map[string]any)["imagePullPolicy"]
+		pod["env"] = pod["containers"].([]any)[0].(map[string]any)["env"]
+		pod["annotation"] = meta["annotations"].(map[string]any)["team"]
+		pod["label"] = meta["labels"].(map[string]any)["team"]
+		// What the Deployment selects stays what it is.
+		for key, value := range spec["selector"].(map[string]any)["matchLabels"].(map[string]any) {
+			if meta["labels"].(map[string]any)[key] != value {
+				t.Errorf("the pods of Deployment %s have %s=%v, and it selects %v", name, key, meta["labels"].(map[string]any)[key], value)
+			}
+		}
 		want := map[string]any{
 			"nodeSelector":     map[string]any{"pool": "system"},
 			"tolerations":      []any{map[string]any{"key": "pool", "operator": "Exists"}},
 			"imagePullSecrets": []any{map[string]any{"name": "registry"}},
 			"imagePullPolicy":  "Never",
+			"affinity":         map[string]any{"nodeAffinity": map[string]any{}},
+			"env":              []any{map[string]any{"name": "GOMAXPROCS", "value": "2"}},
+			"annotation":       "platform",
+			"label":            "platform",
 		}
 		for field := range pod {
 			if _, ok := want[field]; !ok {
@@ -92,5 +137,93 @@ func TestVersionsAgree(t *testing.T) {
 	}
 	if count != len(three) || count < 40 {
 		t.Errorf("Helm 4 renders %d objects, Helm 3 %d", count, len(three))
+	}
+}
+
+// The names of an instance are the values', everywhere: what refers to an object has its name.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	v := features(append([]string{"randomScheduler"}, combined...)...)
+	v["fullnameOverride"] = "mine"
+	v["serviceAccount"] = values{"name": "robot", "annotations": values{"team": "platform"}}
+	v["image"] = values{"digest": "sha256:" + strings.Repeat("0", 64)}
+	v["monitoring"] = values{"create": true, "dashboard": true, "readers": []any{values{"kind": "User", "name": "p"}}}
+	v["tenancy"] = values{"tenants": []any{
+		values{"name": "Team_A", "assigners": []any{values{"kind": "Group", "name": "a"}}}, values{"name": "team_a", "assigners": []any{values{"kind": "Group", "name": "b"}}},
+	}}
+	objects := newHelm(t, "4", "").render(t, "release", "ns", v)
+	seen := map[string]bool{}
+	for i := range objects {
+		key := objects[i].GetKind() + " " + objects[i].GetNamespace() + "/" + objects[i].GetName()
+		if seen[key] {
+			t.Errorf("%s is there twice", key)
+		}
+		seen[key] = true
+		o := objects[i].DeepCopy()
+		o.SetLabels(nil)
+		for _, text := range []string{`"release"`, `"release-`, "berth-scheduler:v", ":ns:mine"} {
+			// Selectors and labels are by the release, which is what Helm knows.
+			if got := strings.ReplaceAll(asJSON(t, *o), `"app.kubernetes.io/instance":"release"`, ""); strings.Contains(got, text) {
+				t.Errorf("%s has %s: %s", key, text, got)
+			}
+		}
+	}
+	account := find(t, objects, "ServiceAccount", "robot")
+	if account.GetAnnotations()["team"] != "platform" {
+		t.Errorf("the annotations of the ServiceAccount are %v", account.GetAnnotations())
+	}
+	for _, name := range []string{"mine-tenant-Team_A", "mine-tenant-team_a"} {
+		if role := find(t, objects, "ClusterRole", name); !strings.Contains(asJSON(t, *role), `"resourceNames":["`+strings.TrimPrefix(name, "mine-tenant-")+`"]`) {
+			t.Errorf("%s: %s", name, asJSON(t, *role))
+		}
+	}
+	for text, want := range map[string]string{
+		asJSON(t, *find(t, objects, "Deployment", "mine")):                                           `"serviceAccountName":"robot"`,
+		asJSON(t, *find(t, objects, "ClusterRoleBinding", "berth:gpu-pool")):                         `"name":"robot"`,
+		asJSON(t, *find(t, objects, "ValidatingAdmissionPolicy", "berth-tenancy-bindings")):          "system:serviceaccount:ns:robot",
+		profile(t, objects, "mine"):                                                                  "resourceName: mine",
+		asJSON(t, *find(t, objects, "ValidatingAdmissionPolicy", "mine-priority")):                   "== 'mine'",
+		asJSON(t, *find(t, objects, "ValidatingAdmissionPolicyBinding", "mine-priority")) + "/image": `"policyName":"mine-priority"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %s in %s", want, text)
+		}
+	}
+}
+
+// Without roles of its own the chart brings none at all.
+func TestWithoutRoles(t *testing.T) {
+	t.Parallel()
+	v := features(append([]string{"randomScheduler"}, combined...)...)
+	v["rbac"] = values{"create": false}
+	v["serviceAccount"] = values{"create": false, "name": "robot"}
+	v["monitoring"] = values{"readers": []any{values{"kind": "User", "name": "p"}}}
+	v["tenancy"] = values{"tenants": []any{values{"name": "a", "assigners": []any{values{"kind": "Group", "name": "a"}}}}}
+	for _, o := range newHelm(t, "4", "").render(t, "release", "ns", v) {
+		if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" || o.GetKind() == "ServiceAccount" && o.GetName() != "release-random" {
+			t.Errorf("%s %s is rendered", o.GetKind(), o.GetName())
+		}
+	}
+}
+
+// A profile that names no pool is one for nodes without the label, word for word as before.
+func TestPool(t *testing.T) {
+	t.Parallel()
+	h := newHelm(t, "4", "")
+	for pool, lock := range map[string]string{"": "berth:gpu-pool", "a100": "berth:gpu-pool:a100", "A.b_c": "berth:gpu-pool:A.b_c"} {
+		v := features("gpu")
+		v["gpu"] = values{"pool": pool}
+		v["policies"] = values{"otherInstances": []any{
+			values{"name": "y", "namespace": "ns", "profile": "sharing", "gpuPool": "other"}, values{"name": "z", "namespace": "ns", "profile": "without-shares"},
+		}}
+		objects := h.render(t, "x", "ns", v)
+		find(t, objects, "ClusterRoleBinding", lock)
+		loaded := load(t, "chart", profile(t, objects, "x"))
+		if got := registry.Pools(loaded.Config, loaded.Effective)["x"]; got != pool {
+			t.Errorf("the pool of the profile is %q, want %q", got, pool)
+		}
+		if policy := asJSON(t, *find(t, objects, "ValidatingAdmissionPolicy", "berth-gpu-devices")); !strings.Contains(policy, "['x', 'sharing']") {
+			t.Errorf("who gives shares: %s", policy)
+		}
 	}
 }

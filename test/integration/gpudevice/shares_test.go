@@ -139,6 +139,7 @@ func TestRefusedAtOnce(t *testing.T) {
 	if got := framework.Placement(c.WaitForPodScheduled(t, metav1.NamespaceDefault, "too-large")); got != "larger/0" {
 		t.Errorf("the pod that needs much memory went to %s", got)
 	}
+	t.Run("another scheduler serves the same pool", func(t *testing.T) { closesToAnother(t, c) })
 }
 
 // watchForTornWrites watches pods until the test ends. The function that it

@@ -20,7 +20,7 @@ func TestPolicies(t *testing.T) {
 		}
 		beforeEffects(t, c)
 	})
-	for _, name := range []string{"berth-gpu-devices", "berth-gpu-records", "berth-gpu-quota"} {
+	for _, name := range []string{"berth-gpu-devices", "berth-gpu-records", "berth-gpu-quota", "berth-gpu-pools"} {
 		policy, err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -163,6 +163,7 @@ func TestDecodeArgs(t *testing.T) {
 			name: "every field", plugin: "GPUDevice",
 			args: `
       deviceResources: [amd.com/gpu]
+      pool: batch
       nodeLabels: {count: a, memory: b, product: c, replicas: d, migPrefix: e-}
       scoringStrategy: {type: BestFit}
       expectedWorkload:
@@ -170,6 +171,7 @@ func TestDecodeArgs(t *testing.T) {
       nonGPUPods: Forbid`,
 			want: &config.GPUDeviceArgs{
 				DeviceResources: []string{"amd.com/gpu"},
+				Pool:            "batch",
 				NodeLabels:      config.GPUDeviceNodeLabels{Count: "a", Memory: "b", Product: "c", Replicas: "d", MIGPrefix: "e-"},
 				ScoringStrategy: config.GPUDeviceScoringStrategy{Type: config.GPUDeviceBestFit},
 				ExpectedWorkload: []config.GPUDeviceWorkloadClass{{

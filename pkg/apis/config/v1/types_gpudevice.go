@@ -24,6 +24,12 @@ type GPUDeviceArgs struct {
 	// +optional
 	// +listType=atomic
 	DeviceResources []string `json:"deviceResources,omitzero"`
+	// Pool is the GPU pool that the scheduler serves: it shares the devices of nodes with
+	// this value in label berth.dev/gpu-pool, and of no others. Of several scheduler
+	// instances in a cluster each needs a pool of its own; the profiles of one must
+	// name the same. Default: empty, the nodes without that label.
+	// +optional
+	Pool string `json:"pool,omitempty"`
 	// NodeLabels are the labels in which nodes describe their devices.
 	// +optional
 	NodeLabels GPUDeviceNodeLabels `json:"nodeLabels,omitzero"`

@@ -273,6 +273,7 @@ func Convert_config_ColocationService_To_v1_ColocationService(in *config.Colocat
 
 func autoConvert_v1_GPUDeviceArgs_To_config_GPUDeviceArgs(in *GPUDeviceArgs, out *config.GPUDeviceArgs, s conversion.Scope) error {
 	out.DeviceResources = *(*[]string)(unsafe.Pointer(&in.DeviceResources))
+	out.Pool = in.Pool
 	if err := Convert_v1_GPUDeviceNodeLabels_To_config_GPUDeviceNodeLabels(&in.NodeLabels, &out.NodeLabels, s); err != nil {
 		return err
 	}
@@ -292,6 +293,7 @@ func Convert_v1_GPUDeviceArgs_To_config_GPUDeviceArgs(in *GPUDeviceArgs, out *co
 
 func autoConvert_config_GPUDeviceArgs_To_v1_GPUDeviceArgs(in *config.GPUDeviceArgs, out *GPUDeviceArgs, s conversion.Scope) error {
 	out.DeviceResources = *(*[]string)(unsafe.Pointer(&in.DeviceResources))
+	out.Pool = in.Pool
 	if err := Convert_config_GPUDeviceNodeLabels_To_v1_GPUDeviceNodeLabels(&in.NodeLabels, &out.NodeLabels, s); err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ const (
 // ValidateGPUDeviceArgs returns every error in args as one aggregate, or nil.
 func ValidateGPUDeviceArgs(path *field.Path, args *config.GPUDeviceArgs) error {
 	errs := validateDeviceResources(path.Child("deviceResources"), args.DeviceResources)
+	for _, msg := range utilvalidation.IsValidLabelValue(args.Pool) {
+		errs = append(errs, field.Invalid(path.Child("pool"), args.Pool, msg))
+	}
 	errs = append(errs, validateGPUNodeLabels(path.Child("nodeLabels"), &args.NodeLabels)...)
 	errs = append(errs, validateEnum(path.Child("scoringStrategy", "type"), args.ScoringStrategy.Type,
 		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated, config.GPUDeviceLeastAllocated)...)

@@ -5,6 +5,7 @@ package validation
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -44,6 +45,17 @@ func TestValidateGPUDeviceArgs(t *testing.T) {
 				{Weight: 1, GPUMemory: q("1Pi")},
 			}
 		}},
+		{name: "a pool", change: func(a *config.GPUDeviceArgs) { a.Pool = "A100_batch.1" }},
+		{
+			name:   "a pool that is no value of a label",
+			change: func(a *config.GPUDeviceArgs) { a.Pool = "a/b" },
+			want:   []reported{{field.ErrorTypeInvalid, "args.pool"}},
+		},
+		{
+			name:   "a pool that is too long for one",
+			change: func(a *config.GPUDeviceArgs) { a.Pool = strings.Repeat("a", 64) },
+			want:   []reported{{field.ErrorTypeInvalid, "args.pool"}},
+		},
 		{
 			name: "device resources",
 			change: func(a *config.GPUDeviceArgs) {
