@@ -73,6 +73,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 	errs = append(errs, checkLease(config)...)
 	errs = append(errs, checkPercentage(config, effective)...)
 	errs = append(errs, checkSingle(config, effective)...)
+	errs = append(errs, checkDeviceResources(config, effective)...)
 	for i := range config.Profiles {
 		profile := &config.Profiles[i]
 		path := field.NewPath("profiles").Index(i)
