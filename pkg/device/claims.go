@@ -132,13 +132,22 @@ func (c *Claims) isDeviceClaim(source ClaimSource, claim *resourcev1.ResourceCla
 			return slices.Contains(c.Drivers, r.Driver)
 		})
 	}
+	// A claim has up to 32 requests with 8 alternatives each, as a rule of one class.
+	var others []string
+	isDeviceClass := func(class string) bool {
+		if slices.Contains(others, class) {
+			return false
+		}
+		others = append(others, class)
+		return c.isDeviceClass(source, class)
+	}
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]
-		if request.Exactly != nil && c.isDeviceClass(source, request.Exactly.DeviceClassName) {
+		if request.Exactly != nil && isDeviceClass(request.Exactly.DeviceClassName) {
 			return true
 		}
 		for j := range request.FirstAvailable {
-			if c.isDeviceClass(source, request.FirstAvailable[j].DeviceClassName) {
+			if isDeviceClass(request.FirstAvailable[j].DeviceClassName) {
 				return true
 			}
 		}
@@ -147,36 +156,20 @@ func (c *Claims) isDeviceClaim(source ClaimSource, claim *resourcev1.ResourceCla
 }
 
 // isDeviceClass reports whether the class has, or may have, devices of one of the
-// drivers: one of its selectors names the driver, or it selects by nothing that belongs
-// to another driver.
+// drivers: it has, unless one of its selectors, which must all hold, lets through the
+// devices of another driver alone.
 func (c *Claims) isDeviceClass(source ClaimSource, name string) bool {
 	class, err := source.Class(name)
 	return err != nil || c.selectsDevices(class)
 }
 
 func (c *Claims) selectsDevices(class *resourcev1.DeviceClass) bool {
-	others := false
 	for i := range class.Spec.Selectors {
-		cel := class.Spec.Selectors[i].CEL
-		if cel == nil {
-			continue
-		}
-		for _, driver := range c.Drivers {
-			if strings.Contains(cel.Expression, driver) {
-				return true
+		if cel := class.Spec.Selectors[i].CEL; cel != nil {
+			if driver := onlyDriver(cel.Expression); driver != "" && !slices.Contains(c.Drivers, driver) {
+				return false
 			}
 		}
-		for _, field := range []string{"device.driver", "device.attributes", "device.capacity"} {
-			others = others || strings.Contains(cel.Expression, field)
-		}
 	}
-	return !others
-}
-
-// NodeOfSlice returns the node whose devices one of the drivers offers in the slice, or "".
-func (c *Claims) NodeOfSlice(slice *resourcev1.ResourceSlice) string {
-	if slice == nil || len(slice.Spec.Devices) == 0 || slice.Spec.NodeName == nil || !slices.Contains(c.Drivers, slice.Spec.Driver) {
-		return ""
-	}
-	return *slice.Spec.NodeName
+	return true
 }

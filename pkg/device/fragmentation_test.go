@@ -37,8 +37,8 @@ func stateOf(free ...int64) Usage {
 // TestFragmentationCases is the table of cases of the paper, then what memory and
 // cordons add to it.
 func TestFragmentationCases(t *testing.T) {
-	t4 := Models{patterns: []string{"tesla-t4"}}
-	g2 := Models{patterns: []string{"g2"}}
+	t4 := newModels("tesla-t4")
+	g2 := newModels("g2")
 	cordoned := stateOf(1000, 500, 300)
 	cordoned.cordoned = SetOf(0)
 	memoryGone := stateOf(1000, 500)

@@ -6,24 +6,48 @@ package device
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
-// maxModels bounds the work of matching one node.
-const maxModels = 32
+const (
+	// maxModels bounds the patterns of a list.
+	maxModels = 32
+	// maxModelLength bounds a pattern: a model is the value of a label, which has at most so
+	// many characters.
+	maxModelLength = 63
+	// maxModelsLength bounds a list before it is read: each pattern with a comma and a space.
+	maxModelsLength = maxModels * (maxModelLength + 2)
+	// maxKnownModels bounds the models for which a list remembers whether it accepts them. A
+	// cluster has a handful.
+	maxKnownModels = 64
+)
 
 // Models is a list of patterns for device models. The zero value accepts every
 // node, also one whose model is unknown; any other value needs a known model.
-type Models struct {
-	// patterns are in lower case.
+type Models struct{ list *modelList }
+
+// modelList is a list of patterns, which its copies share.
+type modelList struct {
+	// patterns are in lower case, and text is all of them.
 	patterns []string
+	text     string
+	// known says which models are accepted, as far as they were asked for: the patterns are
+	// matched once for each model of a cluster, and not for each node. Replaced, not changed.
+	known atomic.Pointer[map[string]bool]
 }
 
 // ParseModels parses a comma-separated list of patterns, such as
 // "NVIDIA-A100*,NVIDIA-H100*". A * stands for any run of characters. The rest
-// must be characters of a label value, since that is where models come from.
+// must be characters of a label value, since that is where models come from. A list has at
+// most 32 patterns, of at most 63 characters each, and 2080 characters in all.
 func ParseModels(list string) (Models, error) {
+	if len(list) > maxModelsLength {
+		return Models{}, fmt.Errorf("has %d characters: list at most %d patterns of at most %d characters each", len(list), maxModels, maxModelLength)
+	}
 	if strings.TrimSpace(list) == "" {
 		return Models{}, errors.New("is empty: list model patterns separated by commas, or remove it")
 	}
@@ -33,16 +57,35 @@ func ParseModels(list string) (Models, error) {
 	}
 	patterns := make([]string, 0, len(parts))
 	for _, part := range parts {
-		pattern := strings.ToLower(strings.TrimSpace(part))
+		pattern := collapseStars(strings.ToLower(strings.TrimSpace(part)))
 		if pattern == "" {
 			return Models{}, errors.New("has an empty pattern: remove the spare comma")
 		}
 		if i := strings.IndexFunc(pattern, notInModel); i >= 0 {
 			return Models{}, fmt.Errorf("has the character %s, which no model contains: use letters, digits, '-', '_', '.' and '*'", strconv.QuoteRune([]rune(pattern[i:])[0]))
 		}
+		if len(pattern) > maxModelLength {
+			return Models{}, fmt.Errorf("has a pattern of %d characters: a model has at most %d", len(pattern), maxModelLength)
+		}
 		patterns = append(patterns, pattern)
 	}
-	return Models{patterns: patterns}, nil
+	return newModels(patterns...), nil
+}
+
+// newModels returns the list of the patterns, which are as ParseModels leaves them.
+func newModels(patterns ...string) Models {
+	if len(patterns) == 0 {
+		return Models{}
+	}
+	return Models{list: &modelList{patterns: patterns, text: strings.Join(patterns, ",")}}
+}
+
+// collapseStars returns the pattern with one * for each run of them, which matches the same.
+func collapseStars(pattern string) string {
+	for strings.Contains(pattern, "**") {
+		pattern = strings.ReplaceAll(pattern, "**", "*")
+	}
+	return pattern
 }
 
 // notInModel reports whether r can stand neither in a label value nor for a run
@@ -58,36 +101,51 @@ func notInModel(r rune) bool {
 
 // Any reports whether every model is accepted.
 func (m Models) Any() bool {
-	return len(m.patterns) == 0
+	return m.list == nil
 }
 
 // String returns the patterns in lower case, separated by commas. Two lists with
 // the same String accept the same models.
 func (m Models) String() string {
-	return strings.Join(m.patterns, ",")
+	if m.list == nil {
+		return ""
+	}
+	return m.list.text
 }
 
 // Match reports whether the model, in lower case as Node.Model is kept, is
-// accepted. It allocates nothing.
+// accepted. It allocates nothing for a model that it was asked for before.
 func (m Models) Match(model string) bool {
-	if len(m.patterns) == 0 {
+	switch {
+	case m.list == nil:
 		return true
-	}
-	if model == "" {
+	case model == "":
 		return false
 	}
-	for _, pattern := range m.patterns {
-		if matchPattern(pattern, model) {
-			return true
+	known := m.list.known.Load()
+	if known != nil {
+		if accepted, ok := (*known)[model]; ok {
+			return accepted
 		}
 	}
-	return false
+	accepted := slices.ContainsFunc(m.list.patterns, func(pattern string) bool { return matchPattern(pattern, model) })
+	if known == nil {
+		m.list.known.CompareAndSwap(nil, &map[string]bool{model: accepted})
+	} else if len(*known) < maxKnownModels {
+		more := maps.Clone(*known)
+		more[model] = accepted
+		m.list.known.CompareAndSwap(known, &more) // or another goroutine has added one, and this one is asked for again
+	}
+	return accepted
 }
 
 // Widened returns the first of the patterns that matches the model if a * is put behind
 // it, or on both sides of it, with the * that it takes; or "".
 func (m Models) Widened(model string) string {
-	for _, pattern := range m.patterns {
+	if m.list == nil {
+		return ""
+	}
+	for _, pattern := range m.list.patterns {
 		for _, wider := range []string{pattern + "*", "*" + pattern + "*"} {
 			if model != "" && matchPattern(wider, model) {
 				return wider

@@ -112,9 +112,13 @@ func (n *Node) parse(node *corev1.Node, keys *NodeKeys) InvalidError {
 		}
 		return InvalidError{}
 	case plugin != "":
+		detail := "is advertised on a node labelled %s=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label"
+		if allocatable := node.Status.Allocatable[plugin]; allocatable.Sign() <= 0 {
+			detail = "is still there on a node labelled %s=true, so the device plugin may be restarting: the kubelet removes it five minutes after the plugin is gone"
+		}
 		return InvalidError{
 			Reason: AdvertisesDevicePlugin, Field: fmt.Sprintf("status.capacity[%s]", plugin),
-			Detail: fmt.Sprintf("is advertised on a node labelled %s=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label", names.GPUSharingLabel),
+			Detail: fmt.Sprintf(detail, names.GPUSharingLabel),
 		}
 	}
 	n.Kind = NodeShared
@@ -128,8 +132,9 @@ func (n *Node) parse(node *corev1.Node, keys *NodeKeys) InvalidError {
 
 // advertisedDevices returns the first device-plugin or MIG resource that the
 // node has any of, and the number of device-plugin devices it can hand out.
-// Capacity counts beside allocatable: while a device plugin is away it has the
-// one without the other, and its pods go on running.
+// Capacity counts beside allocatable: while a device plugin is away, for an update as for
+// good, the kubelet shows the one for five minutes and none of the other. Its pods go on
+// running, and a share that was placed meanwhile would be on their devices once it is back.
 func advertisedDevices(node *corev1.Node, keys *NodeKeys) (first corev1.ResourceName, devices int64) {
 	var found []corev1.ResourceName
 	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
@@ -197,16 +202,29 @@ func (n *Node) parseSize(node *corev1.Node, keys *NodeKeys) InvalidError {
 	return InvalidError{}
 }
 
+// The annotations of a node are read up to these lengths: each device has an index, or a UUID of
+// up to 64 characters, and two for what separates them.
+const (
+	maxCordonedLength = MaxDevices * 4
+	maxUUIDsLength    = MaxDevices * 66
+)
+
 // parseCordon reads which devices take nothing new.
 func (n *Node) parseCordon(node *corev1.Node, _ *NodeKeys) InvalidError {
-	value, ok := node.Annotations[names.GPUCordonedAnnotation]
-	if !ok || strings.TrimSpace(value) == "" {
+	value := node.Annotations[names.GPUCordonedAnnotation]
+	invalid := func() InvalidError {
+		return InvalidError{Reason: InvalidCordon, Field: annotationField(names.GPUCordonedAnnotation), Value: value, Detail: fmt.Sprintf("is not a list of devices: write indexes from 0 to %d separated by commas, or remove it", n.Devices-1)}
+	}
+	switch {
+	case len(value) > maxCordonedLength:
+		return invalid()
+	case strings.TrimSpace(value) == "":
 		return InvalidError{}
 	}
 	for part := range strings.SplitSeq(value, ",") {
 		i, ok := parseCount(strings.TrimSpace(part), int64(n.Devices)-1)
 		if !ok {
-			return InvalidError{Reason: InvalidCordon, Field: annotationField(names.GPUCordonedAnnotation), Value: value, Detail: fmt.Sprintf("is not a list of devices: write indexes from 0 to %d separated by commas, or remove it", n.Devices-1)}
+			return invalid()
 		}
 		n.Cordoned = n.Cordoned.With(int(i))
 	}
@@ -215,12 +233,15 @@ func (n *Node) parseCordon(node *corev1.Node, _ *NodeKeys) InvalidError {
 
 // parseUUIDs reads by which names the devices are handed out.
 func (n *Node) parseUUIDs(node *corev1.Node, _ *NodeKeys) InvalidError {
-	value, ok := node.Annotations[names.GPUUUIDsAnnotation]
-	if !ok || strings.TrimSpace(value) == "" {
-		return InvalidError{}
-	}
+	value := node.Annotations[names.GPUUUIDsAnnotation]
 	invalid := func(detail string) InvalidError {
 		return InvalidError{Reason: InvalidUUIDs, Field: annotationField(names.GPUUUIDsAnnotation), Value: value, Detail: detail}
+	}
+	switch {
+	case len(value) > maxUUIDsLength:
+		return invalid(fmt.Sprintf("has %d characters: list the UUID of each device, in the order of their indexes, or remove it", len(value)))
+	case strings.TrimSpace(value) == "":
+		return InvalidError{}
 	}
 	if got := strings.Count(value, ",") + 1; got != n.Devices {
 		return invalid(fmt.Sprintf("names %d devices of %d: list the UUID of each, in the order of their indexes, or remove it", got, n.Devices))

@@ -138,6 +138,7 @@ func TestParseNodeRefuses(t *testing.T) {
 			name:   "a device plugin that is away",
 			change: func(n *corev1.Node) { n.Status.Capacity = corev1.ResourceList{plugin: resource.MustParse("4")} },
 			reason: AdvertisesDevicePlugin,
+			want:   `status.capacity[nvidia.com/gpu]: is still there on a node labelled berth.dev/gpu-sharing=true, so the device plugin may be restarting: the kubelet removes it five minutes after the plugin is gone`,
 		},
 		{
 			name: "advertises MIG devices",

@@ -172,7 +172,7 @@ func TestParsePod(t *testing.T) {
 		{
 			name: "parts of a device plugin's devices",
 			pod:  annotated(podOf(container("a", mig, "1"), container("b", plugin+".shared", "1")), names.GPUModelAnnotation, "A100*"),
-			want: &Request{Kind: RequestPartitions, Models: Models{patterns: []string{"a100*"}}},
+			want: &Request{Kind: RequestPartitions, Models: newModels("a100*")},
 		},
 		{
 			name: "parts beside whole devices",
@@ -195,7 +195,7 @@ func TestParsePod(t *testing.T) {
 				names.GPUModelAnnotation, "NVIDIA-A100*, Tesla-T4", names.GPUMinMemoryAnnotation, "40Gi"),
 			want: &Request{
 				Kind: RequestShares, Containers: []ContainerRequest{{Container: "a", Devices: 1, Milli: 500}},
-				Models: Models{patterns: []string{"nvidia-a100*", "tesla-t4"}}, MinMemoryMiB: 40960,
+				Models: newModels("nvidia-a100*", "tesla-t4"), MinMemoryMiB: 40960,
 			},
 		},
 		{
@@ -210,7 +210,7 @@ func TestParsePod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(Models{})); diff != "" {
+			if diff := cmp.Diff(tt.want, got, compareModels); diff != "" {
 				t.Errorf("unexpected request (-want,+got):\n%s", diff)
 			}
 		})

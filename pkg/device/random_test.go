@@ -104,7 +104,7 @@ func (g generator) workload(n *Node) *Workload {
 			c.Devices, c.Milli, c.MemoryMiB = container.Devices, container.Milli, container.MemoryMiB
 		}
 		if g.IntN(6) == 0 {
-			c.Models = Models{patterns: []string{"another"}}
+			c.Models = newModels("another")
 		}
 		classes = append(classes, c)
 	}

@@ -9,7 +9,7 @@ import (
 
 // constrainedClass is a class of whole devices of one model.
 func constrainedClass(model string, weight int64) Class {
-	return Class{Weight: weight, Shape: Shape{Devices: 1, Milli: 1000, Models: Models{patterns: []string{model}}}}
+	return Class{Weight: weight, Shape: Shape{Devices: 1, Milli: 1000, Models: newModels(model)}}
 }
 
 func TestScarcity(t *testing.T) {
@@ -60,7 +60,7 @@ func TestWeightsOfClasses(t *testing.T) {
 	w, err := NewWorkload([]Class{
 		{Weight: 1, Shape: Shape{CPUMilli: 1, Devices: 1, Milli: 1000}},
 		{Weight: 1, Shape: Shape{CPUMilli: 2, Devices: 4, Milli: 1000}},
-		{Weight: 1, Shape: Shape{CPUMilli: 3, Devices: 1, Milli: 1000, Models: Models{patterns: []string{"rare"}}}},
+		{Weight: 1, Shape: Shape{CPUMilli: 3, Devices: 1, Milli: 1000, Models: newModels("rare")}},
 		{Weight: 1, Shape: Shape{CPUMilli: 3, Devices: 1, Milli: 1000}},
 		{Weight: 5, Shape: Shape{CPUMilli: 9}},
 	})

@@ -21,7 +21,7 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 	}
 	pod := func(milli, cpuMilli int64, models ...string) PodRequest {
 		request := &Request{Kind: RequestShares, Containers: []ContainerRequest{{Devices: 1, Milli: milli}}}
-		request.Models.patterns = models
+		request.Models = newModels(models...)
 		return PodRequest{CPUMilli: cpuMilli, Request: request}
 	}
 	four := stateOf(1000, 1000, 1000, 1000)

@@ -87,17 +87,17 @@ func TestWorkloadOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, w.Classes(), cmp.AllowUnexported(Models{})); diff != "" {
+		if diff := cmp.Diff(want, w.Classes(), compareModels); diff != "" {
 			t.Fatalf("the order matters (-want,+got):\n%s", diff)
 		}
-		if diff := cmp.Diff(given, classes, cmp.AllowUnexported(Models{})); diff != "" {
+		if diff := cmp.Diff(given, classes, compareModels); diff != "" {
 			t.Fatalf("the argument was changed:\n%s", diff)
 		}
 	}
 }
 
 func TestShapeOf(t *testing.T) {
-	models := Models{patterns: []string{"a100"}}
+	models := newModels("a100")
 	tests := []struct {
 		name    string
 		request Request
@@ -138,7 +138,7 @@ func TestShapeOf(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ShapeOf(PodRequest{Request: &tt.request, CPUMilli: 4000})
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(Models{})); diff != "" {
+			if diff := cmp.Diff(tt.want, got, compareModels); diff != "" {
 				t.Errorf("unexpected shape (-want,+got):\n%s", diff)
 			}
 			if _, err := NewWorkload([]Class{{Shape: got, Weight: 1}}); err != nil {

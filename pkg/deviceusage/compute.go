@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -41,15 +40,14 @@ func New(o Objects, keys *device.NodeKeys) *Report {
 
 func newComputation(o *Objects, keys *device.NodeKeys) *computation {
 	c := &computation{
-		keys:    keys,
-		claims:  device.Claims{Drivers: device.DefaultDRADrivers(), Keys: keys},
-		source:  newClaimSource(o),
-		offered: sets.New[string](),
-		models:  map[string]*Model{},
-		report:  &Report{FormatVersion: FormatVersion, OnlyNamespace: o.OnlyNamespace, Nodes: []Node{}, Pods: []Pod{}},
+		keys:   keys,
+		claims: device.Claims{Drivers: device.DefaultDRADrivers(), Keys: keys},
+		source: newClaimSource(o),
+		models: map[string]*Model{},
+		report: &Report{FormatVersion: FormatVersion, OnlyNamespace: o.OnlyNamespace, Nodes: []Node{}, Pods: []Pod{}},
 	}
 	for _, slice := range o.Slices {
-		c.offered.Insert(c.claims.NodeOfSlice(slice))
+		c.offered = append(c.offered, c.claims.NodesOfSlice(slice))
 	}
 	return c
 }
@@ -59,7 +57,7 @@ type computation struct {
 	keys     *device.NodeKeys
 	claims   device.Claims
 	source   *claimSource
-	offered  sets.Set[string]
+	offered  []*device.SliceNodes
 	workload *device.Workload // nil if no pod asks for devices
 	models   map[string]*Model
 	report   *Report
@@ -87,7 +85,7 @@ var kinds = map[device.NodeKind]NodeKind{
 // parse reads how a node describes its devices.
 func (c *computation) parse(object *corev1.Node) *device.Node {
 	parsed := device.ParseNode(object, c.keys)
-	if c.offered.Has(object.Name) {
+	if slices.ContainsFunc(c.offered, func(nodes *device.SliceNodes) bool { return nodes.Has(object) }) {
 		return parsed.PublishedByDRA()
 	}
 	return parsed

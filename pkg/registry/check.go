@@ -75,6 +75,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 	errs = append(errs, checkSingle(config, effective)...)
 	errs = append(errs, checkOtherBinders(config, effective)...)
 	errs = append(errs, checkPools(config, effective)...)
+	errs = append(errs, checkDeviceResources(config, effective)...)
 	for i := range config.Profiles {
 		profile := &config.Profiles[i]
 		path := field.NewPath("profiles").Index(i)

@@ -8,15 +8,20 @@ package registry
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/pending"
 )
 
@@ -140,6 +145,36 @@ func (h gangHandle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 	h.Handle.IterateOverWaitingPods(func(pod fwk.WaitingPod) {
 		visit(waitingMember{pod, counts[gangOf(pod.GetPod())]})
 	})
+}
+
+// SnapshotSharedLister returns nodes for the check of a PodGroup's minResources, which is all
+// that Coscheduling reads them for.
+func (h gangHandle) SnapshotSharedLister() fwk.SharedLister {
+	return gangLister{h.Handle.SnapshotSharedLister()}
+}
+
+type gangLister struct{ fwk.SharedLister }
+
+// NodeInfos returns the nodes as gangNodes lists them.
+func (l gangLister) NodeInfos() fwk.NodeInfoLister { return gangNodes{l.SharedLister.NodeInfos()} }
+
+// gangNodes are the nodes, and one more that has all of what GPUDevice accounts for: no node
+// advertises it, so it has to be left out of minResources, as NodeResourcesFit leaves it out.
+type gangNodes struct{ fwk.NodeInfoLister }
+
+// List returns them.
+func (n gangNodes) List() ([]fwk.NodeInfo, error) {
+	nodes, err := n.NodeInfoLister.List()
+	if err != nil {
+		return nil, err
+	}
+	accounted := corev1.ResourceList{}
+	for _, name := range names.ShareResources {
+		accounted[corev1.ResourceName(name)] = *resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
+	}
+	info := framework.NewNodeInfo()
+	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: accounted}})
+	return append(slices.Clip(nodes), info), nil
 }
 
 // waitingMember is a member of a gang that has a node and waits for the others.

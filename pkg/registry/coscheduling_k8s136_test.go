@@ -10,11 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling/core"
 
+	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/pending"
 )
 
@@ -77,5 +81,39 @@ func TestGangHandle(t *testing.T) {
 	}
 	if len(reserved.pods) > 0 {
 		t.Errorf("not forgotten: %v", reserved.pods)
+	}
+}
+
+// snapshotHandle has a snapshot and nothing else.
+type snapshotHandle struct {
+	fwk.Handle
+	snapshot fwk.SharedLister
+}
+
+func (h snapshotHandle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
+
+// TestMinResourcesWithShares: no node advertises shares, so a PodGroup's minResources that
+// name some pass Coscheduling's check of the cluster; what nodes have is checked as before.
+func TestMinResourcesWithShares(t *testing.T) {
+	node := st.MakeNode().Name("n").Capacity(map[corev1.ResourceName]string{corev1.ResourceCPU: "4", corev1.ResourcePods: "10"}).Obj()
+	handle := gangHandle{Handle: snapshotHandle{snapshot: cache.NewSnapshot(nil, []*corev1.Node{node})}}
+	for _, tt := range []struct {
+		name      string
+		resources corev1.ResourceList
+		want      bool
+	}{
+		{"shares", corev1.ResourceList{names.GPUMilliResource: resource.MustParse("64k"), names.GPUMemoryResource: resource.MustParse("5Ti"), corev1.ResourceCPU: resource.MustParse("4")}, true},
+		{"too much CPU", corev1.ResourceList{names.GPUMilliResource: resource.MustParse("500"), corev1.ResourceCPU: resource.MustParse("5")}, false},
+		{"another resource", corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := core.CheckClusterResource(t.Context(), nodes, tt.resources, "default/gang"); (err == nil) != tt.want {
+				t.Errorf("want it to pass: %t, got %v", tt.want, err)
+			}
+		})
 	}
 }

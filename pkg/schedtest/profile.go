@@ -23,6 +23,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
@@ -132,6 +133,7 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 		frameworkruntime.WithEventRecorder(recorder),
 		frameworkruntime.WithPodActivator(activator),
 		frameworkruntime.WithExtenders(opts.Extenders),
+		frameworkruntime.WithPodNominator(queue.NewTestQueue(ctx, nil)),
 	)...)
 	return p, err
 }

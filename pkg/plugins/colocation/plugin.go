@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
@@ -177,9 +178,7 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 // plugin reads of it.
 func (pl *Colocation) requestDiffers(old, updated *corev1.Pod) bool {
 	for _, key := range readAnnotations {
-		before, had := old.Annotations[key]
-		after, has := updated.Annotations[key]
-		if had != has || before != after {
+		if plugin.AnnotationDiffers(old.Annotations, updated.Annotations, key) {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -240,6 +242,8 @@ func TestPendingPodsAreActivated(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2), gpuNode("other", 2)}})
+			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+			pl.clock = clock
 			h := handler(t, pl)
 			add(t, profile, h, pending)
 			if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
@@ -253,6 +257,10 @@ func TestPendingPodsAreActivated(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.goes(h)
+			if len(profile.Activated) > 0 {
+				t.Error("pods were activated at once, without their back-off")
+			}
+			clock.Step(initialWakeUpDelay)
 			var got []string
 			for len(profile.Activated) > 0 {
 				got = append(got, <-profile.Activated)

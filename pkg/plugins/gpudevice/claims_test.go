@@ -5,7 +5,6 @@ package gpudevice
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -158,11 +157,10 @@ func TestMayClaimDevices(t *testing.T) {
 // A shared node whose devices a DRA driver offers too takes no shares as long as it does.
 func TestOfferedByDRA(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
-	node, version := "n", 0
+	node := "n"
 	slice := func(name, driver string, devices int) *resourcev1.ResourceSlice {
-		version++
 		return &resourcev1.ResourceSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: strconv.Itoa(version)},
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 			Spec:       resourcev1.ResourceSliceSpec{Driver: driver, NodeName: &node, Devices: make([]resourcev1.Device, devices)},
 		}
 	}
@@ -174,13 +172,13 @@ func TestOfferedByDRA(t *testing.T) {
 	}
 	never := `no node can share its devices: 1 node(s) with label berth.dev/gpu-sharing contradict themselves, the metric berth_gpudevice_refused_nodes says how`
 	expect("no slice", "")
-	pl.publishedSlices.observe(slice("nic", "dra.net", 1), true)
+	pl.publishedSlices.observe(nil, slice("nic", "dra.net", 1))
 	expect("a slice of another driver", "")
-	pl.publishedSlices.observe(slice("empty", "gpu.nvidia.com", 0), true)
+	pl.publishedSlices.observe(nil, slice("empty", "gpu.nvidia.com", 0))
 	expect("a slice without devices", "")
 	a, b := slice("a", "gpu.nvidia.com", 1), slice("b", "gpu.nvidia.com", 1)
-	pl.publishedSlices.observe(a, true)
-	pl.publishedSlices.observe(b, true)
+	pl.publishedSlices.observe(nil, a)
+	pl.publishedSlices.observe(nil, b)
 	expect("two slices", never)
 	state := preFilterOrSkip(t, profile, makePod("plain"))
 	if got := pl.Filter(t.Context(), &fixedState{state, &preFilterState{podRequest: podRequestOf(t, pl, sharePod("p", 100))}}, sharePod("p", 100), nodeInfo(t, profile, "n")).Message(); got != invalidTexts[device.PublishesDRADevices] {
@@ -188,11 +186,8 @@ func TestOfferedByDRA(t *testing.T) {
 	}
 	expectHint(t, pl.isSchedulableAfterResourceSliceChange, sharePod("p", 100), a, nil, fwk.Queue)
 	expect("one slice", never)
-	pl.publishedSlices.observe(a, false)
 	expectHint(t, pl.isSchedulableAfterResourceSliceChange, makePod("p"), b, slice("b", "gpu.nvidia.com", 0), fwk.QueueSkip)
 	expect("none with devices", "")
-	pl.publishedSlices.observe(b, true)
-	expect("old news", "")
 	expectHint(t, pl.isSchedulableAfterResourceSliceChange, sharePod("p", 100), slice("nic", "dra.net", 1), nil, fwk.QueueSkip)
 	if !pl.publishedSlices.none() {
 		t.Error("a node is still offered")

@@ -88,5 +88,6 @@
 // scheduler's own, so that terminated pods are not in it. In the profile it must
 // bind before every other binder, and NodeResourcesFit must ignore the resource
 // group of our domain; package registry checks both. A PodActivator by the time pods
-// change. An EventRecorder and a ClientSet may be missing in a simulation that does not bind.
+// change, and a PodNominator by the first Reserve. An EventRecorder and a ClientSet may be
+// missing in a simulation that does not bind.
 package gpudevice

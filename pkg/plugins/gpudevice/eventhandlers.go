@@ -20,7 +20,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
 // sharedAllocationCacheKey is the key under which instance.Shared keeps the cache of a
@@ -97,19 +96,19 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 	return plugin.EventHandler(func(old, pod *corev1.Pod) {
 		if pod == nil {
 			if released := c.removePod(old.UID); released != nil && released.neverBound() {
-				c.activatePendingPods(logger, released)
+				c.wakeAfterRelease(released)
 			}
 			c.release(old.UID)
 			c.forgetSeen(old.UID)
 			return
 		}
 		if old != nil && boundAnew(old, pod) {
-			c.activatePendingPods(logger, c.removePod(old.UID))
+			c.wakeAfterRelease(c.removePod(old.UID))
 			old = nil
 		}
 		s := c.observe(pod)
 		c.observePending(pod)
-		c.activatePendingPods(logger, s.released)
+		c.wakeAfterRelease(s.released)
 		c.report(logger, pod, s)
 		if s.first && s.problem == nil && old != nil && old.Spec.NodeName == "" {
 			c.noteOtherInstance(logger, s.held)
@@ -139,8 +138,11 @@ func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHan
 			return
 		}
 		c.observeNode(node)
-		if old != nil && old.Labels[names.GPUPoolLabel] != node.Labels[names.GPUPoolLabel] {
-			c.forgetOtherInstances(node.Name)
+		if old != nil {
+			c.wakeAfterCapacityChange(old, node)
+			if old.Labels[names.GPUPoolLabel] != node.Labels[names.GPUPoolLabel] {
+				c.forgetOtherInstances(node.Name)
+			}
 		}
 		if old == nil || nodeDevicesMayDiffer(old, node) {
 			c.reportNode(logger, old, node)
@@ -152,36 +154,5 @@ func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHan
 func (c *allocationCache) forgetSeen(uid types.UID) {
 	for _, pl := range c.sharedBy() {
 		pl.workload.learner.forgetSeen(uid)
-	}
-}
-
-// activatePendingPods sends the pending pods that may use what was released, if anything was,
-// back to the active queue. kube-scheduler tells of it where a pod goes that it knows to be
-// on the node. It cannot where the pod was never seen bound: another scheduler has bound it
-// elsewhere, or while no watch was open it was bound and deleted, or bound, deleted and
-// replaced by another one of its name, which kube-scheduler takes for the same. The queue
-// remembers it for a pod that is being scheduled at this moment.
-func (c *allocationCache) activatePendingPods(logger klog.Logger, released *podAllocation) {
-	if released == nil {
-		return
-	}
-	gone := released.pod.DeepCopy()
-	gone.Spec.NodeName = released.node
-	plugins := map[string]*GPUDevice{}
-	for _, pl := range c.sharedBy() {
-		plugins[pl.handle.ProfileName()] = pl
-	}
-	for _, obj := range c.pods.GetStore().List() {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName != "" || podphase.IsTerminated(pod) {
-			continue
-		}
-		pl, ours := plugins[pod.Spec.SchedulerName]
-		if !ours {
-			continue
-		}
-		if hint, err := pl.isSchedulableAfterPodDeleted(logger, pod, gone, nil); err == nil && hint == fwk.Queue {
-			pl.handle.Activate(logger, map[string]*corev1.Pod{klog.KObj(pod).String(): pod})
-		}
 	}
 }

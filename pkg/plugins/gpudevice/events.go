@@ -16,6 +16,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // EventsToRegister returns the events that can make a pod schedulable that the
@@ -124,9 +125,8 @@ func hasGrown(before, now *device.Node) bool {
 // use: a share waits for shares, and on a shared node for any use of devices; all others
 // wait, here, for shares alone.
 //
-// The node is looked up as the last scheduling cycle saw it. If it has changed
-// since, an event of its own says so; if it was never looked at, the pod is
-// queued.
+// The node is looked up as it is now. If the pod that waits was refused by an older version,
+// an event of its own has said that it changed.
 func (pl *GPUDevice) isSchedulableAfterPodDeleted(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	gone, _, err := util.As[*corev1.Pod](oldObj, newObj)
 	if err != nil {
@@ -146,8 +146,8 @@ func (pl *GPUDevice) isSchedulableAfterPodDeleted(logger klog.Logger, pod *corev
 		logger.V(5).Info("Pod with devices was deleted, but that is not waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
-	if cell := pl.nodes.get(node); cell != nil {
-		if v := cell.view.Load(); v != nil && !pl.admits(v.node, request, claims) {
+	if now := pl.nodeNow(node); now != nil {
+		if !pl.admits(now, request, claims) {
 			logger.V(5).Info("Pod with devices was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
 			return fwk.QueueSkip, nil
 		}
@@ -163,19 +163,15 @@ func (pl *GPUDevice) isSchedulableAfterResourceSliceChange(logger klog.Logger, p
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if updated == nil {
-		pl.publishedSlices.remove(old.UID)
-	} else {
-		pl.publishedSlices.observe(updated, false)
-	}
-	node := pl.claims.NodeOfSlice(old)
+	pl.publishedSlices.observe(old, updated)
+	before := pl.claims.NodesOfSlice(old)
 	// Under Forbid, a node whose devices were published is one for pods without devices now.
 	waits := device.HasShareRequest(pod) || pl.nonGPUPods == config.NonGPUPodsForbid
-	if node == "" || node == pl.claims.NodeOfSlice(updated) || !waits {
+	if before == nil || before.Equal(pl.claims.NodesOfSlice(updated)) || !waits {
 		logger.V(5).Info("ResourceSlice was changed, but no device that is waited for was taken back", "pod", klog.KObj(pod))
 		return fwk.QueueSkip, nil
 	}
-	logger.V(5).Info("The devices of a node are not published in a ResourceSlice any more", "pod", klog.KObj(pod), "node", klog.KRef("", node))
+	logger.V(5).Info("The devices of some node are not published in a ResourceSlice any more", "pod", klog.KObj(pod), "slice", klog.KObj(old))
 	return fwk.Queue, nil
 }
 
@@ -190,9 +186,7 @@ func (pl *GPUDevice) isSchedulableAfterPodUpdate(logger klog.Logger, pod *corev1
 		return fwk.QueueSkip, nil
 	}
 	for _, key := range []string{names.GPUModelAnnotation, names.GPUMinMemoryAnnotation} {
-		before, had := old.GetAnnotations()[key]
-		after, has := updated.Annotations[key]
-		if had != has || before != after {
+		if plugin.AnnotationDiffers(old.GetAnnotations(), updated.Annotations, key) {
 			logger.V(5).Info("Pod's constraints on devices were changed", "pod", klog.KObj(pod), "annotation", key)
 			return fwk.Queue, nil
 		}

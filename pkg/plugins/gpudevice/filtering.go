@@ -6,6 +6,7 @@ package gpudevice
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -37,7 +38,7 @@ var reasonTexts = [device.Reasons]string{
 // invalidTexts are the same for a node that is refused because of what it says.
 var invalidTexts = map[device.InvalidReason]string{
 	device.InvalidSharing:         "node(s) had a value other than true or false in label " + names.GPUSharingLabel,
-	device.AdvertisesDevicePlugin: "node(s) were labelled as shared and had a device plugin that hands out the same devices",
+	device.AdvertisesDevicePlugin: "node(s) were labelled as shared and had devices of a device plugin in status.capacity",
 	device.PublishesDRADevices:    "node(s) were labelled as shared and had a DRA driver that offers the same devices",
 	device.TimeSliced:             "node(s) were labelled as shared and time-sliced their devices",
 	device.Partitioned:            "node(s) were labelled as shared and had MIG devices",
@@ -48,9 +49,15 @@ var invalidTexts = map[device.InvalidReason]string{
 	device.InvalidUUIDs:           "node(s) had an annotation " + names.GPUUUIDsAnnotation + " that doesn't name each of their devices",
 }
 
+// invalidCountText is that of a node that says how many devices it has, and not in the range.
+var invalidCountText = fmt.Sprintf("node(s) were labelled as shared and had a number of devices that is not from 1 to %d", device.MaxDevices)
+
 // reasonText returns what the user reads.
 func reasonText(reason device.Reason, node *device.Node) string {
 	if reason == device.InvalidNode {
+		if node.Invalid.Reason == device.InvalidCount && node.Invalid.Value != "" {
+			return invalidCountText
+		}
 		return cmp.Or(invalidTexts[node.Invalid.Reason], "node(s) described their devices in a way that cannot be understood")
 	}
 	return reasonTexts[reason]

@@ -220,7 +220,7 @@ func (pl *GPUDevice) collectMetrics() *metricsSnapshot {
 	u.expected = expected != nil
 	for _, known := range pl.deviceNodes.all() {
 		object, node := known.object, known.node
-		if pl.publishedSlices.on(object.Name) {
+		if pl.publishedSlices.on(object) {
 			node = node.PublishedByDRA()
 		}
 		switch node.Kind {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -108,6 +109,29 @@ func (pl *GPUDevice) addNominatedPods(v *nodeView, nominated []*corev1.Pod) {
 		used := assignment.PodUsage(request.Containers)
 		v.usage.Add(&used)
 	}
+}
+
+// besideNominatedPods returns the view as if the nominated pods of the node had devices, those
+// of the pod's priority or a higher one, for which Filter leaves room too
+// (RunFilterPluginsWithNominatedPods). It is the view itself where there are none, as a rule.
+// A member of a pod group may be nominated for the node and in the NodeInfo at once.
+func (pl *GPUDevice) besideNominatedPods(v *nodeView, nodeInfo fwk.NodeInfo, pod *corev1.Pod) *nodeView {
+	var nominated []*corev1.Pod
+	for _, podInfo := range pl.handle.NominatedPodsForNode(nodeInfo.Node().Name) {
+		other := podInfo.GetPod()
+		if other.UID == pod.UID || corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) || pl.allocations.get(other.UID) != nil {
+			continue
+		}
+		if !slices.ContainsFunc(nodeInfo.GetPods(), func(shown fwk.PodInfo) bool { return shown.GetPod().UID == other.UID }) {
+			nominated = append(nominated, other)
+		}
+	}
+	if len(nominated) == 0 {
+		return v
+	}
+	beside := &nodeView{node: v.node, usage: v.usage, cpuFree: v.cpuFree}
+	pl.addNominatedPods(beside, nominated)
+	return beside
 }
 
 // holdsShares reports whether a pod on a node that is not shared holds shares of its

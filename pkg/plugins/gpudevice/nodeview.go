@@ -133,14 +133,11 @@ func (pl *GPUDevice) computeView(nodeInfo fwk.NodeInfo, known *nodeView, state *
 		object:     object,
 		cpuFree:    nodeInfo.GetAllocatable().GetMilliCPU() - nodeInfo.GetRequested().GetMilliCPU(),
 	}
-	v.publishedByDRA = pl.publishedSlices.on(object.Name)
+	v.publishedByDRA = pl.publishedSlices.on(object)
 	if known != nil && known.object == object && known.publishedByDRA == v.publishedByDRA {
 		v.node = known.node
 	} else {
-		v.node = device.ParseNode(object, pl.nodeKeys)
-		if v.publishedByDRA {
-			v.node = v.node.PublishedByDRA()
-		}
+		v.node = pl.parseNode(object, v.publishedByDRA)
 	}
 	v.usage, v.hasUsage = v.node.Usage()
 	if v.node.Kind == device.NodeDevicePlugin && v.hasUsage {

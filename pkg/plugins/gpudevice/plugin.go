@@ -28,7 +28,8 @@ const Name = "GPUDevice"
 // GPUDevice is the plugin. See the package comment.
 type GPUDevice struct {
 	handle fwk.Handle
-	clock  clock.Clock
+	clock  clock.WithDelayedExecution
+	logger klog.Logger
 
 	// nodeKeys say how pods ask a device plugin for devices and how nodes describe
 	// them, and claims which DRA drivers hand out the same devices.
@@ -51,6 +52,7 @@ type GPUDevice struct {
 	deviceNodes deviceNodes
 	// publishedSlices are the nodes whose devices a DRA driver offers.
 	publishedSlices publishedSlices
+	wakeUps         wakeUps
 	// nextStartNodeIndex is where whyNeverFits starts: the node that admitted a pod last.
 	// Only the scheduling goroutine uses it, cluster, scoreKeys and rankings.
 	nextStartNodeIndex int
@@ -117,6 +119,7 @@ func NewWithStrategy(ctx context.Context, args *config.GPUDeviceArgs, handle fwk
 	pl := &GPUDevice{
 		handle:                  handle,
 		clock:                   clock.RealClock{},
+		logger:                  klog.FromContext(ctx),
 		nodeKeys:                NodeKeys(args),
 		nonGPUPods:              args.NonGPUPods,
 		nodeAndNamespaceMetrics: args.NodeAndNamespaceMetrics,

@@ -172,13 +172,11 @@ func (h *rankingHistory) publish() {
 		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: types.UID("slice-of-" + node.Name)},
 		Spec:       resourcev1.ResourceSliceSpec{NodeName: &node.Name, Driver: "gpu.nvidia.com", Devices: []resourcev1.Device{{Name: "gpu-0"}}},
 	}
-	if h.pl.publishedSlices.on(node.Name) {
-		h.pl.publishedSlices.remove(slice.UID)
+	if h.pl.publishedSlices.on(node) {
+		h.pl.publishedSlices.observe(slice, nil)
 		return
 	}
-	h.count++
-	slice.ResourceVersion = strconv.Itoa(h.count)
-	h.pl.publishedSlices.observe(slice, true)
+	h.pl.publishedSlices.observe(nil, slice)
 }
 
 func (h *rankingHistory) expected() *device.Workload {

@@ -34,12 +34,15 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 		return fwk.AsStatus(fmt.Errorf("reserving devices of node %q: %w", nodeName, err))
 	}
 	v := pl.viewToReserve(state, nodeInfo, pod.UID)
-	// The nominated pods that Filter minded are not here: they have not got the
-	// devices yet, and this pod is not of lower priority.
+	// Nominated pods do not count here, since they have no devices yet: Filter has seen that the
+	// pod fits beside those that it has to leave room for.
 	if rejected := v.check(s); rejected != device.Fits {
 		return overtaken(state, nodeName, reasonText(rejected, v.node))
 	}
-	chosen, ok := pl.chooseDevices(s, v)
+	chosen, ok := pl.chooseDevices(s, pl.besideNominatedPods(v, nodeInfo, pod))
+	if !ok {
+		chosen, ok = pl.chooseDevices(s, v)
+	}
 	if !ok {
 		return overtaken(state, nodeName, reasonText(v.usage.Lacks(request), v.node))
 	}

@@ -4,11 +4,13 @@
 package gpudevice
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -29,23 +31,19 @@ type publishedSlices struct {
 	revision atomic.Uint64
 	count    atomic.Int64
 	nodes    sync.Map // names; written with the lock held
+	// selecting are those slices that select nodes by what these say. Replaced, not changed.
+	selecting atomic.Pointer[[]*device.SliceNodes]
 
-	// synced is done when the handler has seen every slice of the first list; nil if
-	// none are watched.
+	// synced is done when the handler has seen every slice of the first list, and store the
+	// informer's; nil if none are watched.
 	synced cache.DoneChecker
+	store  cache.Store
 
 	mu sync.Mutex
-	// slices are those with devices, or that had some, by UID.
-	slices map[types.UID]publishedSlice
+	// slices are those with devices, by UID.
+	slices map[types.UID]*device.SliceNodes
 	// perNode is the number of slices that publish devices of a node.
 	perNode map[string]int
-}
-
-// publishedSlice is what one slice says: in which version, and of which node. The name is
-// empty if it publishes nothing.
-type publishedSlice struct {
-	version uint64
-	node    string
 }
 
 // watch adds an event handler to the informer that the scheduler's DRA plugin uses; if
@@ -55,13 +53,8 @@ func (o *publishedSlices) watch(handle fwk.Handle, logger klog.Logger) error {
 		return nil
 	}
 	informer := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer()
-	registration, err := informer.AddEventHandlerWithOptions(plugin.EventHandler(func(old, slice *resourcev1.ResourceSlice) {
-		if slice == nil {
-			o.remove(old.UID)
-			return
-		}
-		o.observe(slice, true)
-	}), cache.HandlerOptions{Logger: &logger})
+	o.store = informer.GetStore()
+	registration, err := informer.AddEventHandlerWithOptions(plugin.EventHandler(o.observe), cache.HandlerOptions{Logger: &logger})
 	if err != nil {
 		return fmt.Errorf("watching ResourceSlices: %w", err)
 	}
@@ -73,53 +66,83 @@ func (o *publishedSlices) watch(handle fwk.Handle, logger klog.Logger) error {
 func (o *publishedSlices) none() bool { return o.count.Load() == 0 }
 
 // on reports whether devices of the node are published. It takes no lock.
-func (o *publishedSlices) on(node string) bool {
+func (o *publishedSlices) on(node *corev1.Node) bool {
 	if o.none() {
 		return false
 	}
-	_, ok := o.nodes.Load(node)
-	return ok
+	if _, ok := o.nodes.Load(node.Name); ok {
+		return true
+	}
+	selecting := o.selecting.Load()
+	return selecting != nil && slices.ContainsFunc(*selecting, func(nodes *device.SliceNodes) bool { return nodes.Has(node) })
 }
 
-// observe takes note of a version of a slice, unless a later one is known. A slice that
-// is not known may be gone: only the informer's handler adds it.
-func (o *publishedSlices) observe(slice *resourcev1.ResourceSlice, add bool) {
-	version, _ := strconv.ParseUint(slice.ResourceVersion, 10, 64)
-	node := o.claims.NodeOfSlice(slice)
+// observe takes note that a slice was changed from old to updated; the one is nil if it is
+// new, the other if it is gone. The informer's handler tells it, and each hint before it
+// answers. Either may be behind the other, so what counts is what the informer's store has by
+// now, in whatever version: after a restore of etcd, the newest has a lower one than those before.
+func (o *publishedSlices) observe(old, updated *resourcev1.ResourceSlice) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	known, ok := o.slices[slice.UID]
-	if !ok && (!add || node == "") || ok && version < known.version {
-		return
+	now := updated
+	if o.store != nil {
+		obj, _, _ := o.store.GetByKey(cmp.Or(updated, old).Name) // the store of an informer has no errors
+		now, _ = obj.(*resourcev1.ResourceSlice)
 	}
+	for _, slice := range [...]*resourcev1.ResourceSlice{old, updated} {
+		if slice != nil && (now == nil || now.UID != slice.UID) {
+			o.putLocked(slice.UID, nil)
+		}
+	}
+	if now != nil {
+		o.putLocked(now.UID, o.claims.NodesOfSlice(now))
+	}
+}
+
+// putLocked sets the nodes of which a slice publishes devices, nil for none.
+func (o *publishedSlices) putLocked(uid types.UID, nodes *device.SliceNodes) {
+	known := o.slices[uid]
 	if o.slices == nil {
-		o.slices, o.perNode = map[types.UID]publishedSlice{}, map[string]int{}
+		o.slices, o.perNode = map[types.UID]*device.SliceNodes{}, map[string]int{}
 	}
-	o.slices[slice.UID] = publishedSlice{version: version, node: node}
-	if known.node != node {
-		o.countLocked(known.node, -1)
-		o.countLocked(node, 1)
+	if nodes == nil {
+		delete(o.slices, uid)
+	} else {
+		o.slices[uid] = nodes
+	}
+	if known.Equal(nodes) {
+		return
+	}
+	for name := range nodes.Names() {
+		o.countLocked(name, 1)
+	}
+	for name := range known.Names() {
+		o.countLocked(name, -1)
+	}
+	if known.Selects() || nodes.Selects() {
+		o.setSelectingLocked()
 	}
 }
 
-// remove forgets a slice that is gone.
-func (o *publishedSlices) remove(uid types.UID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	known, ok := o.slices[uid]
-	if !ok {
-		return
+// setSelectingLocked looks anew for the slices that select nodes.
+func (o *publishedSlices) setSelectingLocked() {
+	var selecting []*device.SliceNodes
+	for _, nodes := range o.slices {
+		if nodes.Selects() {
+			selecting = append(selecting, nodes)
+		}
 	}
-	delete(o.slices, uid)
-	o.countLocked(known.node, -1)
+	before := o.selecting.Swap(&selecting)
+	o.count.Add(int64(len(selecting)))
+	if before != nil {
+		o.count.Add(-int64(len(*before)))
+	}
+	o.revision.Add(1)
 }
 
 // countLocked adds to the number of slices that publish devices of a node. Hints ask for
 // every waiting pod, so it does not look at other slices.
 func (o *publishedSlices) countLocked(node string, change int) {
-	if node == "" {
-		return
-	}
 	o.perNode[node] += change
 	switch count := o.perNode[node]; {
 	case count == 0:

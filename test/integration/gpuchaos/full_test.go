@@ -14,12 +14,14 @@ import (
 )
 
 // TestKillsOnAFullPool places exactly as many halves as the pool has room for, and kills
-// the scheduler five times on the way. Not a single half may be lost to what a
+// the scheduler on the way: five times with BERTH_LONG=1, twice in a small pool otherwise. Not a single half may be lost to what a
 // scheduler that died had in mind: all pods are bound, and no device is allocated more than once.
 func TestKillsOnAFullPool(t *testing.T) {
-	framework.OnlyLong(t)
-	const nodes, devices, kills = 32, 8, 5
-	const pods = 2 * nodes * devices
+	nodes, devices, kills := 4, 4, 2
+	if framework.Long() {
+		nodes, devices, kills = 32, 8, 5
+	}
+	pods := 2 * nodes * devices
 	c := startPool(t, nodes, devices)
 	watch := gpuchurn.StartWatch(t, c)
 	for i := range pods {
@@ -50,7 +52,7 @@ func TestKillsOnAFullPool(t *testing.T) {
 	for _, milli := range r.Allocated {
 		held += milli
 	}
-	if held != nodes*devices*1000 || r.Pending > 0 || bindings != pods {
+	if held != int64(nodes*devices*1000) || r.Pending > 0 || bindings != pods {
 		t.Errorf("%d thousandths of %d devices are held by %d pods, %d pods are pending, %d bindings were seen", held, nodes*devices, r.Bound, r.Pending, bindings)
 	}
 	s.WaitReady(t)

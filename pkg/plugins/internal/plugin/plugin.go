@@ -39,3 +39,15 @@ func CompileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
 	}
 	return compiled, nil
 }
+
+// longestAnnotation is longer than any annotation of a pod that a plugin of Berth reads.
+const longestAnnotation = 8192
+
+// AnnotationDiffers reports whether two versions of a pod's annotations differ in what a plugin
+// reads under the key. Of values that are too long to be read only the lengths count: queueing
+// hints ask, and anybody can write 256 KiB.
+func AnnotationDiffers(old, updated map[string]string, key string) bool {
+	before, had := old[key]
+	after, has := updated[key]
+	return had != has || len(before) != len(after) || len(after) <= longestAnnotation && before != after
+}
