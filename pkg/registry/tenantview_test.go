@@ -210,7 +210,7 @@ type watchedScheduler struct {
 	mu     sync.Mutex
 	// written are the writes to pods, and their events.
 	written []string
-	// settled is closed when the pod is bound, or when nothing more is tried for it.
+	// settled is closed when the pod is bound, or was tried in vain.
 	settled chan struct{}
 	settle  func()
 }
@@ -260,9 +260,7 @@ func buildWatched(ctx context.Context, t *testing.T, profile *schedconfig.KubeSc
 	}).Wrap(sched.FailureHandler)
 	sched.FailureHandler = func(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		explained(ctx, fw, podInfo, status, nominating, start)
-		if nominating == nil || nominating.NominatedNodeName == "" {
-			w.settle() // else it is tried again once its victims are gone
-		}
+		w.settle()
 	}
 	factory.Start(ctx.Done())
 	for range factory.WaitForCacheSync(ctx.Done()) {
@@ -304,7 +302,7 @@ func (w *watchedScheduler) bind(action clienttesting.Action) (bool, runtime.Obje
 func (w *watchedScheduler) write(namespace, name, what, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.written = append(w.written, fmt.Sprintf("%s/%s: %s: %s", namespace, name, what, timestamps.ReplaceAllString(text, "TIME")))
+	w.written = append(w.written, fmt.Sprintf("%s/%s: %s: %s", namespace, name, what, chosen.ReplaceAllString(timestamps.ReplaceAllString(text, "TIME"), "CHOSEN")))
 }
 
 // watchedRecorder records events where the writes are.
@@ -327,10 +325,14 @@ func (r *watchedRecorder) Eventf(regarding, related runtime.Object, eventType, r
 	}
 }
 
-var timestamps = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
+var (
+	timestamps = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
+	// chosen is the node on which preemption evicts pods, which chance decides among equal ones.
+	chosen = regexp.MustCompile(`on node own-\d+, preempting \d+ victims|"nominatedNodeName":"own-\d+"`)
+)
 
-// attempt has a scheduler try the pod on the objects, until it is bound or nothing more is
-// tried for it, and returns what was written to pods of its namespace and their events.
+// attempt has a scheduler try the pod on the objects once, and returns what was written to it
+// and its events.
 func attempt(t *testing.T, profile *schedconfig.KubeSchedulerProfile, objects []runtime.Object, pod *corev1.Pod) []string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{})) // silent
@@ -352,7 +354,7 @@ func attempt(t *testing.T, profile *schedconfig.KubeSchedulerProfile, objects []
 	cancel()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	prefix := pod.Namespace + "/"
+	prefix := pod.Namespace + "/" + pod.Name + ":"
 	return slices.DeleteFunc(slices.Clone(w.written), func(line string) bool { return !strings.HasPrefix(line, prefix) })
 }
 

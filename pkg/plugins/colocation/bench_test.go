@@ -172,23 +172,30 @@ func BenchmarkPreFilter(b *testing.B) {
 	}
 }
 
-// waitingForMany is a pod that waits for so many Services that have no pods, and the event of
-// a pod of theirs, or of no Service, that got a node.
+// waitingForMany is a pod that waits for a zone with pods of so many Services, each of which
+// has one in one of two zones; and a pod of the first Service, or of none, that got a node in
+// a third.
 func waitingForMany(tb testing.TB, services int, ofService bool) (pl *Colocation, pod, bound *corev1.Pod) {
 	tb.Helper()
 	var names []string
 	var objects []*corev1.Service
+	var pods []*corev1.Pod
 	for i := range services {
 		name := fmt.Sprintf("service-%d", i)
 		names, objects = append(names, name), append(objects, makeService("shop", name))
+		pods = append(pods, makePod(name, name, fmt.Sprintf("node-%d", i%2)))
 	}
 	pod = asking(with, strings.Join(names, ","), require, zone)
-	bound = makePod("bound", "stranger", "node-0")
+	bound = makePod("bound", "stranger", "node-2")
 	if ofService {
-		bound = makePod("bound", names[0], "node-0")
+		bound = makePod("bound", names[0], "node-2")
 	}
-	profile, pl := benchmarked(tb, newArgs(), manyNodes(10), []*corev1.Pod{pod}, objects...)
-	if _, _, status := runPreFilter(tb, profile, pod); !status.IsRejected() {
+	profile, pl := benchmarked(tb, newArgs(), manyNodes(10), append(pods, pod), objects...)
+	state, _, status := runPreFilter(tb, profile, pod)
+	if !status.IsSuccess() {
+		tb.Fatalf("the pod waits for a Service: %v", status)
+	}
+	if status := profile.RunFilterPlugins(tb.Context(), state, pod, profile.Nodes(tb)[2]); !status.IsRejected() {
 		tb.Fatalf("the pod does not wait: %v", status)
 	}
 	store(tb, profile.SharedInformerFactory().Core().V1().Pods().Informer(), bound)
