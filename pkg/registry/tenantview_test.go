@@ -300,6 +300,11 @@ func (w *watchedScheduler) bind(action clienttesting.Action) (bool, runtime.Obje
 }
 
 func (w *watchedScheduler) write(namespace, name, what, text string) {
+	select {
+	case <-w.settled:
+		return // another attempt: how often a pod is tried is not compared
+	default:
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.written = append(w.written, fmt.Sprintf("%s/%s: %s: %s", namespace, name, what, chosen.ReplaceAllString(timestamps.ReplaceAllString(text, "TIME"), "CHOSEN")))
