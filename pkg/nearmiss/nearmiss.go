@@ -42,6 +42,22 @@ type Plugin interface {
 	NearMiss(pod *corev1.Pod) Measure
 }
 
+// Viewer is a plugin that keeps nodes from pods, whose owners are to learn nothing of them.
+type Viewer interface {
+	fwk.Plugin
+	// View returns what the owner of the pod may know of the cluster; nil if that is all of
+	// it. It is called after an attempt that failed.
+	View(pod *corev1.Pod) *View
+}
+
+// View is the part of the cluster that a pod's owner may know of.
+type View struct {
+	// Sees reports whether the node belongs to it.
+	Sees func(node *corev1.Node) bool
+	// Empty says why there is no node for the pod if Sees reports false for all.
+	Empty string
+}
+
 // Measure is what one plugin finds missing on nodes for one pod. It is not safe for
 // concurrent use.
 type Measure interface {

@@ -19,6 +19,9 @@
 // condition, and read there at the next attempt: it stays while it is true and the rest of
 // the message is the same, so that it costs no writes.
 //
+// Where tenancy applies to a pod, the text describes the nodes that it leaves to the pod as
+// if there were no others, and does not depend on them in any way (nearmiss.View).
+//
 // [WatchSchedulerNames] warns of pods that no attempt is ever made for, because
 // their schedulerName is one of this scheduler's profiles with a typo.
 package pending

@@ -5,6 +5,8 @@ package pending
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,15 +90,20 @@ func New(factory informers.SharedInformerFactory, options Options) *Explainer {
 }
 
 // Wrap returns next with rewritten messages. Of a status that carries a FitError,
-// next gets a copy with another text, and so of one for a member of a PodGroup.
-// Everything else passes as it is: errors, the code, the plugins that rejected the pod,
+// next gets a copy with another text, and so of one for a member of a PodGroup. Where
+// tenancy applies to the pod, the text does not depend on the nodes that it keeps from the
+// pod. Everything else passes as it is: errors, the code, the plugins that rejected the pod,
 // the nominated node.
 func (e *Explainer) Wrap(next scheduler.FailureHandlerFn) scheduler.FailureHandlerFn {
 	return func(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		fit, ok := status.AsError().(*framework.FitError) //nolint:errorlint // the scheduler's own handler looks at the error itself too
 		if !ok {
-			next(ctx, fw, podInfo, explainGroup(podInfo.Pod, status), nominating, start)
-			return
+			redact := e.view(podInfo.Pod) != nil
+			if !redact || !errors.Is(status.AsError(), scheduler.ErrNoNodesAvailable) {
+				next(ctx, fw, podInfo, explainGroup(podInfo.Pod, status, redact), nominating, start)
+				return
+			}
+			fit = &framework.FitError{Pod: podInfo.Pod, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
 		}
 		explained, action := e.explain(ctx, fw, podInfo.Pod, fit)
 		next(ctx, recording{fw, action}, podInfo, status.Clone().WithError(explained), nominating, start)
@@ -105,19 +112,21 @@ func (e *Explainer) Wrap(next scheduler.FailureHandlerFn) scheduler.FailureHandl
 
 // explain returns fit with another text, and the action of its event.
 func (e *Explainer) explain(ctx context.Context, fw framework.Framework, pod *corev1.Pod, fit *framework.FitError) (*framework.FitError, string) {
-	m := e.read(ctx, fw.ProfileName(), pod, fit)
+	view := e.view(pod)
+	fit = seenIn(view, fw, pod, fit)
+	m := e.read(ctx, fw.ProfileName(), pod, fit, view)
 	headline, action := e.headline(m)
 	explained := *fit
 	if m.waitedOnPermit {
 		// The one node was the pod's own until its gang was given up.
 		if nodes, err := e.nodes.List(labels.Everything()); err == nil && len(nodes) > 0 {
-			explained.NumAllNodes = len(nodes)
+			explained.NumAllNodes = len(slices.DeleteFunc(nodes, func(node *corev1.Node) bool { return view != nil && !view.Sees(node) }))
 		}
 	}
 	// What PreFilter says takes the place of the reasons of the nodes.
 	explained.Diagnosis.PreFilterMsg = join(headline, m.preFilterMessage())
 	explained.Diagnosis.PostFilterMsg = ""
-	rest := m.postFilterMessage()
+	rest := m.postFilterMessage(fw)
 	if n := e.newNearest(fw, m); n != nil {
 		rest = strings.TrimSpace(n.text(ctx, told(e.latest(pod), explained.Error(), rest)) + " " + rest)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	berthnames "github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/nearmiss"
 )
 
 // What upstream's PostFilter plugins answer for a pod that is none of their
@@ -38,7 +39,9 @@ const preemptionPrefix = "preemption: "
 type message struct {
 	profile string
 	pod     *corev1.Pod
-	fit     *framework.FitError
+	// view is what the owner of the pod may know of, nil for all; fit is about that.
+	view *nearmiss.View
+	fit  *framework.FitError
 	// refused is what a PreFilter plugin said that refused the pod for all nodes.
 	refused string
 	// reasons are those of the nodes, one for each text.
@@ -67,8 +70,8 @@ type reason struct {
 
 // read reads a failed attempt. It asks the lister for the nodes that repel the pod
 // alone; all else was found out by the attempt.
-func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, fit *framework.FitError) *message {
-	m := &message{profile: profile, pod: pod, fit: fit, refused: fit.Diagnosis.PreFilterMsg, taints: map[string]int{}}
+func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, fit *framework.FitError, view *nearmiss.View) *message {
+	m := &message{profile: profile, pod: pod, view: view, fit: fit, refused: fit.Diagnosis.PreFilterMsg, taints: map[string]int{}}
 	required := requirementsOf(pod)
 	byText := map[string]*reason{}
 	add := func(text string, order, nodes int) {
@@ -79,10 +82,12 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 		byText[text] = &reason{text: text, nodes: nodes, order: order}
 	}
 	nodeToStatus := fit.Diagnosis.NodeToStatus
+	// The one node may also be all that the pod's owner may know of.
+	hadNode := fit.NumAllNodes == 1 && (view == nil || pod.Spec.NodeName != "")
 	nodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
 		m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
-		m.waitedOnPermit = m.waitedOnPermit || fit.NumAllNodes == 1 && e.Gangs != nil && status.Plugin() == e.Gangs.Plugin
-		m.afterFilter = m.afterFilter || fit.NumAllNodes == 1 && e.afterFilter[profile][status.Plugin()]
+		m.waitedOnPermit = m.waitedOnPermit || hadNode && e.Gangs != nil && status.Plugin() == e.Gangs.Plugin
+		m.afterFilter = m.afterFilter || hadNode && e.afterFilter[profile][status.Plugin()]
 		for _, text := range e.reasonsOf(ctx, name, pod, status, required, m.taints) {
 			add(text, e.order[profile][status.Plugin()], 1)
 		}
@@ -93,6 +98,9 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 		for _, text := range status.Reasons() {
 			add(text, -1, absent)
 		}
+	}
+	if view != nil && m.refused != "" {
+		m.preemptible = false // preemption tried all nodes, others' too
 	}
 	for _, r := range byText {
 		m.reasons = append(m.reasons, *r)
@@ -249,19 +257,26 @@ func (m *message) preFilterMessage() string {
 	for i, r := range m.reasons {
 		texts[i] = fmt.Sprintf("%d %s", r.nodes, r.text)
 	}
+	if m.view != nil && len(texts) > 0 {
+		return strings.Join(texts, ", ") + notCounted
+	}
 	return strings.Join(texts, ", ")
 }
 
 // postFilterMessage returns what the PostFilter plugins answered, as far as it can matter to
 // this pod.
-func (m *message) postFilterMessage() string {
+func (m *message) postFilterMessage(fw framework.Framework) string {
 	messages, preemption := m.postFilterMessages()
 	messages = slices.DeleteFunc(messages, func(text string) bool {
-		return text == "" || slices.Contains(ignoredMessages, text) || isGangReason(text)
+		return slices.Contains(ignoredMessages, text) || isGangReason(text)
 	})
 	if m.preemptible && !m.elsewhere && preemption != "" && preemption != groupPreempts {
+		if m.view != nil {
+			preemption = preemptionSeenIn(m.view, fw, preemption)
+		}
 		messages = append(messages, preemption)
 	}
+	messages = slices.DeleteFunc(messages, func(text string) bool { return text == "" })
 	return strings.Join(messages, ", ")
 }
 

@@ -29,7 +29,9 @@ const (
 
 // explainGroup returns the status of a member of one of Kubernetes' own gangs that had a
 // place or was not tried, in words that say what it waits for; any other status as it is.
-func explainGroup(pod *corev1.Pod, status *fwk.Status) *fwk.Status {
+// redact is whether the owner of the pod may not know of all nodes: what was tried for the
+// group depends on them.
+func explainGroup(pod *corev1.Pod, status *fwk.Status, redact bool) *fwk.Status {
 	group := pod.Spec.SchedulingGroup
 	if group == nil || group.PodGroupName == nil {
 		return status
@@ -47,6 +49,8 @@ func explainGroup(pod *corev1.Pod, status *fwk.Status) *fwk.Status {
 		text = "this pod had a place, but fewer members of PodGroup " + name + " had than its minCount: the events of the others say why"
 	case slices.ContainsFunc(status.Reasons(), notTried):
 		text = "fewer members of PodGroup " + name + " can have a place than its minCount: the events of the others say why"
+	case redact && status.IsRejected():
+		text = "the members of PodGroup " + name + " can't all have a place"
 	default:
 		return status
 	}

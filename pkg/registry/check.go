@@ -140,6 +140,16 @@ func checkPercentage(config *schedconfig.KubeSchedulerConfiguration, effective m
 	return nil
 }
 
+// checkLabelPresence checks that LabelPresence runs where tenancy needs it.
+func checkLabelPresence(path *field.Path, profile *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins) field.ErrorList {
+	for _, entry := range profile.PluginConfig {
+		if args, ok := entry.Args.(*config.LabelPresenceArgs); ok && args.Tenancy != nil {
+			return labelpresence.CheckOrder(path.Child("plugins"), running)
+		}
+	}
+	return nil
+}
+
 // checkNodeCandidates checks that NodeCandidates runs where it has to.
 func checkNodeCandidates(path *field.Path, _ *schedconfig.KubeSchedulerProfile, running *schedconfig.Plugins) field.ErrorList {
 	return nodecandidates.CheckOrder(path.Child("plugins"), running)

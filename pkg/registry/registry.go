@@ -52,6 +52,7 @@ func Plugins() []Plugin {
 			Name:         labelpresence.Name,
 			New:          labelpresence.New,
 			ValidateArgs: typed(validation.ValidateLabelPresenceArgs),
+			checkProfile: checkLabelPresence,
 			prototype:    (*labelpresence.LabelPresence)(nil),
 		},
 		{

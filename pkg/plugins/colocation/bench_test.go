@@ -5,10 +5,12 @@ package colocation
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -167,5 +169,71 @@ func BenchmarkPreFilter(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// waitingForMany is a pod that waits for a zone with pods of so many Services, each of which
+// has one in one of two zones; and a pod of the first Service, or of none, that got a node in
+// a third.
+func waitingForMany(tb testing.TB, services int, ofService bool) (pl *Colocation, pod, bound *corev1.Pod) {
+	tb.Helper()
+	var names []string
+	var objects []*corev1.Service
+	var pods []*corev1.Pod
+	for i := range services {
+		name := fmt.Sprintf("service-%d", i)
+		names, objects = append(names, name), append(objects, makeService("shop", name))
+		pods = append(pods, makePod(name, name, fmt.Sprintf("node-%d", i%2)))
+	}
+	pod = asking(with, strings.Join(names, ","), require, zone)
+	bound = makePod("bound", "stranger", "node-2")
+	if ofService {
+		bound = makePod("bound", names[0], "node-2")
+	}
+	profile, pl := benchmarked(tb, newArgs(), manyNodes(10), append(pods, pod), objects...)
+	state, _, status := runPreFilter(tb, profile, pod)
+	if !status.IsSuccess() {
+		tb.Fatalf("the pod waits for a Service: %v", status)
+	}
+	if status := profile.RunFilterPlugins(tb.Context(), state, pod, profile.Nodes(tb)[2]); !status.IsRejected() {
+		tb.Fatalf("the pod does not wait: %v", status)
+	}
+	store(tb, profile.SharedInformerFactory().Core().V1().Pods().Informer(), bound)
+	return pl, pod, bound
+}
+
+// TestHintOfStrangers: a pod that waits for 32 Services is not looked at any closer than one
+// that waits for one when a pod gets a node that is behind none of them, as most are, and is
+// woken as before by one that is.
+func TestHintOfStrangers(t *testing.T) {
+	work := func(services int) float64 {
+		pl, pod, bound := waitingForMany(t, services, false)
+		return testing.AllocsPerRun(100, func() {
+			if hint, err := pl.isSchedulableAfterPodChange(klog.Logger{}, pod, nil, bound); hint != fwk.QueueSkip || err != nil {
+				t.Fatalf("a stranger's pod: %v, %v", hint, err)
+			}
+		})
+	}
+	if one, many := work(1), work(32); many > one {
+		t.Errorf("a stranger's pod costs %g allocations with 32 Services, and %g with one", many, one)
+	}
+	pl, pod, bound := waitingForMany(t, 1, true)
+	if hint, err := pl.isSchedulableAfterPodChange(klog.Logger{}, pod, nil, bound); hint != fwk.Queue || err != nil {
+		t.Errorf("a pod of the Service: %v, %v", hint, err)
+	}
+}
+
+// One operation is one pod that got a node, for one pod that waits.
+func BenchmarkHint(b *testing.B) {
+	for _, services := range []int{1, 32} {
+		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) {
+			pl, pod, bound := waitingForMany(b, services, false)
+			b.ReportAllocs()
+			for b.Loop() {
+				if hint, err := pl.isSchedulableAfterPodChange(klog.Logger{}, pod, nil, bound); hint != fwk.QueueSkip || err != nil {
+					b.Fatal(hint, err)
+				}
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ package colocation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -126,18 +127,44 @@ func (s *instanceState) namespaceLabels(name string) (map[string]string, bool) {
 }
 
 // event is a change that queueing hints are asked about, once for each pod.
-type event struct{ old, updated any }
+type event struct {
+	old, updated any
+	// services are those that the pod is behind, or was, if it is about a pod.
+	services []waitKey
+}
 
 // eventSeen brings the index up to an event of the scheduler, by sync, which asks about
 // each event once for each pod that it may help, in one goroutine after the other.
 // sync believes no event: the scheduler also calls pods deleted whose binding failed or
 // whose nomination changed, and it tells of events anew when an attempt ends that was
 // under way.
-func (s *instanceState) eventSeen(old, updated any, sync func()) {
-	if last := s.hinted.Load(); last == nil || *last != (event{old, updated}) {
+func (s *instanceState) eventSeen(old, updated any, sync func()) *event {
+	seen := s.hinted.Load()
+	if seen == nil || seen.old != old || seen.updated != updated {
 		sync()
-		s.hinted.Store(&event{old, updated})
+		seen = &event{old: old, updated: updated, services: s.servicesOf(old, updated)}
+		s.hinted.Store(seen)
 	}
+	return seen
+}
+
+// servicesOf returns the Services that a pod is behind, or was before a change; nil for
+// other objects. Nobody waits for a Service that the index does not watch: what made it stop
+// also has the pods looked at that wait for the Service (serviceChanged).
+func (s *instanceState) servicesOf(versions ...any) []waitKey {
+	var services []waitKey
+	for _, version := range versions {
+		pod, ok := version.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		for _, name := range s.index.ServicesOf(pod) {
+			if key := (waitKey{pod.Namespace, name}); !slices.Contains(services, key) {
+				services = append(services, key)
+			}
+		}
+	}
+	return services
 }
 
 // podChanged takes over a change of a pod. Whom it may help, the queueing hints

@@ -150,7 +150,7 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	if err != nil {
 		return fwk.Queue, err
 	}
-	pl.instance.eventSeen(oldObj, newObj, func() { pl.instance.syncPod(old, updated) })
+	seen := pl.instance.eventSeen(oldObj, newObj, func() { pl.instance.syncPod(old, updated) })
 	r := pl.instance.waiting.rejectionOf(pod.UID)
 	if updated != nil && updated.UID == pod.UID {
 		if old == nil || pl.requestDiffers(old, updated) || r != nil && r.isSchedulableAfter(noPeerChange) {
@@ -166,6 +166,12 @@ func (pl *Colocation) isSchedulableAfterPodChange(logger klog.Logger, pod *corev
 	case r == nil:
 		logger.V(5).Info("Another pod changed, and what the pod was rejected for is not known", "pod", klog.KObj(pod))
 		return fwk.Queue, nil
+	case !r.waitsForAny(seen.services):
+		// Most pods of a cluster: thousands of waiting ones are asked about each.
+		if loggerV := logger.V(5); loggerV.Enabled() {
+			loggerV.Info("Another pod changed, which is behind no Service that the pod waits for", "pod", klog.KObj(pod))
+		}
+		return fwk.QueueSkip, nil
 	case r.isSchedulableAfter(pl.instance.peersOn(peerNode(updated))):
 		logger.V(5).Info("Another pod changed, and the pod may fit now", "pod", klog.KObj(pod))
 		return fwk.Queue, nil

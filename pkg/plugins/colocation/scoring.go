@@ -37,8 +37,11 @@ func (pl *Colocation) ScoreExtensions() fwk.ScoreExtensions {
 }
 
 // score rates a node with these labels for all targets, 0 to fwk.MaxScore: the
-// average of the targets, by their weights. There must be one that has a weight.
+// average of the targets, by their weights; 0 if none has a weight.
 func (s *preFilterState) score(labels map[string]string) int64 {
+	if s.weight == 0 {
+		return 0 // PreScore skips the pod; but another plugin may ask for scores alone
+	}
 	return fwk.MaxScore * rawScore(s.targets, labels) / (scoreScale * s.weight)
 }
 

@@ -122,6 +122,13 @@ func (r *rejection) isSchedulableAfter(change peerChange) bool {
 	return helped
 }
 
+// waitsForAny reports whether the pod requires to be near one of the Services.
+func (r *rejection) waitsForAny(services []waitKey) bool {
+	return len(services) > 0 && slices.ContainsFunc(r.required, func(q requirement) bool {
+		return slices.Contains(services, waitKey{q.namespace, q.name})
+	})
+}
+
 // noPeerChange is no change of peers.
 func noPeerChange(_, _ *requirement) bool { return false }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
 )
 
 // PreFilter finds out what the pod asks for, and refuses what can never be given.
@@ -55,7 +56,7 @@ func (pl *GPUDevice) PreFilter(_ context.Context, state fwk.CycleState, pod *cor
 	if len(request.Containers) > 0 {
 		pl.workload.learn(pl, pod, s.podRequest, nodes)
 	}
-	if reason := pl.whyNeverFits(request, nodes); reason != "" {
+	if reason := pl.whyNeverFits(request, nodes, visible.Read(state)); reason != "" {
 		pl.countRejection(rejectionNoNode)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
@@ -134,8 +135,9 @@ func isDaemonPod(pod *corev1.Pod) bool {
 
 // whyNeverFits returns why no node of the cluster can ever take the request, or "".
 // As a rule the first node that is asked could: the one that could last time. All
-// are asked only for a pod that no Filter would let through either.
-func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo) string {
+// are asked only for a pod that no Filter would let through either. The answer is about the
+// nodes that the pod's owner may know of.
+func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo, sees visible.Func) string {
 	if request.Kind == device.RequestNone {
 		return ""
 	}
@@ -145,6 +147,9 @@ func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo)
 	}
 	for i := range nodes {
 		at := (pl.nextStartNodeIndex + i) % len(nodes)
+		if !sees(nodes[at].Node()) {
+			continue
+		}
 		rejection := pl.view(nodes[at], false).node.Admits(request)
 		if rejection == device.Fits {
 			pl.nextStartNodeIndex = at
@@ -152,6 +157,7 @@ func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo)
 		}
 		rejections[rejection]++
 	}
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node fwk.NodeInfo) bool { return !sees(node.Node()) })
 	switch {
 	case rejections[device.LargerThanDevice] > 0:
 		return fmt.Sprintf("no node's devices are large enough: the largest %s that a container can be given here is %s",

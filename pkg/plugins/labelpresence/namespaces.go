@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -29,6 +30,9 @@ type namespaceWatch struct {
 	synced cache.DoneChecker
 	// pendingPods holds the index pendingPodsIndex.
 	pendingPods cache.Indexer
+	// rejected are the pods that the plugin rejected in their last attempt. Others are not
+	// helped by a change of their namespace.
+	rejected rejectedPods
 	// monitor is nil without tenancy.
 	monitor *tenancyMonitor
 }
@@ -58,6 +62,15 @@ func (pl *LabelPresence) watchNamespaces(ctx context.Context) error {
 		watch.monitor = monitor
 	}
 	pl.namespaces = watch
+	if _, err := pods.AddEventHandlerWithOptions(plugin.EventHandler(func(old, updated *corev1.Pod) {
+		if updated == nil {
+			watch.rejected.remove(old.UID)
+		} else if updated.Spec.NodeName != "" {
+			watch.rejected.remove(updated.UID)
+		}
+	}), cache.HandlerOptions{Logger: &logger}); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
 
 	changes := plugin.EventHandler(func(old, updated *corev1.Namespace) {
 		if updated != nil {
@@ -123,8 +136,8 @@ func (pl *LabelPresence) namespaceDelivered(logger klog.Logger, old, updated *co
 	}
 }
 
-// activatePendingPods sends the profile's pending pods of a namespace back to the
-// active queue, if the change from before to after may help them. The queue
+// activatePendingPods sends the pending pods of a namespace that the plugin has rejected
+// back to the active queue, if the change from before to after may help them. The queue
 // remembers it for a pod that is being scheduled at this moment.
 func (pl *LabelPresence) activatePendingPods(logger klog.Logger, namespace string, before *namespaceFacts, after namespaceFacts) {
 	pending, err := pl.namespaces.pendingPods.ByIndex(pendingPodsIndex, namespace)
@@ -135,7 +148,7 @@ func (pl *LabelPresence) activatePendingPods(logger klog.Logger, namespace strin
 	activated := map[string]*corev1.Pod{}
 	for _, obj := range pending {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.SchedulerName != pl.handle.ProfileName() {
+		if !ok || !pl.namespaces.rejected.has(pod.UID) {
 			continue
 		}
 		if pl.policy.mayMakeSchedulable(pl.policy.selectFor(pod), before, after) {
@@ -149,6 +162,52 @@ func (pl *LabelPresence) activatePendingPods(logger klog.Logger, namespace strin
 	pl.handle.Activate(logger, activated)
 }
 
+// rejectedPods are the pods that the plugin rejected in their last attempt. The zero value
+// has none.
+type rejectedPods struct {
+	mu   sync.Mutex
+	uids sets.Set[types.UID]
+}
+
+func (r *rejectedPods) add(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.uids == nil {
+		r.uids = sets.New[types.UID]()
+	}
+	r.uids.Insert(uid)
+}
+
+func (r *rejectedPods) remove(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uids.Delete(uid)
+}
+
+func (r *rejectedPods) has(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.uids.Has(uid)
+}
+
+// recordRejection records that the plugin rejected the pod, by the facts about its namespace;
+// nil if it was not known. What has changed since they were read found no such record, so it
+// is looked at now.
+func (pl *LabelPresence) recordRejection(logger klog.Logger, pod *corev1.Pod, selected selection, by *namespaceFacts) {
+	watch := pl.namespaces
+	watch.rejected.add(pod.UID)
+	key := pod.Namespace + "/" + pod.Name
+	known, _, err := watch.pendingPods.GetByKey(key)
+	if pending, ok := known.(*corev1.Pod); err != nil || !ok || pending.UID != pod.UID || pending.Spec.NodeName != "" {
+		watch.rejected.remove(pod.UID) // it went meanwhile, and nothing else would forget it
+		return
+	}
+	if now, ok := watch.index.get(pod.Namespace); ok && pl.policy.mayMakeSchedulable(selected, by, now) {
+		logger.V(5).Info("Namespace changed during the attempt, waking the pod", "pod", klog.KObj(pod), "namespace", klog.KRef("", pod.Namespace))
+		pl.handle.Activate(logger, map[string]*corev1.Pod{key: pod})
+	}
+}
+
 // namespaceIndex knows the facts about every namespace. It is what PreFilter
 // reads.
 //
@@ -160,25 +219,33 @@ func (pl *LabelPresence) activatePendingPods(logger klog.Logger, namespace strin
 //
 //	absent ── observe ──> known (uid, version) ── forget, same uid ──> absent
 //	                        │  ▲
-//	                        └──┘ observe, higher version
+//	                        └──┘ observe: a hint a higher version, the informer any
 //
-// Assumptions: resource versions of namespaces grow with every write (the API
-// server's contract since they became comparable), a uid never comes back once
-// it was deleted, and the informer delivers its watch in order.
+// What the informer delivers is the truth, also where that is older than what it has
+// delivered before: etcd was restored from a snapshot, and versions began again. It only
+// has to catch up where a hint was ahead of it.
+//
+// Assumptions: but for a restore, resource versions of namespaces grow with every write (the
+// API server's contract since they became comparable), and the informer delivers its watch
+// in order.
 type namespaceIndex struct {
 	factsOf func(labels map[string]string) namespaceFacts
 
 	mu sync.RWMutex
 	// entries by namespace name; the next two fields as well under mu.
 	entries map[string]namespaceEntry
-	// delivered is the highest version that the informer has delivered.
-	delivered string
+	// delivered is the highest version that the informer has delivered, of those since it
+	// went back last, and lost the highest that was known then: a hint about no higher one
+	// may be of what the restore has undone.
+	delivered, lost string
 }
 
 type namespaceEntry struct {
 	uid     types.UID
 	version string
 	facts   namespaceFacts
+	// hinted is whether a hint told it, and the informer has not confirmed it yet.
+	hinted bool
 }
 
 func newNamespaceIndex(factsOf func(labels map[string]string) namespaceFacts) *namespaceIndex {
@@ -208,11 +275,10 @@ func (x *namespaceIndex) take(old, updated metav1.Object, delivered bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
+	case updated != nil && delivered:
+		x.observeDelivered(old, updated)
 	case updated != nil:
-		x.observe(updated, delivered)
-		if delivered {
-			x.advance(updated.GetResourceVersion())
-		}
+		x.observeHinted(updated)
 	case old != nil:
 		x.forget(old)
 		if delivered {
@@ -221,19 +287,64 @@ func (x *namespaceIndex) take(old, updated metav1.Object, delivered bool) {
 	}
 }
 
-// observe is called with mu held.
-func (x *namespaceIndex) observe(namespace metav1.Object, delivered bool) {
-	name, version := namespace.GetName(), namespace.GetResourceVersion()
-	if entry, known := x.entries[name]; known {
+// observeHinted is called with mu held.
+func (x *namespaceIndex) observeHinted(namespace metav1.Object) {
+	version := namespace.GetResourceVersion()
+	if x.lost != "" && !isNewer(version, x.lost) {
+		return // the informer tells what is true
+	}
+	if entry, known := x.entries[namespace.GetName()]; known {
 		if !isNewer(version, entry.version) {
 			return
 		}
-	} else if !delivered && x.delivered != "" && !isNewer(version, x.delivered) {
+	} else if x.delivered != "" && !isNewer(version, x.delivered) {
 		// The informer is past this version and the namespace is not there: it
 		// was deleted since. A late hint must not bring it back.
 		return
 	}
-	x.entries[name] = namespaceEntry{uid: namespace.GetUID(), version: version, facts: x.factsOf(namespace.GetLabels())}
+	x.set(namespace, true)
+}
+
+// observeDelivered is called with mu held.
+func (x *namespaceIndex) observeDelivered(old, namespace metav1.Object) {
+	version, last := namespace.GetResourceVersion(), x.delivered
+	if old != nil {
+		last = old.GetResourceVersion()
+	}
+	advances := last == "" || isNewer(version, last)
+	if entry := x.entries[namespace.GetName()]; !advances || !entry.hinted || isNewer(version, entry.version) || version == entry.version {
+		x.set(namespace, false)
+	} // else the informer is on its way to what a hint told
+	if old != nil && !advances && version != last {
+		x.goBack(last)
+		x.delivered = version
+		return
+	}
+	x.advance(version)
+}
+
+// goBack forgets how far hints were ahead of the informer, which has delivered an older
+// version than last. It is called with mu held.
+func (x *namespaceIndex) goBack(last string) {
+	for _, version := range []string{last, x.delivered} {
+		if x.lost == "" || isNewer(version, x.lost) {
+			x.lost = version
+		}
+	}
+	for name, entry := range x.entries {
+		if isNewer(entry.version, x.lost) {
+			x.lost = entry.version
+		}
+		entry.hinted = false
+		x.entries[name] = entry
+	}
+}
+
+// set is called with mu held.
+func (x *namespaceIndex) set(namespace metav1.Object, hinted bool) {
+	x.entries[namespace.GetName()] = namespaceEntry{
+		uid: namespace.GetUID(), version: namespace.GetResourceVersion(), facts: x.factsOf(namespace.GetLabels()), hinted: hinted,
+	}
 }
 
 // forget is called with mu held. What is told of an older incarnation of the

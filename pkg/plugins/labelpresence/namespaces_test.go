@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,8 +112,10 @@ func TestInformerWakesPendingPods(t *testing.T) {
 		return st.MakePod().Namespace(namespace).Name(name).UID(namespace + name).SchedulerName(names.Scheduler)
 	}
 	profile := startProfile(t, args, schedtest.Options{
+		Nodes: []*corev1.Node{makeNode("n", map[string]string{nodeTenantKey: "green"})},
 		Pods: []*corev1.Pod{
 			makePod("ns", "pending").Obj(),
+			makePod("ns", "not-tried-yet").Obj(),
 			makePod("ns", "bound").Node("n").Obj(),
 			makePod("ns", "other-scheduler").SchedulerName("default-scheduler").Obj(),
 			makePod("other", "pending").Obj(),
@@ -129,6 +132,11 @@ func TestInformerWakesPendingPods(t *testing.T) {
 		return known && cache.IsDone(profile.Plugin.(*LabelPresence).namespaces.synced)
 	})
 	namespaces := profile.Client.CoreV1().Namespaces()
+	for _, key := range []string{"ns/pending", "other/pending", "exempt/pending", "late/pending"} {
+		namespace, name, _ := strings.Cut(key, "/")
+		profile.Filter(t.Context(), t, makePod(namespace, name).Obj())
+	}
+	profile.Filter(t.Context(), t, makePod("ns", "not-there").Obj())
 	steps := []struct {
 		name      string
 		namespace *corev1.Namespace
@@ -172,6 +180,79 @@ func TestInformerWakesPendingPods(t *testing.T) {
 	case name := <-profile.Activated:
 		t.Errorf("%s was activated too", name)
 	default:
+	}
+	// A pod that the plugin rejects no more, or that is gone, is not remembered.
+	rejected := &profile.Plugin.(*LabelPresence).namespaces.rejected
+	if err := profile.Client.CoreV1().Pods("ns").Delete(t.Context(), "pending", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod is forgotten", func() bool { return !rejected.has("nspending") })
+	if rejected.has("nsnot-there") {
+		t.Error("a pod that is gone already is remembered")
+	}
+}
+
+// TestNotWokenByNamespaces edits a label that rules select namespaces by: the pods that the
+// plugin did not reject are not activated.
+func TestNotWokenByNamespaces(t *testing.T) {
+	const edits = 20
+	args := &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x")}}
+	var pods []*corev1.Pod
+	for i := range 50 {
+		name := fmt.Sprintf("p-%d", i)
+		pods = append(pods, st.MakePod().Namespace("ns").Name(name).UID(name).SchedulerName(names.Scheduler).Obj())
+	}
+	profile := startProfile(t, args, schedtest.Options{
+		Nodes: []*corev1.Node{makeNode("n", map[string]string{"a": ""})}, Pods: pods,
+		Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", map[string]string{"team": "x"})},
+	})
+	pl := profile.Plugin.(*LabelPresence)
+	for _, pod := range pods {
+		if verdicts, status := profile.Filter(t.Context(), t, pod); !status.IsSuccess() || verdicts["n"] != "" {
+			t.Fatalf("%s is rejected: %v, %v", pod.Name, verdicts, status)
+		}
+	}
+	for i := range edits {
+		team := []string{"y", "x"}[i%2]
+		if _, err := profile.Client.CoreV1().Namespaces().Update(t.Context(), makeNamespace("ns", strconv.Itoa(i+2), map[string]string{"team": team}), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the namespace is of team "+team, func() bool {
+			facts, known := pl.namespaces.index.get("ns")
+			return known && facts.matched[0] == (team == "x")
+		})
+	}
+	if got := len(profile.Activated); got > 0 {
+		t.Errorf("%d edits of a label activated %d pods that the plugin did not reject", edits, got)
+	}
+}
+
+// TestRejectedWhileTheNamespaceChanged: a change that the informer delivers between PreFilter
+// and the rejection wakes the pod.
+func TestRejectedWhileTheNamespaceChanged(t *testing.T) {
+	pod := st.MakePod().Namespace("ns").Name("p").UID("p").SchedulerName(names.Scheduler).Obj()
+	profile := startProfile(t, &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsConfined)}, schedtest.Options{
+		Nodes: []*corev1.Node{makeNode("n", map[string]string{nodeTenantKey: "blue"})}, Pods: []*corev1.Pod{pod},
+		Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", nil)},
+	})
+	state := profile.NewCycle(t.Context(), t, pod)
+	if _, err := profile.Client.CoreV1().Namespaces().Update(t.Context(), makeNamespace("ns", "2", map[string]string{namespaceTenantKey: "blue"}), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the tenant is known", func() bool {
+		facts, _ := profile.Plugin.(*LabelPresence).namespaces.index.get("ns")
+		return facts.tenant.exists
+	})
+	if status := profile.RunFilterPlugins(t.Context(), state, pod, profile.Nodes(t)[0]); !status.IsRejected() {
+		t.Fatalf("the pod is not rejected by what PreFilter has read: %v", status)
+	}
+	select {
+	case name := <-profile.Activated:
+		if name != "ns/p" {
+			t.Errorf("%s is activated", name)
+		}
+	default:
+		t.Error("the pod is not activated")
 	}
 }
 
@@ -236,6 +317,11 @@ func TestNamespaceIndex(t *testing.T) {
 		{name: "created again, a late hint of the first", steps: []step{informer(nil, again), hint(v2, v3)}, want: "d"},
 		{name: "created again, deleted first with a newer version", steps: []step{hint(nil, v3), informer(incarnation("x", "14", "e"), nil)}, want: ""},
 		{name: "a deletion that nothing is known of", steps: []step{informer(deleted, nil)}, want: ""},
+		{name: "restored to an older version", steps: []step{informer(nil, v1), informer(v1, v3), informer(v3, v2)}, want: "b"},
+		{name: "restored, and a hint repeats what was lost", steps: []step{informer(nil, v1), informer(v1, v3), informer(v3, v1), hint(v2, v3), informer(v1, v2)}, want: "b"},
+		{name: "restored, and a hint was ahead of the informer", steps: []step{informer(nil, v1), hint(v1, v3), informer(v1, v1)}, want: "a"},
+		{name: "restored, and created before it was", steps: []step{informer(nil, v3), informer(deleted, nil), informer(nil, v1)}, want: "a"},
+		{name: "restored, and deleted", steps: []step{informer(nil, v2), informer(v2, v1), informer(v1, nil)}, want: ""},
 		{name: "neither old nor new", steps: []step{informer(nil, v1), hint(nil, nil)}, want: "a"},
 		{
 			name:  "without versions, what is told last counts",

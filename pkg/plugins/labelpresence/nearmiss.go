@@ -13,7 +13,10 @@ import (
 	"github.com/berth-scheduler/berth/pkg/nearmiss"
 )
 
-var _ nearmiss.Plugin = &LabelPresence{}
+var (
+	_ nearmiss.Plugin = &LabelPresence{}
+	_ nearmiss.Viewer = &LabelPresence{}
+)
 
 // NearMiss returns how far nodes are for a pod to which rules or tenancy apply; nil for
 // others. A node that tenancy keeps from the pod is hidden: who is no tenant of it is not
@@ -32,6 +35,20 @@ func (pl *LabelPresence) NearMiss(pod *corev1.Pod) nearmiss.Measure {
 		return nil
 	}
 	return &nearMiss{c}
+}
+
+// View returns the nodes that tenancy does not keep from the pod; nil where tenancy does not
+// apply. Of a namespace that is not known no node is.
+func (pl *LabelPresence) View(pod *corev1.Pod) *nearmiss.View {
+	if !pl.policy.tenancy.appliesTo(pod.Namespace) {
+		return nil
+	}
+	facts, known := pl.namespaces.index.get(pod.Namespace)
+	if !known {
+		return &nearmiss.View{Sees: func(*corev1.Node) bool { return false }, Empty: unknownNamespaceReason(pod.Namespace)}
+	}
+	t := pl.policy.tenancy
+	return &nearmiss.View{Sees: t.visibleTo(facts.tenant), Empty: t.noNode(facts.tenant)}
 }
 
 // nearMiss measures nodes for one pod.

@@ -38,8 +38,11 @@ func newPreferences(args []config.LabelPresencePreference) preferences {
 
 // score returns 100 * (sum of the weights of the satisfied preferences) / (sum
 // of all weights), rounded down: 0 if a node satisfies none, 100 if it satisfies
-// all. Weights are 1 to 100, so nothing overflows. There must be a preference.
+// all. Weights are 1 to 100, so nothing overflows. Without a preference it returns 0.
 func (p *preferences) score(nodeLabels map[string]string) int64 {
+	if p.total == 0 {
+		return 0 // PreScore skips the plugin; but another plugin may ask for scores alone
+	}
 	var satisfied int64
 	for i := range p.terms {
 		if _, present := nodeLabels[p.terms[i].label]; present == p.terms[i].presence {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
 )
 
 // tenancy is args.tenancy, compiled. It looks at the node's label and taint, and
@@ -29,6 +30,10 @@ type tenancy struct {
 	unknownTenant *rejection // the namespace has a tenant, and it is not known whether the node is that one's
 	otherTenant   *rejection // both have one, and they differ
 	unconfined    *rejection // the namespace has a tenant, the node is shared
+
+	// What the owner of a pod reads where no node is left, without and with a tenant. It
+	// is the same whether there are others' nodes or none.
+	noSharedNode, noOwnNode string
 }
 
 // tenant is the value of a tenant label. The empty value is a tenant too; only
@@ -49,9 +54,16 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 	if args == nil {
 		return nil
 	}
-	newRejection := func(format string, keys ...any) *rejection {
+	newReason := func(format string, keys ...any) string {
 		reason := fmt.Sprintf(format, keys...) + fmt.Sprintf(" (tenancy of profile %q: ask the administrator who assigns nodes and namespaces to tenants)", profile)
-		return &rejection{reason: withoutVerbs(reason), counter: counter}
+		return withoutVerbs(reason)
+	}
+	newRejection := func(format string, keys ...any) *rejection {
+		return &rejection{reason: newReason(format, keys...), counter: counter}
+	}
+	orShared := ""
+	if args.Tenants == config.TenantsFree {
+		orShared = " or of no tenant"
 	}
 	return &tenancy{
 		nodeLabelKey:      args.NodeLabelKey,
@@ -67,6 +79,10 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 			args.NodeLabelKey, args.NamespaceLabelKey),
 		unconfined: newRejection("node(s) didn't have label %q of the tenant that the pod's namespace has in label %q",
 			args.NodeLabelKey, args.NamespaceLabelKey),
+		noSharedNode: newReason("no node is for pods of namespaces without label %q: each that there may be belongs to a tenant (label %q or taint %q)",
+			args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
+		noOwnNode: newReason("no node is of the tenant%s that the pod's namespace has in label %q (on nodes: label %q, and no taint %q of another value)",
+			orShared, args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
 	}
 }
 
@@ -117,6 +133,20 @@ func (t *tenancy) reject(node *corev1.Node, owner tenant) *rejection {
 	default:
 		return nil
 	}
+}
+
+// visibleTo returns which nodes the owners of the pods of a tenant may know of: those that
+// tenancy does not keep from them.
+func (t *tenancy) visibleTo(owner tenant) visible.Func {
+	return func(node *corev1.Node) bool { return t.reject(node, owner) == nil }
+}
+
+// noNode is what the owner of a pod reads if tenancy keeps all nodes from it.
+func (t *tenancy) noNode(owner tenant) string {
+	if owner.exists {
+		return t.noOwnNode
+	}
+	return t.noSharedNode
 }
 
 // violation is what tenancy says against a pod of owner that runs on the node:

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
 )
 
 // PreFilter offers the framework the nodes that can win, one of which the pod is sure to
@@ -84,7 +85,9 @@ func (pl *NodeCandidates) offer(ctx context.Context, state fwk.CycleState, pod *
 		f.add(w, pl.profile.weights[w.Plugin])
 	}
 	f.others = fwk.MaxScore * (pl.profile.total - f.known)
-	allowed := func(i int) bool { return run.allows(nodes[i]) }
+	// Those that tenancy keeps from the pod are not tried at all.
+	sees := visible.Read(state)
+	allowed := func(i int) bool { return run.allows(nodes[i]) && sees(nodes[i].Node()) }
 	best := f.best(pl.offset, allowed, func(i int) bool { return run.fits(ctx, nodes[i]) })
 	if best < 0 {
 		pl.counters[foundNone].Inc()

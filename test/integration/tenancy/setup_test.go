@@ -8,6 +8,7 @@ package tenancy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,21 +73,33 @@ func pinTo(nodeName string) *corev1.Affinity {
 	}}
 }
 
-// refusal is what the scheduler says of a tenant's node: it names the profile.
-var refusal = fmt.Sprintf("(tenancy of profile %q: ask the administrator", names.TenancyScheduler)
+// refusals are what the scheduler says where tenancy keeps nodes from a pod: if no other node
+// is left, it names the profile.
+var refusals = []string{
+	fmt.Sprintf("(tenancy of profile %q: ask the administrator", names.TenancyScheduler),
+	"; nodes that tenancy keeps from the pod are not counted",
+}
 
 // waitForRefusal waits until the scheduler has refused the pod because of a
 // node's tenant, and has said so in an event.
 func waitForRefusal(t *testing.T, c *framework.Cluster, namespace, name string) {
 	t.Helper()
+	said := ""
 	c.WaitForPod(t, namespace, name, "refused because of tenancy", func(pod *corev1.Pod) bool {
 		if pod.Spec.NodeName != "" {
 			t.Fatalf("pod %s/%s got node %s", namespace, name, pod.Spec.NodeName)
 		}
 		condition := framework.PodScheduledCondition(pod)
-		return condition != nil && condition.Reason == corev1.PodReasonUnschedulable && strings.Contains(condition.Message, refusal)
+		if condition == nil || condition.Reason != corev1.PodReasonUnschedulable {
+			return false
+		}
+		at := slices.IndexFunc(refusals, func(refusal string) bool { return strings.Contains(condition.Message, refusal) })
+		if at >= 0 {
+			said = refusals[at]
+		}
+		return at >= 0
 	})
-	c.WaitForEvent(t, namespace, name, "FailedScheduling", refusal)
+	c.WaitForEvent(t, namespace, name, "FailedScheduling", said)
 }
 
 // startBerth installs the tenancy overlay and runs its scheduler.

@@ -22,6 +22,8 @@ const MaxTopologyKeys = 16
 
 // group counts the peers behind a Service that somebody asked for: it is watched.
 type group struct {
+	// service is the name of the Service.
+	service string
 	members membership
 	// listed is whether EndpointSlices say who is a member; byUID and byName count
 	// the endpoints that do, and bare those without a pod, by node or zone and
@@ -90,6 +92,7 @@ func (g *group) lists(pod *corev1.Pod) bool {
 // watch counts the peers behind a Service, and lets events keep the count.
 func (x *Index) watch(ns *namespace, service *corev1.Service) *group {
 	g := &group{
+		service: service.Name,
 		members: membership{namespace: ns.name},
 		bare:    map[endpoint]int{},
 		placed:  map[string]int{},

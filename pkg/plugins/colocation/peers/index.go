@@ -146,6 +146,18 @@ func (x *Index) HasTopologyKey(key string) bool {
 	return x.keyUses[key] > 0
 }
 
+// ServicesOf returns the names of the Services of the pod's namespace that it is behind, of
+// those that Lookup was called for since what is behind them changed last.
+func (x *Index) ServicesOf(pod *corev1.Pod) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var names []string
+	if ns := x.namespaces[pod.Namespace]; ns != nil {
+		ns.groupsOf(pod, func(g *group) { names = append(names, g.service) })
+	}
+	return names
+}
+
 // NodeOf returns the node where a pod counts at this moment, whichever Services
 // it is behind; empty for one that counts nowhere.
 func (x *Index) NodeOf(uid types.UID) string {
