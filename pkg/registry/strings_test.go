@@ -313,7 +313,16 @@ func TestStringsOfStrangersAreBounded(t *testing.T) {
 	points, hints := c.points(plain), c.hints(plain)
 	var worstPoint, worstHint time.Duration
 	check := func(what string, pod *corev1.Pod) {
-		for point, got := range c.points(pod) {
+		costs := c.points(pod)
+		for range 3 { // another process may have had the core
+			for point, again := range c.points(pod) {
+				costs[point] = cost{min(costs[point].time, again.time), min(costs[point].bytes, again.bytes)}
+			}
+			if !slices.ContainsFunc(slices.Collect(maps.Values(costs)), func(got cost) bool { return got.time > maxPointTime }) {
+				break
+			}
+		}
+		for point, got := range costs {
 			worstPoint = max(worstPoint, got.time)
 			if got.time > maxPointTime && got.time > 10*points[point].time || got.bytes > 4*points[point].bytes+8<<20 {
 				t.Errorf("%s: %s takes %v and %d bytes on %d nodes; without it %v and %d bytes", what, point, got.time, got.bytes, nodes, points[point].time, points[point].bytes)

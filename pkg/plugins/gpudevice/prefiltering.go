@@ -235,7 +235,12 @@ func modelList(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) str
 // more would.
 func widerPattern(pl *GPUDevice, request *device.Request, nodes []fwk.NodeInfo) string {
 	var pattern, matched string
+	asked := map[string]bool{}
 	forEachNodeOfKind(pl, request, nodes, func(node *device.Node) {
+		if asked[node.Model] {
+			return // the same answer: a cluster has few models
+		}
+		asked[node.Model] = true
 		if wider := request.Models.Widened(node.Model); wider != "" && (matched == "" || node.Model < matched) {
 			pattern, matched = wider, node.Model
 		}
