@@ -123,6 +123,18 @@ func testRecords(t *testing.T, c *framework.Cluster) {
 			}
 		}
 		framework.CheckDenied(t, patch(kubelet, "bound", []byte(`{"status": {"phase": "Failed"}}`)), nil)
+		// Who may bind every pod is a scheduler.
+		c.Apply(t, user)
+		author := framework.ClientFor(t, c.ServiceAccountKubeconfig(t, "team", "user"))
+		fence := func(message string) []byte {
+			return []byte(`{"status": {"conditions": [{"type": "` + names.GPUFenceCondition + `", "status": "True", "message": "` + message + `"}]}}`)
+		}
+		forged := []string{"berth-gpu-records", "status.conditions[berth.dev/gpu-fence]", "must not be added, changed or removed"}
+		framework.CheckDenied(t, patch(author, "waiting", fence("9/forged/1")), forged)
+		framework.CheckDenied(t, patch(c.Client, "waiting", fence("1/process/1")), nil)
+		framework.CheckDenied(t, patch(author, "waiting", fence("9/forged/1")), forged)
+		framework.CheckDenied(t, patch(author, "waiting", []byte(`{"status": {"conditions": [{"$patch": "delete", "type": "`+names.GPUFenceCondition+`"}]}}`)), forged)
+		framework.CheckDenied(t, patch(author, "waiting", condition), nil)
 		// Without a record it held nothing.
 		for _, phase := range []string{"Succeeded", "Running"} {
 			framework.CheckDenied(t, patch(c.Client, "waiting", []byte(`{"status": {"phase": "`+phase+`"}}`)), nil)
