@@ -12,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
 // Configurations are those of the schedulers of a cluster: of those that hold leases, and
@@ -44,7 +42,7 @@ func (c *Configurations) Read(ctx context.Context, client kubernetes.Interface) 
 func (c *Configurations) For(schedulerName string) (source string, content []byte, err error) {
 	var broken error
 	for _, known := range c.found.configs {
-		config, err := engine.LoadConfiguration(known.source, known.content)
+		config, err := known.flags.Load(known.source, known.content)
 		switch {
 		case err != nil:
 			broken = cmp.Or(broken, fmt.Errorf("the running scheduler's profile: %w", err))

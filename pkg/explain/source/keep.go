@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/explain"
 	"github.com/berth-scheduler/berth/pkg/lease"
+	"github.com/berth-scheduler/berth/pkg/settings"
 )
 
 // keep takes the objects that no plugin reads and that say who schedules, and in gangs
@@ -116,13 +117,13 @@ func (f *found) addConfigMap(m *corev1.ConfigMap) {
 			Kind string `json:"kind"`
 		}
 		if yaml.Unmarshal([]byte(m.Data[name]), &meta) == nil && meta.Kind == "KubeSchedulerConfiguration" {
-			f.addConfiguration(m, name, []byte(m.Data[name]), nil)
+			f.addConfiguration(m, name, []byte(m.Data[name]), nil, nil)
 		}
 	}
 }
 
 // addConfiguration takes what a ConfigMap has under a key; names are the schedulerNames
-// that its scheduler is known to serve.
-func (f *found) addConfiguration(m *corev1.ConfigMap, key string, content []byte, names []string) {
-	f.configs = append(f.configs, configuration{source: "ConfigMap " + m.Namespace + "/" + m.Name + ", " + key, content: content, names: names})
+// that its scheduler is known to serve, and flags what that is started with, if it was seen.
+func (f *found) addConfiguration(m *corev1.ConfigMap, key string, content []byte, names []string, flags *settings.Flags) {
+	f.configs = append(f.configs, configuration{source: "ConfigMap " + m.Namespace + "/" + m.Name + ", " + key, content: content, names: names, flags: flags})
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/lease"
+	"github.com/berth-scheduler/berth/pkg/settings"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/startedwith"
 )
@@ -267,6 +268,21 @@ func (f *found) unlessRefused(what string, err error) error {
 	return nil
 }
 
+// readFlags reads the flags that a scheduler's container is started with, nil if they cannot
+// be known.
+func (f *found) readFlags(c *corev1.Container) *settings.Flags {
+	arguments, ok := startedwith.Arguments(c)
+	if !ok {
+		return nil
+	}
+	flags, err := settings.Parse(arguments)
+	if err != nil {
+		f.notSeen("the flags of container %s: %v", c.Name, err)
+		return nil
+	}
+	return flags
+}
+
 // readMounted reads the configuration that a container of the pod is started with.
 func (f *found) readMounted(ctx context.Context, client kubernetes.Interface, namespace string, pod *corev1.PodSpec, serves []string) error {
 	for i := range pod.Containers {
@@ -280,7 +296,7 @@ func (f *found) readMounted(ctx context.Context, client kubernetes.Interface, na
 			return err
 		}
 		if content, ok := startedwith.Content(m, key); ok {
-			f.addConfiguration(m, key, content, serves)
+			f.addConfiguration(m, key, content, serves, f.readFlags(c))
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/explain"
+	"github.com/berth-scheduler/berth/pkg/settings"
 	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
@@ -266,6 +267,8 @@ type configuration struct {
 	content []byte
 	// names are the schedulerNames that its scheduler is known to serve.
 	names []string
+	// flags are what the scheduler is started with; nil if that is not known.
+	flags *settings.Flags
 }
 
 // readConfig finds the configuration of the scheduler that serves the name.
@@ -301,7 +304,7 @@ func readConfigFile(file, schedulerName string, in *explain.Input) error {
 func (f *found) findConfig(schedulerName string, in *explain.Input) error {
 	var broken error
 	for _, c := range f.configs {
-		config, err := engine.LoadConfiguration(c.source, c.content)
+		config, err := c.flags.Load(c.source, c.content)
 		if err != nil {
 			if slices.Contains(c.names, schedulerName) || broken == nil {
 				broken = fmt.Errorf("the running scheduler's profile: %w", err)
