@@ -161,7 +161,24 @@ func (e *Engine) load(ctx context.Context, objects *cluster.Cluster) error {
 			}
 		}
 	}
+	if err := e.prepare(ctx); err != nil {
+		return err
+	}
 	return e.cache.UpdateSnapshot(logger, e.snapshot)
+}
+
+// prepare has the plugins do what they do in a scheduler before the first cycle.
+func (e *Engine) prepare(ctx context.Context) error {
+	for _, plugins := range e.instances {
+		for name, plugin := range plugins {
+			if p, ok := plugin.(interface{ Prepare(ctx context.Context) error }); ok {
+				if err := p.Prepare(ctx); err != nil {
+					return fmt.Errorf("preparing %s: %w", name, err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // observe makes a pod known to the scheduler's cache or nominator, as the
