@@ -171,7 +171,9 @@ func (e *Engine) load(ctx context.Context, objects *cluster.Cluster) error {
 func (e *Engine) prepare(ctx context.Context) error {
 	for _, plugins := range e.instances {
 		for name, plugin := range plugins {
-			if p, ok := plugin.(interface{ Prepare(ctx context.Context) error }); ok {
+			if p, ok := plugin.(interface {
+				Prepare(ctx context.Context) error
+			}); ok {
 				if err := p.Prepare(ctx); err != nil {
 					return fmt.Errorf("preparing %s: %w", name, err)
 				}

@@ -32,6 +32,11 @@ func TestOddProfiles(t *testing.T) {
 				set.Enabled = slices.DeleteFunc(set.Enabled, func(p schedconfig.Plugin) bool { return slices.Contains(names, p.Name) })
 			}
 			p.PluginConfig = slices.DeleteFunc(p.PluginConfig, func(c schedconfig.PluginConfig) bool { return slices.Contains(names, c.Name) })
+			for _, c := range p.PluginConfig {
+				if args, ok := c.Args.(*schedconfig.NodeResourcesFitArgs); ok && slices.Contains(names, "GPUDevice") {
+					args.IgnoredResourceGroups = nil // or pods with shares would be bound without devices
+				}
+			}
 		}
 	}
 	profiles := map[string]func(*schedconfig.KubeSchedulerProfile){

@@ -80,12 +80,15 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	client := fake.NewClientset()
 	// With the engine's informers, because they have told every handler when they return.
 	factory := newInformerSet(client)
+	plugins := &Engine{}
+	outOfTree := registry.New()
+	plugins.keepInstances(outOfTree)
 	sched, err := scheduler.New(ctx, client, factory, nil,
 		func(string) events.EventRecorderLogger { return &warningRecorder{} },
 		scheduler.WithProfiles(c.DeepCopy().Profiles...),
 		scheduler.WithParallelism(1),
 		scheduler.WithPercentageOfNodesToScore(c.PercentageOfNodesToScore),
-		scheduler.WithFrameworkOutOfTreeRegistry(registry.New()))
+		scheduler.WithFrameworkOutOfTreeRegistry(outOfTree))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +107,9 @@ func newUpstream(t *testing.T, c *schedconfig.KubeSchedulerConfiguration, object
 	}
 	for _, pod := range objects.Bound() {
 		u.place(t, pod)
+	}
+	if err := plugins.prepare(ctx); err != nil {
+		t.Fatal(err)
 	}
 	return u
 }

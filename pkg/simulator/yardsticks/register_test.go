@@ -4,6 +4,7 @@
 package yardsticks
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -64,6 +65,13 @@ func TestRandomScores(t *testing.T) {
 		t.Fatal(err)
 	}
 	profile.Start(t.Context(), t)
+	if plugin, ok := profile.Plugin.(interface {
+		Prepare(ctx context.Context) error
+	}); !ok {
+		t.Fatalf("%T does not prepare", profile.Plugin)
+	} else if err := plugin.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
