@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -113,6 +114,7 @@ func (c *allocationCache) fenceAll(ctx context.Context, pods []*corev1.Pod, how 
 		one, cancel := context.WithTimeoutCause(pass, how.perPod, fmt.Errorf("no answer within %v", how.perPod))
 		defer cancel()
 		fenced, err := c.fencePod(one, client, pods[i])
+		c.settle(pods[i:i+1], []error{err}) // it does not wait for those that take longer
 		mu.Lock()
 		defer mu.Unlock()
 		failures[i] = err
@@ -125,7 +127,13 @@ func (c *allocationCache) fenceAll(ctx context.Context, pods []*corev1.Pod, how 
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	c.settle(pods, failures)
+	var left []*corev1.Pod
+	for i, err := range failures {
+		if errors.Is(err, errNotTried) {
+			left = append(left, pods[i])
+		}
+	}
+	c.settle(left, slices.Repeat([]error{errNotTried}, len(left)))
 	if c.deposed.Load() {
 		return "", errFenced
 	}
@@ -196,12 +204,13 @@ var (
 // gone or being deleted. Bindings with an older one are refused from then on. The error is
 // errBound if the pod has a node by now.
 //
-// The write is for one version of the pod, so that the token of a later process is never
-// overwritten unread.
+// The write is for one version of the pod, so that the token of a later process is not
+// overwritten unread. Where others change the pod so often that no such write is in time, the last
+// one is for any version: the author of a pod must not be able to keep it from being fenced.
 func (c *allocationCache) fencePod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
 	var err error
 	for range fenceTries {
-		if newer, known := c.isSuccessor(fenceTokenOf(pod)); newer && known && c.servedBy(pod) != nil {
+		if newer, known := c.isSuccessor(pod); newer && known && c.servedBy(pod) != nil {
 			c.depose(pod)
 			return nil, errFenced
 		}
@@ -227,20 +236,19 @@ func (c *allocationCache) fencePod(ctx context.Context, client kubernetes.Interf
 		}
 		pod = current
 	}
-	return nil, err
+	anyVersion := pod.DeepCopy()
+	anyVersion.ResourceVersion = ""
+	fenced, err := c.patchStatus(ctx, client, anyVersion, c.usualFence(pod))
+	if err == nil && fenced.Spec.NodeName != "" {
+		return nil, errBound
+	}
+	return fenced, err
 }
 
 // writeFence writes the fence to one version of the pod, the smallest one if the pod is so
 // large that the usual one does not fit.
 func (c *allocationCache) writeFence(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (*corev1.Pod, error) {
-	condition := map[string]any{
-		"type": names.GPUFenceCondition, "status": corev1.ConditionTrue, "reason": fenceReason,
-		"lastTransitionTime": c.changedTime(pod, names.GPUFenceCondition),
-	}
-	if c.servedBy(pod) != nil {
-		condition["message"] = c.nextToken()
-	}
-	fenced, err := c.patchStatus(ctx, client, pod, map[string]any{"conditions": []any{condition}})
+	fenced, err := c.patchStatus(ctx, client, pod, c.usualFence(pod))
 	if !isTooLarge(err) {
 		return fenced, err
 	}
@@ -249,6 +257,18 @@ func (c *allocationCache) writeFence(ctx context.Context, client kubernetes.Inte
 		return nil, fmt.Errorf("%w (%w)", errTooLarge, err)
 	}
 	return fenced, err
+}
+
+// usualFence changes the resource version of a pod and says which process did.
+func (c *allocationCache) usualFence(pod *corev1.Pod) map[string]any {
+	condition := map[string]any{
+		"type": names.GPUFenceCondition, "status": corev1.ConditionTrue, "reason": fenceReason,
+		"lastTransitionTime": c.changedTime(pod, names.GPUFenceCondition),
+	}
+	if c.servedBy(pod) != nil {
+		condition["message"] = c.nextToken()
+	}
+	return map[string]any{"conditions": []any{condition}}
 }
 
 // smallestFence changes the resource version of a pod by a write that is refused for its
@@ -357,15 +377,23 @@ func fenceTokenOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// isSuccessor reports whether a token is that of a process that began to fence after this
+// isSuccessor reports whether the pod's token is that of a process that began to fence after this
 // one. known is false where the token does not say, which is then taken for yes.
-func (c *allocationCache) isSuccessor(token string) (newer, known bool) {
-	if token == "" {
+//
+// A token is written after its epoch was read. Where the pod's version is not above it, etcd
+// was restored to an older state since: the process was before this one, whatever its epoch.
+// Without an epoch of its own this process has fenced nothing: it simulates.
+func (c *allocationCache) isSuccessor(pod *corev1.Pod) (newer, known bool) {
+	token := fenceTokenOf(pod)
+	if token == "" || c.epoch == "" {
 		return false, true
 	}
 	epoch, rest, _ := strings.Cut(token, "/")
 	process, _, _ := strings.Cut(rest, "/")
 	if process == string(c.identity) {
+		return false, true
+	}
+	if order, err := resourceversion.CompareResourceVersion(epoch, pod.ResourceVersion); err == nil && order >= 0 {
 		return false, true
 	}
 	order, err := resourceversion.CompareResourceVersion(epoch, c.epoch)
@@ -381,7 +409,7 @@ func (c *allocationCache) isSuccessor(token string) (newer, known bool) {
 // before it on a pod that was kept back. Any other was written by a process that has begun after it,
 // and may bind any pod from then on; so this one binds none.
 func (c *allocationCache) heedToken(pod *corev1.Pod) error {
-	if newer, _ := c.isSuccessor(fenceTokenOf(pod)); newer {
+	if newer, _ := c.isSuccessor(pod); newer {
 		c.depose(pod)
 	}
 	if c.deposed.Load() {

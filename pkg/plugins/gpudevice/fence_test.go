@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
@@ -41,10 +45,18 @@ func withToken(pod *corev1.Pod, token string) *corev1.Pod {
 // other, and never both of each other.
 func TestIsSuccessor(t *testing.T) {
 	c := &allocationCache{identity: "m", epoch: "100"}
+	pod := func(token string) *corev1.Pod {
+		pod := &corev1.Pod{}
+		pod.ResourceVersion = "5000"
+		return withToken(pod, token)
+	}
 	for _, tt := range []struct {
 		token        string
 		newer, known bool
 	}{
+		// Written before etcd was restored to a state from before its epoch.
+		{"5000/z/1", false, true},
+		{"9999/z/1", false, true},
 		{"", false, true},
 		{"100/m/1", false, true},
 		{"9/m/7", false, true},
@@ -56,9 +68,32 @@ func TestIsSuccessor(t *testing.T) {
 		{"another process/1", true, false},
 		{"/z/1", true, false},
 	} {
-		if newer, known := c.isSuccessor(tt.token); newer != tt.newer || known != tt.known {
+		if newer, known := c.isSuccessor(pod(tt.token)); newer != tt.newer || known != tt.known {
 			t.Errorf("%q: got %t, %t, want %t, %t", tt.token, newer, known, tt.newer, tt.known)
 		}
+	}
+	// A simulation of a cluster in which processes have fenced pods.
+	if newer, _ := (&allocationCache{identity: "m"}).isSuccessor(pod("101/a/1")); newer {
+		t.Error("a simulation takes the token of a pod for that of a successor")
+	}
+}
+
+// TestFenceOfAPodThatOthersChange: an author who changes a pod all the time does not keep it
+// from being fenced, and so from counting against all others.
+func TestFenceOfAPodThatOthersChange(t *testing.T) {
+	pod := sharePod("busy", 500)
+	pod.ResourceVersion = "7"
+	client := fake.NewClientset(pod)
+	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if patch, ok := action.(clienttesting.PatchAction); ok && bytes.Contains(patch.GetPatch(), []byte("resourceVersion")) {
+			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, pod.Name, errors.New("it was changed"))
+		}
+		return false, nil, nil
+	})
+	c := &allocationCache{ctx: t.Context(), identity: "m", epoch: "100", client: client, clock: clock.RealClock{}}
+	fenced, err := c.fencePod(t.Context(), client, pod)
+	if err != nil || fenced == nil || len(fenced.Status.Conditions) == 0 {
+		t.Errorf("got %v, %v, want the pod with the condition", fenced, err)
 	}
 }
 
@@ -90,7 +125,9 @@ func TestDeposed(t *testing.T) {
 					waiting := sharePod("waiting", 1)
 					pl.allocations.podHandler(klog.Logger{}).OnUpdate(waiting, withToken(waiting, token))
 				} else {
-					show(t, profile, withToken(pod, token))
+					taken := withToken(pod, token)
+					taken.ResourceVersion = "300"
+					show(t, profile, taken)
 				}
 			}
 			state := profile.NewCycle(t.Context(), t, pod)

@@ -80,6 +80,13 @@ func (k *keptPods) settled(uid types.UID) bool {
 	return fenced || kept
 }
 
+// forgetFenced forgets the pods that were fenced, where no more are to come.
+func (k *keptPods) forgetFenced() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fenced = nil
+}
+
 // get returns why the pod is kept back, nil if it is not.
 func (k *keptPods) get(uid types.UID) error {
 	if k.count.Load() == 0 {
@@ -104,9 +111,10 @@ func (k *keptPods) load() []*device.Request {
 // settle takes note of which pods were fenced: failures are the errors of each.
 func (c *allocationCache) settle(pods []*corev1.Pod, failures []error) {
 	var told []*keptPod
-	released := false
+	released, changed := false, false
 	k := &c.kept
 	k.mu.Lock()
+	k.count.Add(1) // release is to wait for what is decided here
 	if k.byUID == nil {
 		k.byUID, k.fenced = map[types.UID]*keptPod{}, map[types.UID]struct{}{}
 	}
@@ -118,26 +126,31 @@ func (c *allocationCache) settle(pods []*corev1.Pod, failures []error) {
 			}
 			if known != nil {
 				delete(k.byUID, pod.UID)
-				released = true
+				released, changed = true, true
 			}
 			continue
 		}
+		changed = true
 		next := c.newKeptPod(pod, failures[i])
 		if known != nil {
 			next.tries += known.tries
 		}
 		k.byUID[pod.UID] = next
+		released = released || known != nil && known.request != nil && next.request == nil
 		if next.tries > 0 && (known == nil || known.tries == 0 || errors.Is(known.err, errTooLarge) != errors.Is(next.err, errTooLarge)) {
 			told = append(told, next)
 		}
 	}
-	c.keptChangedLocked()
+	if changed {
+		c.keptChangedLocked()
+	}
+	k.count.Store(int64(len(k.byUID)))
 	k.mu.Unlock()
 	for _, kept := range told {
 		c.reportKept(kept)
 	}
 	if released {
-		c.activateShares() // it may be scheduled, and what it may have held is free
+		c.wakeShares() // it may be scheduled, and what it may have held is free
 	}
 }
 
@@ -204,12 +217,16 @@ func (c *allocationCache) release(uid types.UID) {
 	k.mu.Lock()
 	_, known := k.byUID[uid]
 	if known {
+		if h := c.get(uid); h != nil && !h.neverBound() {
+			// The snapshot of a cycle that has begun does not show it.
+			c.startup.lateBinding.Store(true)
+		}
 		delete(k.byUID, uid)
 		c.keptChangedLocked()
 	}
 	k.mu.Unlock()
 	if known {
-		c.activateShares() // what it may have held is free
+		c.wakeShares() // what it may have held is free
 	}
 }
 
@@ -258,11 +275,13 @@ func (k *keptPods) pods(c *allocationCache) []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(kept))
 	for _, pod := range kept {
 		current := c.podFromInformer(pod.pod)
-		if current == nil || !c.mayBeBoundByAnother(current) {
-			// The handler releases it, when what it holds is known.
-			continue
+		switch {
+		case c.isOutOfReach(pod.pod):
+			c.release(pod.pod.UID)
+		case current != nil && c.mayBeBoundByAnother(current):
+			pods = append(pods, current)
+		default: // The handler releases it, when what it holds is known.
 		}
-		pods = append(pods, current)
 	}
 	return pods
 }

@@ -33,13 +33,20 @@ func (pl *GPUDevice) Reserve(ctx context.Context, state fwk.CycleState, pod *cor
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("reserving devices of node %q: %w", nodeName, err))
 	}
+	if state.IsPodGroupSchedulingCycle() && pl.allocations.startup.lateBinding.Load() {
+		return fwk.AsStatus(errOldSnapshot) // viewToReserve would miss that pod
+	}
 	v := pl.viewToReserve(state, nodeInfo, pod.UID)
 	// Nominated pods do not count here, since they have no devices yet: Filter has seen that the
 	// pod fits beside those that it has to leave room for.
 	if rejected := v.check(s); rejected != device.Fits {
 		return overtaken(state, nodeName, reasonText(rejected, v.node))
 	}
-	chosen, ok := pl.chooseDevices(s, pl.besideNominatedPods(v, nodeInfo, pod))
+	beside := v
+	if s.chosen == nil || !s.chosen.areFree(v) {
+		beside = pl.besideNominatedPods(v, nodeInfo, pod)
+	}
+	chosen, ok := pl.chooseDevices(s, beside)
 	if !ok {
 		chosen, ok = pl.chooseDevices(s, v)
 	}

@@ -59,6 +59,9 @@ type startupWait struct {
 	prepared atomic.Bool
 	// expected is whether Prepare will be called; see PrepareLater.
 	expected atomic.Bool
+	// lateBinding is whether a pod that was kept back was seen bound, and no snapshot yet that
+	// shows all that is bound.
+	lateBinding atomic.Bool
 	// turnedAway is whether a pod was turned away before.
 	turnedAway atomic.Bool
 
@@ -138,13 +141,16 @@ func (c *allocationCache) whyNoShare(pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk
 	if c.client == nil {
 		return nil // without an API server nobody can have bound anything
 	}
-	if !s.done.Load() {
+	if late := s.lateBinding.Swap(false); late || !s.done.Load() {
 		if c.turnAway() {
 			return fwk.AsStatus(c.prepareInBackground())
 		}
 		// The informer is up to date. The snapshot may be older, and was made from what
 		// another handler had been told.
 		if missing := c.missingFromSnapshot(nodes); missing != nil {
+			if late {
+				s.lateBinding.Store(true)
+			}
 			klog.FromContext(c.ctx).V(2).Info("Pod with a share of a device is not in the snapshot yet", "pod", klog.KObj(missing))
 			return fwk.AsStatus(errOldSnapshot)
 		}
@@ -201,6 +207,9 @@ func (c *allocationCache) prepare(ctx context.Context) error {
 	s.mu.Lock()
 	s.err, s.retryAt = err, c.clock.Now().Add(startupRetry)
 	s.prepared.Store(err == nil)
+	if err == nil {
+		c.kept.forgetFenced()
+	}
 	close(s.attempt)
 	s.attempt = nil
 	s.mu.Unlock()
@@ -218,17 +227,8 @@ func (c *allocationCache) prepare(ctx context.Context) error {
 
 // activateShares sends the pods with shares to the active queue.
 func (c *allocationCache) activateShares() {
-	for _, obj := range c.pods.GetStore().List() {
-		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName == "" && device.HasShareRequest(pod) {
-			c.activate(pod)
-		}
-	}
-}
-
-// activate sends a pod to the active queue, if a profile of this instance serves it.
-func (c *allocationCache) activate(pod *corev1.Pod) {
-	if pl := c.servedBy(pod); pl != nil {
-		pl.handle.Activate(klog.FromContext(c.ctx), map[string]*corev1.Pod{klog.KObj(pod).String(): pod})
+	for _, pl := range c.sharedBy() {
+		pl.activate(device.HasShareRequest)
 	}
 }
 

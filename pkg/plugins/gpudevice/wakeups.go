@@ -43,27 +43,44 @@ type wakeUps struct {
 	mu sync.Mutex
 	// nodes are those since the last time, nil if there are none.
 	nodes sets.Set[string]
+	// all is whether all pods with shares are to be woken.
+	all   bool
 	delay time.Duration
 	last  time.Time
 }
 
 // wakeLater activates the pending pods that the node admits, after a pause.
 func (pl *GPUDevice) wakeLater(node string) {
-	w := &pl.wakeUps
+	if delay, first := pl.wakeUps.add(pl.clock.Now(), func(w *wakeUps) { w.nodes.Insert(node) }); first {
+		pl.clock.AfterFunc(delay, pl.activatePendingPods)
+	}
+}
+
+// wakeShares activates all pending pods with shares, after a pause.
+func (c *allocationCache) wakeShares() {
+	for _, pl := range c.sharedBy() {
+		if delay, first := pl.wakeUps.add(pl.clock.Now(), func(w *wakeUps) { w.all = true }); first {
+			pl.clock.AfterFunc(delay, pl.activatePendingPods)
+		}
+	}
+}
+
+// add takes note of what to wake for, and reports whether that is the first since the last
+// time, and how long to wait then.
+func (w *wakeUps) add(now time.Time, what func(*wakeUps)) (delay time.Duration, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer what(w)
 	if w.nodes != nil {
-		w.nodes.Insert(node)
-		return
+		return 0, false
 	}
-	w.nodes = sets.New(node)
-	now := pl.clock.Now()
+	w.nodes = sets.New[string]()
 	w.delay = min(max(2*w.delay, initialWakeUpDelay), maxWakeUpDelay)
 	if now.Sub(w.last) > maxWakeUpDelay {
 		w.delay = initialWakeUpDelay
 	}
 	w.last = now.Add(w.delay)
-	pl.clock.AfterFunc(w.delay, pl.activatePendingPods)
+	return w.delay, true
 }
 
 // activatePendingPods sends the pending pods of the profile that wait for devices of the nodes
@@ -72,8 +89,8 @@ func (pl *GPUDevice) wakeLater(node string) {
 func (pl *GPUDevice) activatePendingPods() {
 	w := &pl.wakeUps
 	w.mu.Lock()
-	names := w.nodes
-	w.nodes = nil
+	names, all := w.nodes, w.all
+	w.nodes, w.all = nil, false
 	w.mu.Unlock()
 	var nodes []*device.Node
 	for name := range names {
@@ -81,15 +98,20 @@ func (pl *GPUDevice) activatePendingPods() {
 			nodes = append(nodes, node)
 		}
 	}
+	pl.activate(func(pod *corev1.Pod) bool { return all && device.HasShareRequest(pod) || pl.mayUse(pod, nodes) })
+}
+
+// activate sends the pending pods of the profile for which which is true to the active queue.
+func (pl *GPUDevice) activate(which func(pod *corev1.Pod) bool) {
 	activated := map[string]*corev1.Pod{}
 	for _, obj := range pl.allocations.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if ok && pod.Spec.NodeName == "" && pod.Spec.SchedulerName == pl.handle.ProfileName() && !podphase.IsTerminated(pod) && pl.mayUse(pod, nodes) {
+		if ok && pod.Spec.NodeName == "" && pod.Spec.SchedulerName == pl.handle.ProfileName() && !podphase.IsTerminated(pod) && which(pod) {
 			activated[klog.KObj(pod).String()] = pod
 		}
 	}
 	if len(activated) > 0 {
-		pl.logger.V(5).Info("Devices were released or nodes became valid, activating pending pods", "nodes", len(nodes), "pods", len(activated))
+		pl.logger.V(5).Info("Activating pending pods: devices were released, or nodes became valid", "pods", len(activated))
 		pl.handle.Activate(pl.logger, activated)
 	}
 }
