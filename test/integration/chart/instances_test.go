@@ -93,7 +93,7 @@ func refusesTheSamePool(t *testing.T, c *framework.Cluster, h *helm) {
 	t.Helper()
 	second := &release{c: c, h: h, name: "second", namespace: "berth-batch", values: features("gpu")}
 	second.values["policies"] = values{"create": []any{}}
-	second.refused(t, "install", `gpu.pool: "" is the GPU pool of release berth in namespace berth-system`)
+	second.refused(t, "install", `gpu.pool: release berth in namespace berth-system holds the binding of GPU pool ""`)
 
 	// Without a look at the cluster, as by Argo CD, or at the same moment: the API server refuses.
 	text, err := h.template(t, "second", "berth-batch", second.values)
