@@ -54,8 +54,13 @@ Helm itself was built for: there is no cluster to ask then.
 */ -}}
 {{- define "berth.checkCluster" -}}
 {{- $version := .Capabilities.KubeVersion.Version -}}
-{{- if and (lookup "v1" "Namespace" "" "kube-system") (not (semverCompare ">=1.36.0-0 <1.38.0-0" $version)) -}}
+{{- if not (semverCompare ">=1.36.0-0 <1.38.0-0" $version) -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" -}}
 {{- fail (printf "the cluster runs Kubernetes %s, and berth-scheduler %s is for 1.36 and 1.37" $version .Chart.AppVersion) -}}
+{{- end -}}
+{{- if and .Values.features.gang (eq .Values.gang.by "Kubernetes") -}}
+{{- fail (printf "features.gang: the feature gates differ between Kubernetes 1.36 and 1.37, and %s is neither: name the cluster's release, as in helm template --kube-version=1.36.0" $version) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
