@@ -36,7 +36,7 @@ instance another name, lease included: two schedulers would run side by side for
 {{- $content := get (.data | default dict) "profile.yaml" -}}
 {{- if and $content (eq (get (.metadata.annotations | default dict) "meta.helm.sh/release-name") $.Release.Name) -}}
 {{- if ne .metadata.name $config -}}
-{{- fail (printf "fullnameOverride: this upgrade renames the instance from %q: two schedulers would run at once for a while. Uninstall the release, and install it anew" (trimSuffix "-config" .metadata.name)) -}}
+{{- fail (printf "fullnameOverride: this upgrade renames the instance from %q: two schedulers would run at once for a while. Uninstall and reinstall the release" (trimSuffix "-config" .metadata.name)) -}}
 {{- end -}}
 {{- $was := (index (fromYaml $content).profiles 0).schedulerName -}}
 {{- if and (ne $was $name) (not $.Values.profile) -}}
@@ -54,8 +54,13 @@ Helm itself was built for: there is no cluster to ask then.
 */ -}}
 {{- define "berth.checkCluster" -}}
 {{- $version := .Capabilities.KubeVersion.Version -}}
-{{- if and (lookup "v1" "Namespace" "" "kube-system") (not (semverCompare ">=1.36.0-0 <1.38.0-0" $version)) -}}
+{{- if not (semverCompare ">=1.36.0-0 <1.38.0-0" $version) -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" -}}
 {{- fail (printf "the cluster runs Kubernetes %s, and berth-scheduler %s is for 1.36 and 1.37" $version .Chart.AppVersion) -}}
+{{- end -}}
+{{- if and .Values.features.gang (eq .Values.gang.by "Kubernetes") -}}
+{{- fail (printf "features.gang: the feature gates differ between Kubernetes 1.36 and 1.37, and %s is neither: name the cluster's release, as in helm template --kube-version=1.36.0" $version) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -65,7 +70,7 @@ berth:gpu-pool{{ with .Values.gpu.pool }}:{{ . }}{{ end }}
 {{- end -}}
 
 {{- /*
-berth.checkPool refuses a pool that another instance serves, before anything is installed.
+berth.checkPool refuses a pool whose binding another installation holds, before anything is installed.
 Should two be installed at the same moment, the API server refuses one.
 */ -}}
 {{- define "berth.checkPool" -}}
@@ -74,9 +79,9 @@ Should two be installed at the same moment, the API server refuses one.
 {{- $annotations := $lock.metadata.annotations | default dict -}}
 {{- $release := get $annotations "meta.helm.sh/release-name" -}}{{- $namespace := get $annotations "meta.helm.sh/release-namespace" -}}
 {{- if or (ne $release .Release.Name) (ne $namespace .Release.Namespace) -}}
-{{- $owner := printf "an installation without Helm (ClusterRole %s)" $lock.roleRef.name -}}
+{{- $owner := printf "an installation without Helm (ClusterRole %s; manifests/base takes a pool with every profile)" $lock.roleRef.name -}}
 {{- if $release }}{{ $owner = printf "release %s in namespace %s" $release $namespace }}{{ end -}}
-{{- fail (printf "gpu.pool: %q is the GPU pool of %s, and both would give the same devices: set gpu.pool to another name, and the label berth.dev/gpu-pool on the nodes of this release" .Values.gpu.pool $owner) -}}
+{{- fail (printf "gpu.pool: %s holds the binding of GPU pool %q (ClusterRoleBinding %s), and two instances that share devices of one pool would give them twice: set gpu.pool to another name, and the label berth.dev/gpu-pool on the nodes of this release" $owner .Values.gpu.pool $lock.metadata.name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,15 +90,16 @@ func features(on ...string) values {
 }
 
 // template renders a release without a cluster.
-func (h *helm) template(tb testing.TB, release, namespace string, v values) (string, error) {
+func (h *helm) template(tb testing.TB, release, namespace string, v values, flags ...string) (string, error) {
 	tb.Helper()
-	return h.run(tb, "template", release, chartPath, "--namespace="+namespace, "--values="+v.file(tb))
+	return h.run(tb, slices.Concat([]string{"template", release, chartPath, "--namespace=" + namespace, "--values=" + v.file(tb)}, flags)...)
 }
 
-// render is template for what has to render, with hooks left out.
-func (h *helm) render(tb testing.TB, release, namespace string, v values) []unstructured.Unstructured {
+// render is template for what has to render, for a cluster of Kubernetes 1.37 if flags name
+// no other, with hooks left out.
+func (h *helm) render(tb testing.TB, release, namespace string, v values, flags ...string) []unstructured.Unstructured {
 	tb.Helper()
-	text, err := h.template(tb, release, namespace, v)
+	text, err := h.template(tb, release, namespace, v, append([]string{"--kube-version=1.37.0"}, flags...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -28,10 +28,26 @@ const gpuOperator = `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: 
 // cluster is one with room for two replicas, and a node that shares devices.
 func cluster(t *testing.T) *framework.Cluster {
 	t.Helper()
-	c := framework.Start(t, framework.Options{APIServerArgs: servingPodGroups(), NodeCount: 2, Nodes: []corev1.Node{framework.GPUNode("gpu", "NVIDIA-A100-SXM4-40GB", 2, 40960)}})
+	c := framework.Start(t, framework.Options{APIServerArgs: servingPodGroups(), NodeCount: 2, Nodes: []corev1.Node{sharedNode("gpu")}})
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	c.Apply(t, gpuOperator)
 	return c
+}
+
+// sharedNode returns a node with two devices, labelled and tainted as manifests/README.md says.
+func sharedNode(name string) corev1.Node {
+	node := framework.GPUNode(name, "NVIDIA-A100-SXM4-40GB", 2, 40960)
+	node.Spec.Taints = []corev1.Taint{{Key: names.GPUSharingLabel, Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+	return node
+}
+
+// sharing returns the values of helm test with which its pod asks for a share, and gets to a
+// sharedNode.
+func sharing() values {
+	return values{
+		"limits":      values{names.GPUMilliResource: "100"},
+		"tolerations": []any{values{"key": names.GPUSharingLabel, "operator": "Exists", "effect": "NoSchedule"}},
+	}
 }
 
 // servingPodGroups are the flags with which the API server has Kubernetes' own gangs.
@@ -256,7 +272,7 @@ func placing(set []string) values {
 	v := features(set...)
 	v["test"] = values{}
 	if slices.Contains(set, "gpu") {
-		v["test"] = values{"limits": values{names.GPUMilliResource: "100"}}
+		v["test"] = sharing()
 	}
 	return v
 }

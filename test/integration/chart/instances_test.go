@@ -32,14 +32,14 @@ func TestTwoInstances(t *testing.T) {
 
 	first, second := twoInstances(t)
 	for _, v := range []values{first, second} {
-		v["test"] = values{"limits": values{names.GPUMilliResource: "100"}}
+		v["test"] = sharing()
 		v["features"].(map[string]any)["tenancy"] = true
 		v["exemptNamespaces"] = []any{"kube-system", "berth-system", "berth-batch"}
 	}
 	first["policies"].(map[string]any)["otherInstances"].([]any)[0].(map[string]any)["profile"] = "berth-batch-tenancy"
 
 	one := installRelease(t, c, h, "berth", "berth-system", first)
-	c.CreateNode(t, pooled(framework.GPUNode("gpu-batch", "NVIDIA-A100-SXM4-40GB", 2, 40960), "batch"))
+	c.CreateNode(t, pooled(sharedNode("gpu-batch"), "batch"))
 	refusesTheSamePool(t, c, h)
 	two := installRelease(t, c, h, "berth-batch", "berth-batch", second)
 	one.test(t)
@@ -93,7 +93,7 @@ func refusesTheSamePool(t *testing.T, c *framework.Cluster, h *helm) {
 	t.Helper()
 	second := &release{c: c, h: h, name: "second", namespace: "berth-batch", values: features("gpu")}
 	second.values["policies"] = values{"create": []any{}}
-	second.refused(t, "install", `gpu.pool: "" is the GPU pool of release berth in namespace berth-system`)
+	second.refused(t, "install", `gpu.pool: release berth in namespace berth-system holds the binding of GPU pool ""`)
 
 	// Without a look at the cluster, as by Argo CD, or at the same moment: the API server refuses.
 	text, err := h.template(t, "second", "berth-batch", second.values)
@@ -120,13 +120,14 @@ func givesNothingTwice(t *testing.T, c *framework.Cluster) {
 	const each = 12
 	pools := map[string]string{"berth-tenancy": "", "berth-batch-tenancy": "batch"}
 	for i := range 2 {
-		c.CreateNode(t, framework.GPUNode(fmt.Sprintf("more-%d", i), "NVIDIA-A100-SXM4-40GB", 2, 40960))
-		c.CreateNode(t, pooled(framework.GPUNode(fmt.Sprintf("more-batch-%d", i), "NVIDIA-A100-SXM4-40GB", 2, 40960), "batch"))
+		c.CreateNode(t, sharedNode(fmt.Sprintf("more-%d", i)))
+		c.CreateNode(t, pooled(sharedNode(fmt.Sprintf("more-batch-%d", i)), "batch"))
 	}
 	for i := range each {
 		for scheduler := range pools {
 			pod := framework.SharePod(fmt.Sprintf("half-%s-%d", scheduler, i), "500")
 			pod.Spec.SchedulerName = scheduler
+			pod.Spec.Tolerations = []corev1.Toleration{{Key: names.GPUSharingLabel, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
 			if _, err := c.Client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}

@@ -30,6 +30,7 @@ func TestRefusedValues(t *testing.T) {
 		{name: "that name by the instance's", values: values{"fullnameOverride": "default-scheduler"}, want: `profile: is "default-scheduler"`},
 		{name: "the random scheduler's name", values: values{"profile": "x-random", "features": values{"randomScheduler": true}}, want: `profile: is "x-random", which the random scheduler of this release serves`},
 		{name: "a pool that is no value of a label", values: values{"gpu": values{"pool": "a/b"}}, want: "pool"},
+		{name: "a scheduler that cannot be", values: values{"gpu": values{"countingSchedulers": []any{"My Scheduler"}}}, want: "countingSchedulers"},
 		{name: "a pool beside its value", values: values{"gpu": values{"args": values{"pool": "a"}}}, want: "pool"},
 		{
 			name:   "another instance with the same pool",
@@ -203,6 +204,59 @@ func TestWithoutRoles(t *testing.T) {
 		if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" || o.GetKind() == "ServiceAccount" && o.GetName() != "release-random" {
 			t.Errorf("%s %s is rendered", o.GetKind(), o.GetName())
 		}
+	}
+}
+
+// The feature gates are those of the release of Kubernetes, which is named where no cluster says it.
+func TestFeatureGates(t *testing.T) {
+	t.Parallel()
+	for _, major := range []string{"3", "4"} {
+		h := newHelm(t, major, "")
+		for version, want := range map[string]string{
+			"1.36.4": `"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"`, "1.37.0": `"--feature-gates=GenericWorkload=true"`,
+		} {
+			deployment := find(t, h.render(t, "x", "ns", features("gang"), "--kube-version="+version), "Deployment", "x")
+			if got := asJSON(t, *deployment); !strings.Contains(got, want) {
+				t.Errorf("Helm %s for Kubernetes %s: want %s in %s", major, version, want, got)
+			}
+		}
+		_, err := h.template(t, "x", "ns", features("gang"), "--kube-version=1.35.0")
+		if want := "features.gang: the feature gates differ between Kubernetes 1.36 and 1.37, and v1.35.0 is neither"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Helm %s: want an error with %q, got %v", major, want, err)
+		}
+		if _, err := h.template(t, "x", "ns", features("gpu"), "--kube-version=1.20.0"); err != nil {
+			t.Errorf("Helm %s without gangs: %v", major, err)
+		}
+	}
+}
+
+// Who counts a device plugin's resources: who always does, and who is named.
+func TestCountingSchedulers(t *testing.T) {
+	t.Parallel()
+	h := newHelm(t, "4", "")
+	others := values{"otherInstances": []any{
+		values{"name": "y", "namespace": "ns", "profile": "sharing", "gpuPool": "other"}, values{"name": "z", "namespace": "ns", "profile": "without-shares"},
+	}}
+	for _, tt := range []struct {
+		name   string
+		values values
+		want   string
+	}{
+		{name: "by default", want: `"['default-scheduler']"`},
+		{name: "named", values: values{"gpu": values{"countingSchedulers": []any{"volcano", "x", "default-scheduler"}}}, want: `"['default-scheduler', 'volcano']"`},
+		{name: "of other instances", values: values{"policies": others}, want: `"['default-scheduler', 'without-shares']"`},
+		{name: "at random", values: values{"features": values{"randomScheduler": true}}, want: `"['default-scheduler']"`},
+		{
+			name: "at random by resources", values: values{"features": values{"randomScheduler": true}, "randomScheduler": values{"fit": "resources"}},
+			want: `"['default-scheduler', 'x-random']"`,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			policy := asJSON(t, *find(t, h.render(t, "x", "ns", tt.values), "ValidatingAdmissionPolicy", "berth-gpu-devices"))
+			if want := `{"expression":` + tt.want + `,"name":"countingSchedulers"}`; !strings.Contains(policy, want) {
+				t.Errorf("want %s in %s", want, policy)
+			}
+		})
 	}
 }
 

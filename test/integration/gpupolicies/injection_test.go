@@ -332,6 +332,16 @@ func testDebugContainers(t *testing.T, c *framework.Cluster) {
 		t.Errorf("Unexpected environment of an early pod (-want,+got):\n%s", diff)
 	}
 
+	// An update that has no debug container for one that has none changes nothing.
+	untouched, err := c.Client.CoreV1().Pods("team").Get(t.Context(), "untouched", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	untouched.ResourceVersion = ""
+	if _, err = c.Client.CoreV1().Pods("team").UpdateEphemeralContainers(t.Context(), "untouched", untouched, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("an update without debug containers: %v", err)
+	}
+
 	_, err = debug(t, c, "debugged", "third", value("all"))
 	framework.CheckDenied(t, err, []string{"berth-gpu-devices", "container(s) third"})
 	_, err = debug(t, c, "debugged", "third", own("main"))

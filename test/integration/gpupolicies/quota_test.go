@@ -131,7 +131,7 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 			pods: []pod{
 				{"no device", [][]string{nil}, nil},
 				{"thousandths", [][]string{{milli, "8000"}}, []string{
-					"[berth.dev/gpu-milli]", "is about devices, and counts none", "nothing by limits.berth.dev/gpu-milli, nvidia.com/gpu", "have it count requests.berth.dev/gpu-milli",
+					"[berth.dev/gpu-milli]", "lists device resources, but Kubernetes enforces only requests.NAME", "nothing by limits.berth.dev/gpu-milli, nvidia.com/gpu", "have it count requests.berth.dev/gpu-milli",
 				}},
 				{"device plugin", [][]string{{pluginResource, "8"}}, []string{"[nvidia.com/gpu]", "have it count requests.nvidia.com/gpu"}},
 			},
