@@ -17,6 +17,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
+	"github.com/berth-scheduler/berth/pkg/output"
 )
 
 // benchOptions are the flags of bench.
@@ -274,17 +275,7 @@ func (o *benchOptions) writeOutPlans() error {
 func commandLine(args []string) string {
 	quoted := []string{invocation}
 	for _, arg := range args {
-		quoted = append(quoted, quote(arg))
+		quoted = append(quoted, output.ShellWord(arg))
 	}
 	return strings.Join(quoted, " ")
-}
-
-// quote quotes an argument for a shell, where it needs that.
-func quote(arg string) string {
-	if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/.,:@%+", r)
-	}) {
-		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-	}
-	return arg
 }

@@ -22,6 +22,7 @@ import (
 	benchrun "github.com/berth-scheduler/berth/pkg/bench/run"
 	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/preflight"
 )
 
@@ -123,10 +124,10 @@ func (o *benchOptions) rights(namespace string) []preflight.Right {
 func (o *benchOptions) clusterFlags() []string {
 	var flags []string
 	if o.kubeconfig != "" {
-		flags = append(flags, "--kubeconfig", quote(o.kubeconfig))
+		flags = append(flags, "--kubeconfig", output.ShellWord(o.kubeconfig))
 	}
 	if o.kubecontext != "" {
-		flags = append(flags, "--context", quote(o.kubecontext))
+		flags = append(flags, "--context", output.ShellWord(o.kubecontext))
 	}
 	return flags
 }

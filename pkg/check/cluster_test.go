@@ -169,9 +169,10 @@ const (
 	runs  = "status: {phase: Running, conditions: [{type: PodScheduled, status: \"True\"}]}\n"
 )
 
-// event is one that was seen some time ago.
+// event is one that was seen some time ago; if a plugin of Berth reports it, its profile is
+// berth-scheduler.
 func event(kind, name, reason, message string, ago time.Duration) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e-%s-%s, namespace: default}\ninvolvedObject: {kind: %s, namespace: default, name: %s}\nreason: %s\nmessage: %q\nlastTimestamp: %q\n---\n",
+	return fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e-%s-%s, namespace: default}\ninvolvedObject: {kind: %s, namespace: default, name: %s}\nreason: %s\nmessage: %q\nlastTimestamp: %q\nreportingComponent: berth-scheduler\n---\n",
 		strings.ToLower(reason), name, kind, name, reason, message, now.Add(-ago).Format(time.RFC3339))
 }
 
@@ -225,6 +226,9 @@ func TestRightSetUps(t *testing.T) {
 		"the arguments in two words, and a renamed program": strings.Replace(base("labelpresence.yaml", "berth-scheduler"), `args: ["--config=/etc/berth/profile.yaml"]`, `command: [/bin/berth, --config, /etc/berth/profile.yaml]`, 1),
 		"a pod that has ended, and one that is being deleted": base("labelpresence.yaml", "berth-scheduler") + pod("default/p", "schedulerName: gone", "status: {phase: Failed}\n") +
 			strings.Replace(pod("default/q", "schedulerName: gone", ""), "uid: u-q", "uid: u-q, deletionTimestamp: \"2026-01-01T00:00:00Z\", deletionGracePeriodSeconds: 0, finalizers: [a/b]", 1),
+		"a stock scheduler of another release, which elects": deployed(t, "berth-scheduler", "default-scheduler.yaml", 1) + held("kube-system/kube-scheduler", "berth-scheduler-7d4b8c9f5d-x2k4z_"+uuid+"_default-scheduler", time.Second) + namespaces + stockPod("--leader-elect=true", "--no-such-flag=1"),
+		"events that no scheduler of Berth has written": gpu + pod("default/p", "schedulerName: default-scheduler, nodeName: g", runs) +
+			strings.ReplaceAll(event("Pod", "p", "GPUDeviceConflict", "a text of my own", time.Minute)+event("Pod", "p", "TenancyViolation", "another", time.Minute), "reportingComponent: berth-scheduler", "reportingComponent: me"),
 		"an event that is over": gpu + event("Pod", "gone", "GPUPodNotFenced", "too large", time.Minute) + event("DaemonSet", "d", "FailedCreate", "exceeded quota", time.Minute) +
 			event("DaemonSet", "d", "FailedCreate", "ValidatingAdmissionPolicy 'berth-gpu-devices' with binding 'berth-gpu-devices' denied request: x", time.Hour),
 	} {
@@ -253,16 +257,20 @@ func TestPlanted(t *testing.T) {
 		}
 		return strings.Replace(text, old, by, 1)
 	}
+	ofTenancy := func(event string) string {
+		return replace(event, "reportingComponent: berth-scheduler", "reportingComponent: berth-tenancy")
+	}
+	stockPlace := deployed(t, "berth-scheduler", "default-scheduler.yaml", 1) + held("kube-system/kube-scheduler", "berth-scheduler-7d4b8c9f5d-x2k4z_"+uuid+"_default-scheduler", time.Second) + namespaces
 	exempt := `values: ["kube-system","berth-system"]`
 	const denied = "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'berth-gpu-devices' with binding 'berth-gpu-devices' denied request: no"
 	for _, tt := range []struct {
 		name, objects string
 		want          Finding
 	}{
-		{"K1 PreferNoSchedule of a tenant", tenancy + node("b", []string{tenantLabel}, "berth.dev/tenant=blue:PreferNoSchedule"), Finding{Severity: Warning, Object: "Node b", Field: "spec.taints", Message: "has the effect PreferNoSchedule, and not NoSchedule"}},
-		{"K1 NoExecute of a tenant", tenancy + node("b", []string{tenantLabel}, "berth.dev/tenant=blue:NoExecute"), Finding{Severity: Warning, Object: "Node b", Field: "spec.taints", Message: "has the effect NoExecute, and not NoSchedule"}},
+		{"K1 PreferNoSchedule of a tenant", tenancy + node("b", []string{tenantLabel}, "berth.dev/tenant=blue:PreferNoSchedule"), Finding{Severity: Warning, Object: "Node b", Field: "spec.taints", Message: "has the effect PreferNoSchedule, and not NoSchedule: other schedulers place pods there"}},
+		{"K1 NoExecute of a tenant", tenancy + node("b", []string{tenantLabel}, "berth.dev/tenant=blue:NoExecute"), Finding{Severity: Warning, Object: "Node b", Field: "spec.taints", Message: "has the effect NoExecute, and not NoSchedule: pods that run there without a toleration are evicted", WayOut: "kubectl taint node b berth.dev/tenant=blue:NoSchedule berth.dev/tenant:NoExecute-"}},
 		{"K1 a shared node without a taint", gpu + node("g", sharedLabels), Finding{Severity: Warning, Object: "Node g", Field: "spec.taints", Message: "the taint berth.dev/gpu-sharing is missing"}},
-		{"K1 a shared node with NoExecute", gpu + node("g", sharedLabels, "berth.dev/gpu-sharing=true:NoExecute"), Finding{Severity: Warning, Object: "Node g", Field: "spec.taints", Message: "has the effect NoExecute, and not NoSchedule"}},
+		{"K1 a shared node with NoExecute", gpu + node("g", sharedLabels, "berth.dev/gpu-sharing=true:NoExecute"), Finding{Severity: Warning, Object: "Node g", Field: "spec.taints", Message: "has the effect NoExecute, and not NoSchedule: pods that run there without a toleration are evicted"}},
 		{"K2 no election by flag", deployed(t, "berth-scheduler", "labelpresence.yaml", 2, "--leader-elect=false") + namespaces, Finding{Severity: Error, Object: "profile.yaml with --leader-elect=false", Field: "leaderElection.leaderElect", Message: "has 2 replicas: each of them places the same pods"}},
 		{"K2 no election by file", replace(deployed(t, "berth-scheduler", "labelpresence.yaml", 2), "leaderElect: true", "leaderElect: false") + namespaces, Finding{Severity: Error, Object: "profile.yaml", Field: "leaderElection.leaderElect", Message: "has 2 replicas"}},
 		{"K2 an unknown flag", deployed(t, "berth-scheduler", "labelpresence.yaml", 1, "--leader-election=false"), Finding{Severity: Error, Object: "Deployment berth-system/berth-scheduler", Field: argsField, Message: "unknown flag: --leader-election, so its pods do not start"}},
@@ -272,6 +280,8 @@ func TestPlanted(t *testing.T) {
 		{"K3 one name, two leases", labelPresence + deployed(t, "second", "gpu.yaml", 1, "--leader-elect-resource-name=second"), Finding{Severity: Error, Object: "ConfigMap berth-system/second", Field: "leaderElection.resourceName", Message: `serves "berth-scheduler" with the lease berth-system/second, and so does Deployment berth-system/berth-scheduler`}},
 		{"K3 one name, and one without election", labelPresence + deployed(t, "second", "gpu.yaml", 1, "--leader-elect=false"), Finding{Severity: Error, Object: "ConfigMap berth-system/second", Field: "leaderElection.resourceName", Message: `serves "berth-scheduler" without leader election`}},
 		{"K3 one name, and a process with another lease", labelPresence + held("other/lease", "host_"+uuid+"_berth-scheduler", time.Second), Finding{Severity: Error, Object: "ConfigMap berth-system/berth-scheduler", Field: "leaderElection.resourceName", Message: "which holds the lease other/lease: both place the same pods"}},
+		{"K3 a stock scheduler of another release without election", stockPlace + stockPod("--leader-elect=false", "--no-such-flag=1"), Finding{Severity: Error, Object: "Pod kube-system/kube-scheduler-cp", Field: "spec.containers[0].command", Message: "--leader-elect=false lets it place the pods of default-scheduler"}},
+		{"K3 a stock scheduler without election", stockPlace + stockPod("--leader-elect=false"), Finding{Severity: Error, Object: "Pod kube-system/kube-scheduler-cp", Field: "spec.containers[0].command", Message: "--leader-elect=false lets it place the pods of default-scheduler"}},
 		{"K4 failurePolicy", replace(tenancy, "failurePolicy: Fail", "failurePolicy: Ignore"), Finding{Severity: Error, Object: "ValidatingAdmissionPolicy berth-tenancy-", Field: "spec.failurePolicy", Message: "is Ignore"}},
 		{"K4 a selector that matches no namespace", replace(tenancy, exempt, exempt+"\n      - {key: x, operator: Exists}"), Finding{Severity: Error, Object: "ValidatingAdmissionPolicyBinding of berth-tenancy-", Field: "spec.matchResources.namespaceSelector", Message: "leaves out a-new-namespace"}},
 		{"K4 a namespace that a selector leaves out", replace(tenancy, exempt, `values: ["kube-system","berth-system","default"]`), Finding{Severity: Error, Object: "ValidatingAdmissionPolicyBinding of berth-tenancy-", Field: "spec.matchResources.namespaceSelector", Message: "leaves out default"}},
@@ -284,8 +294,10 @@ func TestPlanted(t *testing.T) {
 		{"K5 after a change of overlays", tenancy + pod("default/p", "schedulerName: berth-scheduler", tried) + berthPod, Finding{Severity: Warning, Object: "Pod default/p", Field: "spec.schedulerName", Message: `the scheduler that served "berth-scheduler" is gone`}},
 		{"K5 the cluster's own scheduler", deployed(t, "berth-scheduler", "labelpresence.yaml", 1) + berthHeld("berth-scheduler") + held("kube-system/kube-scheduler", stockHolder, time.Hour) + namespaces + pod("default/p", "schedulerName: default-scheduler", tried), Finding{Severity: Warning, Object: "Pod default/p", Field: "spec.schedulerName", Message: "is gone"}},
 		{"K7 a pod on another tenant's node", tenancy + node("b", []string{tenantLabel}, "berth.dev/tenant=blue:NoSchedule") + pod("default/p", "schedulerName: x, nodeName: b", runs), Finding{Severity: Error, Object: "Pod default/p", Field: "spec.nodeName", Message: `Node "b" belongs to a tenant`}},
-		{"K7 TenancyViolation", tenancy + pod("default/p", "nodeName: b", runs) + event("Pod", "p", "TenancyViolation", "Node x belongs to a tenant.", time.Minute), Finding{Severity: Error, Object: "Pod default/p", Message: "event TenancyViolation, 1m0s ago: Node x belongs to a tenant"}},
-		{"K7 GPUDeviceConflict", gpu + pod("default/p", "nodeName: b", runs) + event("Pod", "p", "GPUDeviceConflict", "given twice", time.Minute), Finding{Severity: Error, Object: "Pod default/p", Message: "event GPUDeviceConflict, 1m0s ago: given twice"}},
+		{"K7 TenancyViolation of nodes that are not seen", tenancy + pod("default/p", "nodeName: b", runs) + ofTenancy(event("Pod", "p", "TenancyViolation", "Node x belongs to a tenant.", time.Minute)), Finding{Severity: Error, Object: "Pod default/p", Message: "event TenancyViolation, 1m0s ago: Node x belongs to a tenant"}},
+		{"K7 TenancyViolation after the label was corrected", tenancy + node("b", nil) + pod("default/p", "nodeName: b", runs) + ofTenancy(event("Pod", "p", "TenancyViolation", "Node b belongs to a tenant.", time.Minute)), Finding{Severity: Warning, Object: "Pod default/p", Message: "event TenancyViolation, 1m0s ago", WayOut: "it is over"}},
+		{"K7 GPUDeviceConflict of nodes that are not seen", gpu + pod("default/p", "nodeName: b", runs) + event("Pod", "p", "GPUDeviceConflict", "given twice", time.Minute), Finding{Severity: Error, Object: "Pod default/p", Message: "event GPUDeviceConflict, 1m0s ago: given twice"}},
+		{"K7 GPUDeviceConflict after the other pod was deleted", gpu + node("b", nil) + pod("default/p", "nodeName: b", runs) + event("Pod", "p", "GPUDeviceConflict", "given twice", time.Minute), Finding{Severity: Warning, Object: "Pod default/p", Message: "event GPUDeviceConflict, 1m0s ago: given twice", WayOut: "it is over"}},
 		{"K7 GPUDeviceConflict of a pod that is gone", gpu + event("Pod", "p", "GPUDeviceConflict", "given twice", time.Minute), Finding{Severity: Warning, Object: "Pod default/p", Message: "event GPUDeviceConflict, 1m0s ago"}},
 		{"K7 a pod that cannot be fenced", gpu + pod("default/p", "schedulerName: berth-scheduler", "") + event("Pod", "p", "GPUPodNotFenced", "too large", time.Minute), Finding{Severity: Error, Object: "Pod default/p", Message: "event GPUPodNotFenced, 1m0s ago: too large"}},
 		{"K7 a DaemonSet whose pods are refused", gpu + daemonSet(0) + event("DaemonSet", "d", "FailedCreate", "Error creating: "+denied, time.Minute), Finding{Severity: Error, Object: "DaemonSet default/d", Message: "event FailedCreate, 1m0s ago: Error creating"}},
@@ -294,7 +306,7 @@ func TestPlanted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			report := checked(t, tt.objects)
 			if !slices.ContainsFunc(report.Findings, func(f Finding) bool {
-				return f.Severity == tt.want.Severity && strings.Contains(f.Object, tt.want.Object) && strings.Contains(f.Field, tt.want.Field) && strings.Contains(f.Message, tt.want.Message) && f.WayOut != ""
+				return f.Severity == tt.want.Severity && strings.Contains(f.Object, tt.want.Object) && strings.Contains(f.Field, tt.want.Field) && strings.Contains(f.Message, tt.want.Message) && f.WayOut != "" && strings.Contains(f.WayOut, tt.want.WayOut)
 			}) {
 				t.Errorf("no finding %+v among", tt.want)
 				for _, f := range report.Findings {
@@ -303,6 +315,11 @@ func TestPlanted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stockPod is the pod of the cluster's own scheduler.
+func stockPod(args ...string) string {
+	return strings.Replace(pod("kube-system/kube-scheduler-cp", "nodeName: cp", runs), "image: i", `image: i, command: ["kube-scheduler"`+quoted(args)+"]", 1)
 }
 
 // berthPod is the pod of a Deployment of Berth, whose name begins as the former profile's.

@@ -5,12 +5,17 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/ptr"
+
+	"github.com/berth-scheduler/berth/pkg/lease"
 )
 
 // retriesWithin is the longest pause after which a controller of Kubernetes tries again to
@@ -21,13 +26,18 @@ const retriesWithin = 20 * time.Minute
 // more than the objects still show, and which pods were never created.
 var told = []struct {
 	reason string
+	// decided says that the objects show whether what the event reports is still so, so that
+	// the event itself is no more than a hint; nil for never.
+	decided func(*checker, *corev1.Event) bool
+	// ours says that only a scheduler of Berth reports it.
+	ours bool
 	// keep says whether an event of the reason is a finding; nil for all.
 	keep   func(*checker, *corev1.Event) bool
 	wayOut string
 }{
-	{reason: "TenancyViolation", keep: (*checker).isPlaced, wayOut: "delete the pod to have it placed anew, or correct the label that is wrong"},
-	{reason: "GPUDeviceConflict", wayOut: "find out what else gives devices of this node (a second scheduler with GPUDevice, or a record that was changed), and delete one of the pods"},
-	{reason: "GPUPodNotFenced", keep: (*checker).isPending, wayOut: "delete the pod and create a smaller one, or see why the API server refuses to update it"},
+	{reason: "TenancyViolation", ours: true, decided: (*checker).knowsTenants, keep: (*checker).isPlaced, wayOut: "delete the pod to have it placed anew, or correct the label that is wrong"},
+	{reason: "GPUDeviceConflict", ours: true, decided: (*checker).knowsDevices, wayOut: "find out what else gives devices of this node (a second scheduler with GPUDevice, or a record that was changed), and delete one of the pods"},
+	{reason: "GPUPodNotFenced", ours: true, keep: (*checker).isPending, wayOut: "delete the pod and create a smaller one, or see why the API server refuses to update it"},
 	{reason: "FailedCreate", keep: (*checker).isRefusedHere, wayOut: "change the pod template as the policy's message says"},
 }
 
@@ -43,19 +53,55 @@ func (c *checker) checkEvents() {
 		}
 		for i := range list.Items {
 			event := &list.Items[i]
-			if event.Reason != kind.reason || kind.keep != nil && !kind.keep(c, event) {
+			if event.Reason != kind.reason || kind.ours && !c.isOurs(event) || kind.keep != nil && !kind.keep(c, event) {
 				continue
 			}
-			of, severity := event.InvolvedObject, Error
+			of, severity, wayOut := event.InvolvedObject, Error, kind.wayOut
 			if of.Kind == "Pod" && c.podOf(event) == nil {
 				severity = Warning // it has happened, and ended
+			} else if kind.decided != nil && kind.decided(c, event) {
+				severity, wayOut = Warning, "if no error is found about the pod or its node, it is over; else "+wayOut
 			}
 			c.found(Finding{
 				severity, fmt.Sprintf("%s %s/%s", of.Kind, of.Namespace, of.Name), "",
-				fmt.Sprintf("event %s, %s ago: %s", event.Reason, c.now().Sub(lastTime(event)).Round(time.Second), strings.TrimSuffix(event.Message, ".")), kind.wayOut,
+				fmt.Sprintf("event %s, %s ago: %s", event.Reason, c.now().Sub(lastTime(event)).Round(time.Second), strings.TrimSuffix(event.Message, ".")), wayOut,
 			})
 		}
 	}
+}
+
+// isOurs reports whether an event says that a scheduler of Berth has written it: that is a
+// profile, by its name. Who may write events can claim that, but everybody else is left out. Where
+// leases are not seen, anybody could be one.
+func (c *checker) isOurs(event *corev1.Event) bool {
+	if c.reporter(event) != nil {
+		return true
+	}
+	leases, seen := c.listLeases()
+	return !seen || slices.ContainsFunc(leases, func(l coordinationv1.Lease) bool {
+		return slices.Contains(lease.Serves(ptr.Deref(l.Spec.HolderIdentity, "")), event.ReportingController)
+	})
+}
+
+// reporter returns the scheduler that wrote an event, if its profile is known.
+func (c *checker) reporter(event *corev1.Event) *runningScheduler {
+	for _, s := range c.schedulers {
+		if slices.Contains(s.profile.Names(), event.ReportingController) {
+			return s
+		}
+	}
+	return nil
+}
+
+// knowsTenants reports whether checkPlaced has looked at the pod of an event, with the
+// tenancy of its reporter.
+func (c *checker) knowsTenants(event *corev1.Event) bool {
+	return c.knowsDevices(event) && c.objects.Has("namespaces") && c.reporter(event) != nil
+}
+
+// knowsDevices reports whether checkDevices has looked at the node of an event's pod.
+func (c *checker) knowsDevices(*corev1.Event) bool {
+	return c.objects.Has("nodes") && c.objects.Has("pods") && c.objects.ListedIn("pods") == ""
 }
 
 // lastTime is when an event happened last.

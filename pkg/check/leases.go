@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -196,8 +197,7 @@ func (c *checker) checkStock(s *runningScheduler, name string) {
 			if len(arguments) == 0 || !strings.HasSuffix(arguments[0], "kube-scheduler") {
 				continue
 			}
-			given, _ := startedwith.Arguments(container)
-			if flags, err := settings.Parse(given); err != nil || flags.Options.LeaderElection.LeaderElect {
+			if elects(container) {
 				continue
 			}
 			c.found(Finding{
@@ -207,4 +207,16 @@ func (c *checker) checkStock(s *runningScheduler, name string) {
 			})
 		}
 	}
+}
+
+// elects reports whether a kube-scheduler elects a leader. Of one of another release some
+// flags may not be known here, and that one is looked for alone.
+func elects(container *corev1.Container) bool {
+	if given, ok := startedwith.Arguments(container); ok {
+		if flags, err := settings.Parse(given); err == nil {
+			return flags.Options.LeaderElection.LeaderElect
+		}
+	}
+	elects, err := strconv.ParseBool(startedwith.Flag(container, "leader-elect"))
+	return err != nil || elects
 }

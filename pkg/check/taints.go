@@ -17,7 +17,8 @@ import (
 
 // MissingTaints finds what a node lacks that tenancy, or sharing, has marked: a taint with
 // the effect NoSchedule, the only one that keeps the pods of all other schedulers off it and
-// lets those that run there go on. Sharing counts with shares.
+// lets those that run there go on: PreferNoSchedule keeps none off, and NoExecute evicts those
+// that do not tolerate it. Sharing counts with shares.
 func MissingTaints(node *corev1.Node, tenancies []*config.LabelPresenceTenancy, shares bool) []Finding {
 	var findings []Finding
 	for _, t := range tenancies {
@@ -42,11 +43,14 @@ func missingTaint(node *corev1.Node, label, key, value string) []Finding {
 		return nil
 	}
 	message := fmt.Sprintf("the taint %s is missing beside the label %s: other schedulers place pods there", key, label)
+	command := fmt.Sprintf("kubectl taint node %s %s=%s:%s", node.Name, key, value, corev1.TaintEffectNoSchedule)
 	if len(effects) > 0 {
-		message = fmt.Sprintf("the taint %s beside the label %s has the effect %s, and not NoSchedule: other schedulers place pods there", key, label, strings.Join(effects, " and "))
+		harm := "other schedulers place pods there"
+		if slices.Contains(effects, string(corev1.TaintEffectNoExecute)) {
+			harm = "pods that run there without a toleration are evicted"
+			command += fmt.Sprintf(" %s:%s-", key, corev1.TaintEffectNoExecute)
+		}
+		message = fmt.Sprintf("the taint %s beside the label %s has the effect %s, and not NoSchedule: %s", key, label, strings.Join(effects, " and "), harm)
 	}
-	return []Finding{{
-		Warning, "Node " + node.Name, "spec.taints", message,
-		fmt.Sprintf("kubectl taint node %s %s=%s:%s", node.Name, key, value, corev1.TaintEffectNoSchedule),
-	}}
+	return []Finding{{Warning, "Node " + node.Name, "spec.taints", message, command}}
 }

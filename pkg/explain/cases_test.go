@@ -41,6 +41,8 @@ type testCase struct {
 	State   explain.State `json:"state"`
 	Causes  []string      `json:"causes"`
 	First   string        `json:"first"`
+	// Command is that of the first change, if it is not empty.
+	Command string `json:"command"`
 	// Not is said nowhere.
 	Not []string `json:"not"`
 	// Others are further objects of the cluster, and Region is that of all its nodes.
@@ -241,6 +243,9 @@ func TestCases(t *testing.T) {
 			}
 			if first := &x.Changes[0]; !strings.Contains(first.Text, tt.First) {
 				t.Errorf("first change: got %q, want %q in it", first.Text, tt.First)
+			}
+			if first := &x.Changes[0]; tt.Command != "" && first.Command != tt.Command {
+				t.Errorf("first command: got %s, want %s", first.Command, tt.Command)
 			}
 			for i := range x.Changes {
 				if c := &x.Changes[i]; strings.Contains(c.Command, "label node") && (strings.Contains(c.Text, " nvidia.com/") || strings.Contains(c.Text, " feature.node.")) {

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/spelling"
 )
 
@@ -172,7 +173,7 @@ func setAnnotation(s *situation, cost float64, key, value, why string) *Change {
 		},
 	}
 	if s.in.Of == "" && len(s.pods) == 1 {
-		c.Command = fmt.Sprintf("kubectl -n %s annotate pod %s --overwrite '%s=%s'", s.pod.Namespace, s.pod.Name, key, value)
+		c.Command = fmt.Sprintf("kubectl -n %s annotate pod %s --overwrite %s", s.pod.Namespace, s.pod.Name, output.ShellWord(key+"="+value))
 	}
 	return c
 }

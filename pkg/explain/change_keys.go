@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/unknownkeys"
 )
@@ -38,7 +39,7 @@ func proposeKeys(s *situation) []*Change {
 			},
 		}
 		if s.in.Of == "" && len(s.pods) == 1 {
-			change.Command = fmt.Sprintf("kubectl -n %s annotate pod %s %s- '%s=%s'", s.pod.Namespace, s.pod.Name, key, meant, s.pod.Annotations[key])
+			change.Command = fmt.Sprintf("kubectl -n %s annotate pod %s %s %s", s.pod.Namespace, s.pod.Name, output.ShellWord(key+"-"), output.ShellWord(meant+"="+s.pod.Annotations[key]))
 		}
 		changes = append(changes, change)
 		if all == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
 
@@ -72,17 +73,18 @@ func proposeUntaint(s *situation) []*Change {
 
 // labelling proposes to set labels of a node, or to remove those whose value is nil.
 func labelling(cost float64, node *corev1.Node, why string, keys []string, values map[string]*string) *Change {
-	var texts []string
+	var texts, words []string
 	for _, key := range keys {
 		if values[key] == nil {
 			texts = append(texts, key+"-")
 		} else {
 			texts = append(texts, key+"="+*values[key])
 		}
+		words = append(words, output.ShellWord(texts[len(texts)-1]))
 	}
 	return &Change{
 		Who: OnNode, Kind: "label", cost: cost, Text: fmt.Sprintf("label node %s %s%s", node.Name, strings.Join(texts, " "), why),
-		Command: fmt.Sprintf("kubectl label node %s --overwrite %s", node.Name, strings.Join(texts, " ")),
+		Command: fmt.Sprintf("kubectl label node %s --overwrite %s", node.Name, strings.Join(words, " ")),
 		edits: []edit{onNode(node, func(node *corev1.Node) {
 			if node.Labels == nil {
 				node.Labels = map[string]string{}

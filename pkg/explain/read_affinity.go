@@ -93,27 +93,27 @@ func meets(r *corev1.NodeSelectorRequirement, value string, ok bool) bool {
 	return err == nil && selector.Match(node)
 }
 
-// valuesOf says which values of a label nodes have, and how many nodes: of those that the
-// owner of the pod is told of.
+// valuesOf says how many nodes match what is asked of a label, or else which values nodes
+// have: of those that the owner of the pod may know of.
 func (s *situation) valuesOf(key string, node *corev1.Node, asked func(value string, ok bool) bool) string {
-	count, without, have := map[string]int{}, 0, 0
+	count, without, matching := map[string]int{}, 0, 0
 	for _, n := range s.visible {
 		value, ok := n.Node().Labels[key]
 		switch {
 		case asked(value, ok):
-			have++
+			matching++
 		case ok:
 			count[value]++
 		default:
 			without++
 		}
 	}
-	if have > 0 {
+	if matching > 0 {
 		own := "has no such label"
 		if value, ok := node.Labels[key]; ok {
 			own = "has " + value
 		}
-		return fmt.Sprintf("which %s, and this one %s", haveIt(have), own)
+		return fmt.Sprintf("which %s, and this one %s", match(matching), own)
 	}
 	values := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
 	told := make([]string, 0, len(values))
@@ -127,18 +127,18 @@ func (s *situation) valuesOf(key string, node *corev1.Node, asked func(value str
 	if len(told) == 0 {
 		return "and " + nobody + " has the label " + key
 	}
-	text := "which " + nobody + " has: nodes have " + output.List(told, maxListed)
+	text := "and " + nobody + " matches; found: " + output.List(told, maxListed)
 	if without > 0 {
 		text += fmt.Sprintf(", and %d without the label", without)
 	}
 	return text
 }
 
-func haveIt(nodes int) string {
+func match(nodes int) string {
 	if nodes == 1 {
-		return "1 node has"
+		return "1 node matches"
 	}
-	return fmt.Sprintf("%d nodes have", nodes)
+	return fmt.Sprintf("%d nodes match", nodes)
 }
 
 // affinityText writes terms of which one has to be met.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -146,5 +147,15 @@ func TestWriteColumns(t *testing.T) {
 	want := "            a   größer\npods/s   12.5        1\nrest\n\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("columns (-want,+got):\n%s", diff)
+	}
+}
+
+// TestShellWord: a shell reads what was written.
+func TestShellWord(t *testing.T) {
+	for _, arg := range []string{"a", "", "my cluster", "it's", "$HOME", "~/x", `back\slash`, "a;b", "--out=x"} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+ShellWord(arg)).Output()
+		if err != nil || string(out) != arg {
+			t.Errorf("a shell reads %s as %q (%v), want %q", ShellWord(arg), out, err, arg)
+		}
 	}
 }

@@ -37,6 +37,16 @@ func isUnseen(r rune) bool { return !unicode.IsGraphic(r) }
 // columnGap stands between two columns.
 const columnGap = 3
 
+// ShellWord quotes an argument for a shell, where it needs that.
+func ShellWord(arg string) string {
+	if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=/.,:@%+", r)
+	}) {
+		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return arg
+}
+
 // WriteColumns writes rows of cells, each a line (Line), in columns: the first one
 // aligned to the left, the others, numbers mostly, to the right.
 func WriteColumns(w io.Writer, rows [][]string) error {

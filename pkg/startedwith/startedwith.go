@@ -7,6 +7,7 @@ package startedwith
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,8 +39,8 @@ var shells = []string{"sh", "ash", "bash", "dash", "busybox"}
 
 // Arguments returns the arguments that the program of a container is started with, without
 // the program itself: what follows its name, where another program starts it, and with
-// the values of the environment variables that $(NAME) refers to. ok is false if they are not
-// known before the container starts: a shell makes them, or the node.
+// the values of the environment variables that $(NAME) refers to; $$ is a $. ok is false if
+// they are not known before the container starts: a shell makes them, or the node.
 func Arguments(c *corev1.Container) (arguments []string, ok bool) {
 	if len(c.Command) > 0 {
 		if slices.Contains(shells, path.Base(c.Command[0])) {
@@ -49,19 +50,52 @@ func Arguments(c *corev1.Container) (arguments []string, ok bool) {
 		arguments = slices.Clone(c.Command[program+1:])
 	}
 	arguments = append(arguments, c.Args...)
-	for _, variable := range c.Env {
-		reference := "$(" + variable.Name + ")"
-		for i, argument := range arguments {
-			if !strings.Contains(argument, reference) {
-				continue
-			}
-			if variable.ValueFrom != nil {
-				return nil, false
-			}
-			arguments[i] = strings.ReplaceAll(argument, reference, variable.Value)
+	known := environment{variables: map[string]variable{}, open: len(c.EnvFrom) > 0}
+	for i := range c.Env {
+		value, ok := known.expand(c.Env[i].Value)
+		known.variables[c.Env[i].Name] = variable{value, ok && c.Env[i].ValueFrom == nil}
+	}
+	for i, argument := range arguments {
+		if arguments[i], ok = known.expand(argument); !ok {
+			return nil, false
 		}
 	}
 	return arguments, true
+}
+
+// environment is what is known of the environment variables of a container; open is that it
+// has others, whose names are not known.
+type environment struct {
+	variables map[string]variable
+	open      bool
+}
+
+type variable struct {
+	value string
+	known bool
+}
+
+// references are $$, which stands for $, and $(NAME).
+var references = regexp.MustCompile(`\$(\$|\([^)]*\))`)
+
+// expand does with a text what the kubelet does: a reference to a variable that there is not
+// stays as it is. ok is false if one has a value that is not known.
+func (e *environment) expand(text string) (expanded string, ok bool) {
+	ok = true
+	expanded = references.ReplaceAllStringFunc(text, func(reference string) string {
+		if reference == "$$" {
+			return "$"
+		}
+		name := reference[2 : len(reference)-1]
+		v, found := e.variables[name]
+		if found && v.known {
+			return v.value
+		}
+		// Each Service gives the pods of its namespace variables of its address.
+		ok = ok && !found && !e.open && !strings.Contains(name, "_SERVICE_") && !strings.Contains(name, "_PORT")
+		return reference
+	})
+	return expanded, ok
 }
 
 // ConfigMap returns the ConfigMap, and the key in it, from which the container has a file:

@@ -95,6 +95,12 @@ func TestArguments(t *testing.T) {
 		{name: "of a shell", container: "command: [/bin/sh, -c]\nargs: [exec berth-scheduler --leader-elect=false]", wantUnknown: true},
 		{name: "with a variable", container: "args: [--a=$(X)]\nenv: [{name: X, value: b}]", want: []string{"--a=b"}},
 		{name: "with a variable of another object", container: "args: [--a=$(X)]\nenv: [{name: X, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", wantUnknown: true},
+		{name: "with one that only the ConfigMaps of envFrom may have", container: "args: [--a=$(Y)]\nenvFrom: [{configMapRef: {name: m}}]", wantUnknown: true},
+		{name: "with one that env has beside envFrom", container: "args: [--a=$(X)]\nenv: [{name: X, value: b}]\nenvFrom: [{configMapRef: {name: m}}]", want: []string{"--a=b"}},
+		{name: "with one of a Service, which the node knows", container: "args: [--master=$(KUBERNETES_SERVICE_HOST)]", wantUnknown: true},
+		{name: "with an escaped reference", container: "args: [--a=$$(X), --b=$$$(X), --c=$X$]\nenv: [{name: X, value: b}]\nenvFrom: [{configMapRef: {name: m}}]", want: []string{"--a=$(X)", "--b=$b", "--c=$X$"}},
+		{name: "with a value that is a reference itself", container: "args: [--a=$(V)]\nenv: [{name: X, value: b}, {name: V, value: $(X)/$(Z)}, {name: Z, value: c}]", want: []string{"--a=b/$(Z)"}},
+		{name: "with a variable that is set twice", container: "args: [--a=$(X)]\nenv: [{name: X, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: X, value: b}]", want: []string{"--a=b"}},
 		{name: "with one that is not there", container: "args: [--a=$(Y)]\nenv: [{name: X, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]", want: []string{"--a=$(Y)"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 	}
 	orShared := ""
 	if args.Tenants == config.TenantsFree {
-		orShared = " or of no tenant"
+		orShared = "is shared or "
 	}
 	return &tenancy{
 		nodeLabelKey:      args.NodeLabelKey,
@@ -79,9 +79,9 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 			args.NodeLabelKey, args.NamespaceLabelKey),
 		unconfined: newRejection("node(s) didn't have label %q of the tenant that the pod's namespace has in label %q",
 			args.NodeLabelKey, args.NamespaceLabelKey),
-		noSharedNode: newReason("no node is for pods of namespaces without label %q: each that there may be belongs to a tenant (label %q or taint %q)",
+		noSharedNode: newReason("no node accepts pods from namespaces without label %q: any that exist belong to a tenant (label %q or taint %q)",
 			args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
-		noOwnNode: newReason("no node is of the tenant%s that the pod's namespace has in label %q (on nodes: label %q, and no taint %q of another value)",
+		noOwnNode: newReason("no node %sbelongs to the tenant named by namespace label %q (on nodes: label %q, and no taint %q of another value)",
 			orShared, args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
 	}
 }

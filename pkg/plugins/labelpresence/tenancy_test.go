@@ -111,6 +111,27 @@ func TestFilterTenancy(t *testing.T) {
 	}
 }
 
+// What the owner of a pod reads where tenancy keeps all nodes from it.
+func TestTenancyNoNode(t *testing.T) {
+	const (
+		onNodes = ` (on nodes: label "example.node-restriction.kubernetes.io/tenant", and no taint "example.com/tenant-taint" of another value)`
+		named   = `belongs to the tenant named by namespace label "example.com/tenant"`
+	)
+	for _, tt := range []struct {
+		tenants config.TenantPolicy
+		owner   tenant
+		want    string
+	}{
+		{config.TenantsConfined, tenant{}, `no node accepts pods from namespaces without label "example.com/tenant": any that exist belong to a tenant (label "example.node-restriction.kubernetes.io/tenant" or taint "example.com/tenant-taint")`},
+		{config.TenantsConfined, tenant{exists: true}, "no node " + named + onNodes},
+		{config.TenantsFree, tenant{exists: true}, "no node is shared or " + named + onNodes},
+	} {
+		if got, want := newTenancy(makeTenancy(tt.tenants), "berth-scheduler", nil).noNode(tt.owner), tt.want+askWhom; got != want {
+			t.Errorf("%s, %+v: got %q, want %q", tt.tenants, tt.owner, got, want)
+		}
+	}
+}
+
 // The taint alone makes a node somebody's. Until the label agrees with it, nobody
 // knows whose, and only exempt namespaces use the node.
 func TestFilterTaintedNodes(t *testing.T) {
