@@ -185,16 +185,32 @@ func TestSchedulerRefuses(t *testing.T) {
 	}
 }
 
-// editPod patches a waiting pod and waits until the scheduler has judged it anew.
+// editPod patches a waiting pod and waits until the scheduler has judged it anew. Tenancy
+// looks at nothing that a pod's author may edit, so no edit wakes a pod that it refused:
+// another tenant of the namespace does, which has no node either.
 func editPod(t *testing.T, c *framework.Cluster, pod *corev1.Pod, patch string) {
 	t.Helper()
 	edited, err := c.Client.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.WaitForPod(t, pod.Namespace, pod.Name, fmt.Sprintf("judged in generation %d", edited.Generation), func(pod *corev1.Pod) bool {
-		condition := framework.PodScheduledCondition(pod)
-		return condition != nil && condition.ObservedGeneration >= edited.Generation
+	namespace, err := c.Client.CoreV1().Namespaces().Get(t.Context(), pod.Namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	framework.WaitForCondition(t, framework.WaitTimeout, fmt.Sprintf("pod %s/%s to be judged in generation %d", pod.Namespace, pod.Name, edited.Generation), func() (bool, error) {
+		for _, tenant := range []string{"none", namespace.Labels[names.TenantLabel]} {
+			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, names.TenantLabel, tenant)
+			if _, err := c.Client.CoreV1().Namespaces().Patch(t.Context(), pod.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				return false, err
+			}
+		}
+		now, err := c.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		condition := framework.PodScheduledCondition(now)
+		return condition != nil && condition.ObservedGeneration >= edited.Generation, nil
 	})
 }
 
