@@ -103,7 +103,8 @@ PERF_RECORD ?=
 # the detector costs much and can find nothing.
 RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/controlplane \
   ./pkg/deviceusage ./pkg/lease ./pkg/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
-  ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/process ./pkg/randombinder ./pkg/simulator ./pkg/simulator/cluster ./pkg/simulator/engine
+  ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/process ./pkg/randombinder ./pkg/settings \
+  ./pkg/simulator ./pkg/simulator/cluster ./pkg/simulator/engine
 
 # What test-integration runs, and what of the tests test-long runs.
 TESTS ?= ./test/...

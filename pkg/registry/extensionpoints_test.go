@@ -38,6 +38,9 @@ type caller struct {
 	scores fwk.NodeScoreList
 }
 
+// assignedPod is a resource that Kubernetes 1.36 has under this name for itself.
+const assignedPod fwk.EventResource = "AssignedPod"
+
 // calls are the extension points, by name. The pod of each is the caller's. A plugin that
 // does not implement one is not called.
 var calls = map[string]func(ctx context.Context, c *caller){
@@ -97,7 +100,7 @@ var calls = map[string]func(ctx context.Context, c *caller){
 			if event.QueueingHintFn == nil {
 				continue
 			}
-			for _, object := range map[fwk.EventResource][]any{fwk.Pod: {c.pod, c.other.GetPod()}, fwk.AssignedPod: {c.other.GetPod()}, fwk.Node: {c.nodes[0].Node()}}[event.Event.Resource] {
+			for _, object := range map[fwk.EventResource][]any{fwk.Pod: {c.pod, c.other.GetPod()}, assignedPod: {c.other.GetPod()}, fwk.Node: {c.nodes[0].Node()}}[event.Event.Resource] {
 				if event.Event.ActionType&fwk.Add != 0 {
 					event.QueueingHintFn(klog.FromContext(ctx), c.pod, nil, object) //nolint:errcheck // whatever the answer
 				}

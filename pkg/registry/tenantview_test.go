@@ -215,6 +215,11 @@ type watchedScheduler struct {
 	settle  func()
 }
 
+// preparer is a plugin that does something before the first cycle.
+type preparer interface {
+	Prepare(ctx context.Context) error
+}
+
 // buildWatched returns a scheduler with this profile, which has seen the objects. It does not
 // schedule yet.
 func buildWatched(ctx context.Context, t *testing.T, profile *schedconfig.KubeSchedulerProfile, objects []runtime.Object) *watchedScheduler {
@@ -236,12 +241,16 @@ func buildWatched(ctx context.Context, t *testing.T, profile *schedconfig.KubeSc
 		return false, nil, nil
 	})
 	measuring := map[string][]nearmiss.Plugin{}
+	var preparing []preparer
 	factories := New()
 	for name, factory := range factories {
 		factories[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 			plugin, err := factory(ctx, args, handle)
 			if measures, ok := plugin.(nearmiss.Plugin); ok {
 				measuring[handle.ProfileName()] = append(measuring[handle.ProfileName()], measures)
+			}
+			if prepares, ok := plugin.(preparer); ok {
+				preparing = append(preparing, prepares)
 			}
 			return plugin, err
 		}
@@ -268,6 +277,11 @@ func buildWatched(ctx context.Context, t *testing.T, profile *schedconfig.KubeSc
 	}
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
+	}
+	for _, plugin := range preparing {
+		if err := plugin.Prepare(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w.Scheduler = sched
 	return w

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -188,8 +190,8 @@ func TestGatesByFlag(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, running := range profile.Effective {
-			gang = gang || slices.ContainsFunc(running.Permit.Enabled, func(p schedconfig.Plugin) bool { return p.Name == "GangScheduling" })
+		for _, plugins := range profile.Effective {
+			gang = gang || slices.ContainsFunc(plugins.Permit.Enabled, func(p schedconfig.Plugin) bool { return p.Name == "GangScheduling" })
 		}
 		return gang, flags.Enabled(features.GenericWorkload)
 	}
@@ -202,16 +204,56 @@ func TestGatesByFlag(t *testing.T) {
 	}
 	before := all()
 	for _, on := range []bool{true, false, true} {
-		gates := fmt.Sprintf("--feature-gates=GenericWorkload=%t", on)
-		if minor.Release == "1.36" {
-			gates += fmt.Sprintf(",GangScheduling=%t", on)
-		}
-		if gang, enabled := runs(gates); gang != on || enabled != on {
-			t.Errorf("%s: GangScheduling runs: %t, the gate is on: %t", gates, gang, enabled)
+		gates := gang(on)
+		if running, enabled := runs(gates); running != on || enabled != on {
+			t.Errorf("%s: GangScheduling runs: %t, the gate is on: %t", gates, running, enabled)
 		}
 		if diff := cmp.Diff(before, all()); diff != "" {
 			t.Errorf("%s: the gates of this process (-before,+after):\n%s", gates, diff)
 		}
+	}
+}
+
+// gang is the flag that turns gang scheduling on or off.
+func gang(on bool) string {
+	gates := fmt.Sprintf("--feature-gates=GenericWorkload=%t", on)
+	if minor.Release == "1.36" {
+		gates += fmt.Sprintf(",GangScheduling=%t", on)
+	}
+	return gates
+}
+
+// TestDoAtOneTime: of two command lines that are asked at one time each has its own gates, and
+// those of this process are as before.
+func TestDoAtOneTime(t *testing.T) {
+	enabled := func() bool { return utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload) }
+	before := enabled()
+	var group sync.WaitGroup
+	for _, on := range []bool{true, false} {
+		flags, err := settings.Parse([]string{gang(on)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			for range 200 {
+				err := flags.Do(func() error {
+					first := enabled()
+					runtime.Gosched()
+					if second := enabled(); first != on || second != on {
+						return fmt.Errorf("the gate is %t, then %t", first, second)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Errorf("%s: %v", gang(on), err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if after := enabled(); after != before {
+		t.Errorf("the gate of this process was %t and is %t", before, after)
 	}
 }
 

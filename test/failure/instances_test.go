@@ -23,8 +23,6 @@ import (
 // second is the name of the second Berth's profile, lease and GPU pool.
 const second = "berth-second"
 
-// poolLabel says of which pool a node is.
-const poolLabel = names.Prefix + "gpu-pool"
 
 // startSecond starts a second Berth with a pool of its own, to which every other node belongs,
 // and which every other pod is for.
@@ -62,7 +60,7 @@ func (s *scene) setPool(node int, ofSecond bool) {
 	if ofSecond {
 		pool = `"` + second + `"`
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, poolLabel, pool)
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, names.GPUPoolLabel, pool)
 	if _, err := s.c.Client.CoreV1().Nodes().Patch(s.t.Context(), fmt.Sprintf("gpu-%d", node), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		s.t.Fatal(err)
 	}

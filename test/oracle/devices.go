@@ -31,7 +31,9 @@ type Devices struct {
 	// Blocked are the nodes with a pod that uses shares without a right record of which.
 	Blocked sets.Set[string]
 
-	nodes map[string]*nodeDevices
+	// rivals are the schedulers of one GPU pool that are each other's strangers.
+	rivals []string
+	nodes  map[string]*nodeDevices
 }
 
 // Device is one device of a shared node.
@@ -66,6 +68,8 @@ type nodeDevices struct {
 	byName map[string]*deviceUse
 	// closed: something else uses devices of the node, or nobody knows which.
 	closed bool
+	// givers are the schedulers of the pods with shares.
+	givers sets.Set[string]
 }
 
 // deviceUse is what pods were given of one device, at the worst moment of their lives.
@@ -92,11 +96,12 @@ func (n *nodeDevices) use(name string) *deviceUse {
 }
 
 // CheckDevices checks the state that the two lists show. They must be of one moment, or
-// of a time in which nothing changes.
-func CheckDevices(nodes []corev1.Node, pods []corev1.Pod) *Devices {
-	d := &Devices{Allocated: map[string]int64{}, Blocked: sets.New[string](), nodes: map[string]*nodeDevices{}}
+// of a time in which nothing changes. Rivals are schedulers of different instances that
+// serve one GPU pool by mistake, and have from the beginning; see [Devices.ClosedTo].
+func CheckDevices(nodes []corev1.Node, pods []corev1.Pod, rivals ...string) *Devices {
+	d := &Devices{Allocated: map[string]int64{}, Blocked: sets.New[string](), rivals: rivals, nodes: map[string]*nodeDevices{}}
 	for i := range nodes {
-		n := &nodeDevices{node: &nodes[i], uuids: readUUIDs(&nodes[i]), byName: map[string]*deviceUse{}}
+		n := &nodeDevices{node: &nodes[i], uuids: readUUIDs(&nodes[i]), byName: map[string]*deviceUse{}, givers: sets.New[string]()}
 		if n.shared, n.shares = readNode(n.node); n.shares {
 			d.Allocated[n.modelKey()] += 0
 		}
@@ -179,6 +184,7 @@ func (d *Devices) addBound(pod *corev1.Pod) {
 		d.Blocked.Insert(n.node.Name)
 		return
 	}
+	n.givers.Insert(pod.Spec.SchedulerName)
 	for _, a := range peak(requests, record, func(r recorded, k int) string { return strconv.Itoa(r.indexes[k]) }) {
 		d.Allocated[n.modelKey()] += a.milli
 	}
@@ -295,6 +301,18 @@ func (n *nodeDevices) overcommitted() Violations {
 	return found
 }
 
+// ClosedTo are the nodes of which a rival gives no new share, because another one has
+// given a share there.
+func (d *Devices) ClosedTo(rival string) sets.Set[string] {
+	closed := sets.New[string]()
+	for name, n := range d.nodes {
+		if slices.Contains(d.rivals, rival) && slices.ContainsFunc(d.rivals, func(other string) bool { return other != rival && n.givers.Has(other) }) {
+			closed.Insert(name)
+		}
+	}
+	return closed
+}
+
 // checkPending finds out whether somebody says why the pod waits, and whether it waits
 // for nothing.
 func (d *Devices) checkPending(pod *corev1.Pod) {
@@ -305,10 +323,11 @@ func (d *Devices) checkPending(pod *corev1.Pod) {
 		d.Violations.add(Silent, podName(pod), "has no node, and no condition says why")
 	}
 	requests, _ := readRequests(pod)
+	closed := d.ClosedTo(pod.Spec.SchedulerName)
 	for _, name := range slices.Sorted(maps.Keys(d.nodes)) {
 		n := d.nodes[name]
 		free := func(use *deviceUse) amount { return amount{whole - use.amount.milli, n.shared.mib - use.amount.mib} }
-		if !d.Blocked.Has(name) && len(refusals(pod, n.node)) == 0 && n.hasRoom(requests, free) {
+		if !d.Blocked.Has(name) && !closed.Has(name) && len(refusals(pod, n.node)) == 0 && n.hasRoom(requests, free) {
 			d.Violations.add(Stranded, podName(pod), "has no node, and node %q has room for it", name)
 			return
 		}

@@ -224,6 +224,30 @@ func TestReadRecord(t *testing.T) {
 	}
 }
 
+// TestRivals: a node on which a rival gave a share is closed to the other, and to nobody else.
+func TestRivals(t *testing.T) {
+	by := func(scheduler string, pod corev1.Pod) corev1.Pod {
+		return with(pod, func(p *corev1.Pod) { p.Spec.SchedulerName = scheduler })
+	}
+	pods := []corev1.Pod{by("one", bound("b", "600", "1", "main=1:600m:600Mi")), by("two", waiting("a", "500"))}
+	page := "berth_gpudevice_allocated_milli{model=\"tesla-t4\",profile=\"two\"} 600\n" +
+		"berth_gpudevice_blocked_nodes{profile=\"two\"} 1\nberth_gpudevice_reservations{profile=\"two\"} 0\n"
+	for _, tt := range []struct {
+		rivals []string
+		closed bool
+	}{
+		{nil, false}, {[]string{"one"}, false}, {[]string{"two", "three"}, false}, {[]string{"two", "two"}, false}, {[]string{"one", "two"}, true},
+	} {
+		d := CheckDevices([]corev1.Node{gpus()}, pods, tt.rivals...)
+		if stranded := len(d.Violations.Of(Stranded)) > 0; stranded == tt.closed || len(d.ClosedTo("one")) > 0 || (d.ClosedTo("two").Len() == 1) != tt.closed {
+			t.Errorf("%q: closed to two %q and to one %q, %s", tt.rivals, d.ClosedTo("two"), d.ClosedTo("one"), d.Violations)
+		}
+		if wrong := CheckMetrics(page, "two", d); len(wrong) == 0 != tt.closed {
+			t.Errorf("%q: a blocked node: %s", tt.rivals, wrong)
+		}
+	}
+}
+
 func TestCheckLost(t *testing.T) {
 	created := map[string]string{"ns/there": "there", "ns/gone": "gone", "ns/replaced": "first"}
 	pods := []corev1.Pod{bound("there", "1", "0", ""), with(bound("replaced", "1", "0", ""), func(p *corev1.Pod) { p.UID = "second" })}

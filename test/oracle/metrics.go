@@ -67,7 +67,7 @@ func CheckMetrics(page, profile string, d *Devices) Violations {
 			found.add(WrongMetric, model, "the scheduler says %vm (%t) and the API %dm", said, ok, d.Allocated[model])
 		}
 	}
-	for name, want := range map[string]int{"berth_gpudevice_blocked_nodes": d.Blocked.Len(), "berth_gpudevice_reservations": 0} {
+	for name, want := range map[string]int{"berth_gpudevice_blocked_nodes": d.Blocked.Union(d.ClosedTo(profile)).Len(), "berth_gpudevice_reservations": 0} {
 		if said, ok := read(name, "profile")[profile]; !ok || int(said) != want {
 			found.add(WrongMetric, name, "the scheduler says %v (%t) and the API %d", said, ok, want)
 		}

@@ -195,7 +195,11 @@ func waitingForMany(tb testing.TB, services int, ofService bool) (pl *Colocation
 	if !status.IsSuccess() {
 		tb.Fatalf("the pod waits for a Service: %v", status)
 	}
-	if status := profile.RunFilterPlugins(tb.Context(), state, pod, profile.Nodes(tb)[2]); !status.IsRejected() {
+	third, err := profile.SnapshotSharedLister().NodeInfos().Get("node-2")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if status := profile.RunFilterPlugins(tb.Context(), state, pod, third); !status.IsRejected() {
 		tb.Fatalf("the pod does not wait: %v", status)
 	}
 	store(tb, profile.SharedInformerFactory().Core().V1().Pods().Informer(), bound)

@@ -178,7 +178,12 @@ func schedulerMissing(t *testing.T, c *framework.Cluster) {
 	if _, err := c.Client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, e.Probe(t.Context(), "default-scheduler"), "default-scheduler", "FailedScheduling", "were unschedulable")
+	// It may bind a pod yet before it has seen that, or be slower than the timeout.
+	framework.WaitForCondition(t, framework.WaitTimeout, "the scheduler to say that it finds no node", func() (bool, error) {
+		err = e.Probe(t.Context(), "default-scheduler")
+		return err != nil && strings.Contains(err.Error(), "FailedScheduling"), err
+	})
+	wantError(t, err, "default-scheduler", "FailedScheduling", "were unschedulable")
 }
 
 func podOnForeignNode(t *testing.T, c *framework.Cluster) {

@@ -100,7 +100,7 @@ func TestRaceOfTwo(t *testing.T) {
 			},
 		}))
 	}
-	r, _ := gpuchurn.WaitSettled(t, c, 2*devices)
+	r, _ := gpuchurn.WaitSettled(t, c, 2*devices, competing...)
 	over := r.Violations.Of(oracle.Overcommitted)
 	if len(over) != devices || len(r.Violations) != devices {
 		t.Fatalf("%d devices are allocated more than once, want all %d, and no other violation\n%s", len(over), devices, r.Violations)
@@ -110,23 +110,38 @@ func TestRaceOfTwo(t *testing.T) {
 	}
 	for i, s := range schedulers {
 		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", devices)
-		gpuchurn.RequireView(t, c, s, competing[i])
+		// Each has closed all nodes: the other one gives shares there.
+		gpuchurn.RequireView(t, c, s, competing[i], competing...)
+		requireMetric(t, s, "berth_gpudevice_blocked_nodes", devices/2)
 	}
 
-	// An overcommitted device counts as full. When one of its pods is gone, what is
-	// left of it is free again, and no more.
+	// An overcommitted device counts as full. When the other scheduler's pods of a node are
+	// gone, the node is open again; what is left of its devices is free, and no more.
 	late := gpuchurn.SharePod("late", "400")
 	late.Spec.SchedulerName = competing[0]
 	c.CreatePod(t, late)
 	c.WaitForPodUnschedulable(t, namespace, late.Name)
 	node, _, _ := strings.Cut(over[0].Object, "/")
-	_, name, _ := strings.Cut(over[0].Pods[0], "/")
-	forceDelete(t, c, name)
-	if pod := c.WaitForPodScheduled(t, namespace, late.Name); pod.Spec.NodeName != node {
-		t.Errorf("the pod that waited is on %s, and the device that was freed on %s", pod.Spec.NodeName, node)
+	gone := 0
+	for _, violation := range over {
+		if on, _, _ := strings.Cut(violation.Object, "/"); on != node {
+			continue
+		}
+		for _, pod := range violation.Pods {
+			if _, name, _ := strings.Cut(pod, "/"); strings.HasPrefix(name, competing[1]) {
+				forceDelete(t, c, name)
+				gone++
+			}
+		}
 	}
-	if r, _ = gpuchurn.WaitSettled(t, c, 2*devices); len(r.Violations.Of(oracle.Overcommitted)) != devices-1 {
-		t.Errorf("want %d devices allocated more than once\n%s", devices-1, r.Violations)
+	if pod := c.WaitForPodScheduled(t, namespace, late.Name); pod.Spec.NodeName != node {
+		t.Errorf("the pod that waited is on %s, and the devices that were freed on %s", pod.Spec.NodeName, node)
+	}
+	if r, _ = gpuchurn.WaitSettled(t, c, 2*devices-gone+1, competing...); len(r.Violations) != devices-gone {
+		t.Errorf("want %d devices allocated more than once\n%s", devices-gone, r.Violations)
+	}
+	for i, s := range schedulers {
+		gpuchurn.RequireView(t, c, s, competing[i], competing...)
 	}
 }
 
@@ -186,7 +201,7 @@ func raceUnforced(t *testing.T, competing [2]string) {
 	for i := range pods {
 		c.CreatePod(t, by(competing[i%2], gpuchurn.SharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
 	}
-	r, _ := gpuchurn.WaitSettled(t, c, -1)
+	r, _ := gpuchurn.WaitSettled(t, c, -1, competing[:]...)
 	over := r.Violations.Of(oracle.Overcommitted)
 	if len(r.Violations) > len(over) {
 		t.Errorf("there is more wrong than devices allocated more than once\n%s", r.Violations)
@@ -210,7 +225,7 @@ func raceUnforced(t *testing.T, competing [2]string) {
 	}
 	var reported []float64
 	for i, s := range schedulers {
-		gpuchurn.RequireView(t, c, s, competing[i])
+		gpuchurn.RequireView(t, c, s, competing[i], competing[:]...)
 		// One at least for each device, and none without.
 		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", float64(len(over)))
 		reported = append(reported, metric(t, s, "berth_gpudevice_assignment_conflicts_total"))

@@ -15,8 +15,9 @@ import (
 	"github.com/berth-scheduler/berth/test/oracle"
 )
 
-// Check reads nodes and pods and has the oracle check them.
-func Check(ctx context.Context, c *framework.Cluster) (*oracle.Devices, []corev1.Pod, error) {
+// Check reads nodes and pods and has the oracle check them; rivals are as [oracle.CheckDevices]
+// has them.
+func Check(ctx context.Context, c *framework.Cluster, rivals ...string) (*oracle.Devices, []corev1.Pod, error) {
 	nodes, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, nil, err
@@ -25,19 +26,19 @@ func Check(ctx context.Context, c *framework.Cluster) (*oracle.Devices, []corev1
 	if err != nil {
 		return nil, nil, err
 	}
-	return oracle.CheckDevices(nodes.Items, pods.Items), pods.Items, nil
+	return oracle.CheckDevices(nodes.Items, pods.Items, rivals...), pods.Items, nil
 }
 
 // WaitSettled waits until every pod that is there and not terminated has a node,
 // or a reason and no node with room, and n of them have a node; n below 0 leaves
 // that open. It returns what was checked last.
-func WaitSettled(t *testing.T, c *framework.Cluster, n int) (*oracle.Devices, []corev1.Pod) {
+func WaitSettled(t *testing.T, c *framework.Cluster, n int, rivals ...string) (*oracle.Devices, []corev1.Pod) {
 	t.Helper()
 	r := &oracle.Devices{}
 	var pods []corev1.Pod
 	framework.WaitForCondition(t, 3*framework.WaitTimeout, "every pod to have a node or a reason", func() (bool, error) {
 		var err error
-		if r, pods, err = Check(t.Context(), c); err != nil {
+		if r, pods, err = Check(t.Context(), c, rivals...); err != nil {
 			return false, err
 		}
 		for i := range pods {
@@ -53,10 +54,10 @@ func WaitSettled(t *testing.T, c *framework.Cluster, n int) (*oracle.Devices, []
 
 // RequireView waits until the scheduler counts as the API does. A moment passes
 // until its informer has delivered the last binding.
-func RequireView(t *testing.T, c *framework.Cluster, s *framework.Scheduler, profile string) {
+func RequireView(t *testing.T, c *framework.Cluster, s *framework.Scheduler, profile string, rivals ...string) {
 	t.Helper()
 	framework.WaitForCondition(t, framework.WaitTimeout, "the scheduler's view to equal the API's", func() (bool, error) {
-		r, _, err := Check(t.Context(), c)
+		r, _, err := Check(t.Context(), c, rivals...)
 		if err != nil {
 			return false, err
 		}

@@ -454,7 +454,7 @@ func schedulerMistakes(t *testing.T) []planted {
 		},
 		{
 			name: "a right that is missing",
-			do:   ran("delete", "clusterrolebinding", names.Scheduler),
+			do:   ran("delete", "clusterrolebinding", "berth:gpu-pool"),
 			undo: ran("apply", "-f", install.Path("manifests/base/rbac.yaml")),
 			want: []check.Finding{one(check.Error, "User system:serviceaccount:berth-system:berth-scheduler", "", "create pods/binding")},
 		},

@@ -94,7 +94,7 @@ func TestAnotherOverlayOverTenancy(t *testing.T) {
 	for _, overlay := range []string{"base", "overlays/ha", "overlays/gpu"} {
 		t.Run(overlay, func(t *testing.T) {
 			output := c.KubectlErr(t, "apply", "-k", install.Path("manifests", overlay))
-			for _, text := range []string{"berth-tenancy-deployment", "overlays/ha-tenancy", "kubectl delete validatingadmissionpolicybindings"} {
+			for _, text := range []string{"berth-tenancy-deployment", "overlays/ha-tenancy", "kubectl delete -k manifests/components/tenancy"} {
 				if !strings.Contains(output, text) {
 					t.Errorf("want %q in\n%s", text, output)
 				}

@@ -4,6 +4,7 @@
 package tenancy
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ var attacks = []attack{
 	},
 	{
 		name:      "edited",
-		namespace: "team-a",
+		namespace: "team-a-too", // editPod changes its label
 		arm:       func(*corev1.Pod) {},
 		edit: `[
 			{"op": "add", "path": "/metadata/labels", "value": {"berth.dev/tenant": "b"}},
@@ -112,6 +113,7 @@ func TestSchedulerRefuses(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b"), untainted(node("b2", "b"))}})
 	startBerth(t, c)
 	addNamespace(t, c, "team-a", "a")
+	addNamespace(t, c, "team-a-too", "a")
 	addNamespace(t, c, "team-b", "b")
 	addNamespace(t, c, "no-tenant", "")
 
@@ -185,17 +187,50 @@ func TestSchedulerRefuses(t *testing.T) {
 	}
 }
 
-// editPod patches a waiting pod and waits until the scheduler has judged it anew.
+// editPod patches a waiting pod and waits until the scheduler has judged it anew. Tenancy
+// looks at nothing that a pod's author may edit, so no edit wakes a pod that it refused, and
+// none changes what is said of it: the namespace, which loses its tenant and gets it back
+// until the edit has been seen, does both. It has no node either way.
 func editPod(t *testing.T, c *framework.Cluster, pod *corev1.Pod, patch string) {
 	t.Helper()
 	edited, err := c.Client.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	namespace, err := c.Client.CoreV1().Namespaces().Get(t.Context(), pod.Namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant, said := namespace.Labels[names.TenantLabel], ""
+	label := func(value any) {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{names.TenantLabel: value}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Client.CoreV1().Namespaces().Patch(t.Context(), pod.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken := false
 	c.WaitForPod(t, pod.Namespace, pod.Name, fmt.Sprintf("judged in generation %d", edited.Generation), func(pod *corev1.Pod) bool {
 		condition := framework.PodScheduledCondition(pod)
-		return condition != nil && condition.ObservedGeneration >= edited.Generation
+		switch {
+		case condition == nil:
+		case condition.ObservedGeneration >= edited.Generation:
+			return true
+		case condition.Reason == corev1.PodReasonUnschedulable && condition.Message != said:
+			said = condition.Message
+			if taken = !taken; taken {
+				label(nil)
+			} else {
+				label(tenant)
+			}
+		}
+		return false
 	})
+	if taken {
+		label(tenant)
+	}
 }
 
 // createDaemonSet creates a DaemonSet of Berth's that tolerates every taint.
