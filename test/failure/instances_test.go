@@ -23,7 +23,6 @@ import (
 // second is the name of the second Berth's profile, lease and GPU pool.
 const second = "berth-second"
 
-
 // startSecond starts a second Berth with a pool of its own, to which every other node belongs,
 // and which every other pod is for.
 func startSecond(s *scene) {
