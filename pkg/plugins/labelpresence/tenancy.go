@@ -63,7 +63,7 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 	}
 	orShared := ""
 	if args.Tenants == config.TenantsFree {
-		orShared = ", or to none,"
+		orShared = ", or to none"
 	}
 	return &tenancy{
 		nodeLabelKey:      args.NodeLabelKey,
@@ -81,8 +81,8 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 			args.NodeLabelKey, args.NamespaceLabelKey),
 		noSharedNode: newReason("no node is for pods of namespaces without label %q: each that there may be belongs to a tenant (label %q or taint %q)",
 			args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
-		noOwnNode: newReason("no node belongs to the tenant%s named by namespace label %q (node label %q, and no taint %q of another value)",
-			orShared, args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
+		noOwnNode: newReason("no node belongs to the tenant named by namespace label %q%s (node label %q, and no taint %q of another value)",
+			args.NamespaceLabelKey, orShared, args.NodeLabelKey, args.NodeTaintKey),
 	}
 }
 
