@@ -109,7 +109,7 @@ func (c *checker) gapOfSelectors(feature *guarded, user *runningScheduler, found
 		return "", ""
 	}
 	if s := found.ObjectSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
-		return "objectSelector", fmt.Sprintf("%s leaves out objects by their labels, which their authors write", metav1.FormatLabelSelector(s))
+		return "objectSelector", metav1.FormatLabelSelector(s) + " leaves out objects by their labels, which their authors write"
 	}
 	selector, err := metav1.LabelSelectorAsSelector(found.NamespaceSelector)
 	if err != nil || found.NamespaceSelector == nil {

@@ -4,6 +4,7 @@
 package device
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +59,8 @@ func TestNodesOfSlice(t *testing.T) {
 		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "pool", Operator: corev1.NodeSelectorOpIn, Values: []string{"x"}}},
 	}}}
 	nodes := []*corev1.Node{
-		{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "b"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"pool": "x"}}},
 	}
 	for _, tt := range []struct {
@@ -77,13 +79,14 @@ func TestNodesOfSlice(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for driver, want := range map[string]string{"gpu.nvidia.com": tt.want, "dra.net": ""} {
 				tt.spec.Driver = driver
-				of, got := claims.NodesOfSlice(&resourcev1.ResourceSlice{Spec: tt.spec}), ""
+				of := claims.NodesOfSlice(&resourcev1.ResourceSlice{Spec: tt.spec})
+				var on []string
 				for _, node := range nodes {
 					if of.Has(node) {
-						got += node.Name
+						on = append(on, node.Name)
 					}
 				}
-				if got != want {
+				if got := strings.Join(on, ""); got != want {
 					t.Errorf("driver %s: got nodes %q, want %q", driver, got, want)
 				}
 			}

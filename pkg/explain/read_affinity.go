@@ -58,11 +58,11 @@ func detailAffinity(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 		texts = append(texts, fmt.Sprintf("nodeSelector asks for %s=%s, %s", key, want, s.valuesOf(key, n.Node(), func(value string, ok bool) bool { return ok && value == want })))
 	}
 	if !meetsAffinity(s.pod, n.Node()) {
-		text := "required nodeAffinity asks for " + affinityText(required(s.pod))
+		parts := []string{"required nodeAffinity asks for " + affinityText(required(s.pod))}
 		for _, r := range unmet(required(s.pod), n.Node()) {
-			text += ", " + s.valuesOf(r.Key, n.Node(), func(value string, ok bool) bool { return meets(r, value, ok) })
+			parts = append(parts, s.valuesOf(r.Key, n.Node(), func(value string, ok bool) bool { return meets(r, value, ok) }))
 		}
-		texts = append(texts, text)
+		texts = append(texts, strings.Join(parts, ", "))
 	}
 	return strings.Join(texts, "; ")
 }

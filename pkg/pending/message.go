@@ -92,13 +92,7 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 			add(text, e.order[profile][status.Plugin()], 1)
 		}
 	})
-	if absent := fit.NumAllNodes - nodeToStatus.Len(); absent > 0 {
-		status := nodeToStatus.AbsentNodesStatus()
-		m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
-		for _, text := range status.Reasons() {
-			add(text, -1, absent)
-		}
-	}
+	m.readAbsent(fit, add)
 	if view != nil && m.refused != "" {
 		m.preemptible = false // preemption tried all nodes, others' too
 	}
@@ -109,6 +103,19 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 		return cmp.Or(cmp.Compare(b.order, a.order), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.text, b.text))
 	})
 	return m
+}
+
+// readAbsent reads what the attempt says of the nodes that it does not name.
+func (m *message) readAbsent(fit *framework.FitError, add func(text string, order, nodes int)) {
+	absent := fit.NumAllNodes - fit.Diagnosis.NodeToStatus.Len()
+	if absent <= 0 {
+		return
+	}
+	status := fit.Diagnosis.NodeToStatus.AbsentNodesStatus()
+	m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
+	for _, text := range status.Reasons() {
+		add(text, -1, absent)
+	}
 }
 
 // reasonsOf returns why a node was rejected, with the taint by its name. taints, if not

@@ -29,7 +29,8 @@ func TestCheckDeviceResources(t *testing.T) {
 		{
 			"the same in another order",
 			[]schedconfig.KubeSchedulerProfile{profile("a", "nvidia.com/gpu", "amd.com/gpu"), profile("b", "amd.com/gpu", "nvidia.com/gpu")},
-			map[string]*schedconfig.Plugins{"a": running, "b": running}, "",
+			map[string]*schedconfig.Plugins{"a": running, "b": running},
+			"",
 		},
 		{
 			"one more",
@@ -40,7 +41,8 @@ func TestCheckDeviceResources(t *testing.T) {
 		{
 			"where it does not run",
 			[]schedconfig.KubeSchedulerProfile{profile("a", "nvidia.com/gpu"), profile("b", "amd.com/gpu")},
-			map[string]*schedconfig.Plugins{"a": running, "b": {}}, "",
+			map[string]*schedconfig.Plugins{"a": running, "b": {}},
+			"",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

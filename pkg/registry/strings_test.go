@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func keysOf(t *testing.T) []string {
 func largeValues(number int) []string {
 	var values []string
 	for _, unit := range []string{"*", ",", "a,", "0,", "*a", " ", "9", "a=1;"} {
-		prefix := fmt.Sprintf("%d", number)
+		prefix := strconv.Itoa(number)
 		values = append(values, prefix+strings.Repeat(unit, (largestAnnotation-len(prefix))/len(unit)))
 	}
 	// The longest that is taken for a list of models.

@@ -99,8 +99,6 @@ func either(a, b func(*corev1.Node)) func(*corev1.Node) {
 	}
 }
 
-const devices = 4
-
 // drawNode returns a random node: plain, with shared devices, or with a device plugin.
 func drawNode(random *rand.Rand, name string, tenancy func(*corev1.Node)) *corev1.Node {
 	node := st.MakeNode().Name(name).Label(corev1.LabelHostname, name).Label(corev1.LabelTopologyZone, []string{"z1", "z2", "z3"}[random.IntN(3)]).

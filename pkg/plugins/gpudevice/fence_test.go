@@ -210,7 +210,7 @@ func (s *statusServer) start(profile *schedtest.Profile) {
 		answer := s.answers[patch.GetName()]
 		s.mu.Unlock()
 		if answer != nil {
-			if err := answer(context.WithValue(context.Background(), patchKey{}, string(patch.GetPatch()))); err != nil {
+			if err := answer(context.WithValue(context.Background(), patchKey{}, string(patch.GetPatch()))); err != nil { //nolint:forbidigo // a reactor has no context of its caller
 				return true, nil, err
 			}
 		}

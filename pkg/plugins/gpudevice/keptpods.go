@@ -137,7 +137,7 @@ func (c *allocationCache) settle(pods []*corev1.Pod, failures []error) {
 		}
 		k.byUID[pod.UID] = next
 		released = released || known != nil && known.request != nil && next.request == nil
-		if next.tries > 0 && (known == nil || known.tries == 0 || errors.Is(known.err, errTooLarge) != errors.Is(next.err, errTooLarge)) {
+		if next.isNews(known) {
 			told = append(told, next)
 		}
 	}
@@ -152,6 +152,12 @@ func (c *allocationCache) settle(pods []*corev1.Pod, failures []error) {
 	if released {
 		c.wakeShares() // it may be scheduled, and what it may have held is free
 	}
+}
+
+// isNews reports whether the owner of the pod does not know yet why it is kept back; known is
+// what was known of it before, nil for nothing.
+func (kept *keptPod) isNews(known *keptPod) bool {
+	return kept.tries > 0 && (known == nil || known.tries == 0 || errors.Is(known.err, errTooLarge) != errors.Is(kept.err, errTooLarge))
 }
 
 // isOutOfReach reports whether no Binding is written to the pod any more, whatever came of the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,7 +94,7 @@ func (c *nominatedCases) try() (tried, room bool) {
 			continue
 		}
 		used[d] += milli
-		pods = append(pods, boundPod(fmt.Sprintf("bound-%d-%d", c.count, i), milli, node.Name, fmt.Sprint(d)))
+		pods = append(pods, boundPod(fmt.Sprintf("bound-%d-%d", c.count, i), milli, node.Name, strconv.Itoa(d)))
 	}
 	for _, pod := range pods {
 		c.must(c.store().Add(pod))

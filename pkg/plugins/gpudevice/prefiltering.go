@@ -35,10 +35,6 @@ func (pl *GPUDevice) PreFilter(_ context.Context, state fwk.CycleState, pod *cor
 		pl.countRejection(invalidPodReason(err))
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+escape(err.Error()))
 	}
-	if request.Kind == device.RequestShares && pl.boundByExtender(pod) {
-		pl.countRejection(rejectionInvalid)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonOtherBinder)
-	}
 	claims := pl.mayClaimDevices(pod)
 	none := request.Kind == device.RequestNone && !claims
 	forbidden := none && pl.forbidsNonGPUPod(pod)
@@ -46,10 +42,8 @@ func (pl *GPUDevice) PreFilter(_ context.Context, state fwk.CycleState, pod *cor
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: claims, forbidden: forbidden}
-	if request.Kind == device.RequestShares {
-		if status := pl.allocations.whyNoShare(pod, nodes); status != nil {
-			return nil, status
-		}
+	if status := pl.refuseShare(request, pod, nodes); status != nil {
+		return nil, status
 	}
 	s.podRequest.CPUMilli = cpuMilli(pod)
 	s.maxNode = pl.updateCluster(nodes)
@@ -68,6 +62,19 @@ func (pl *GPUDevice) PreFilter(_ context.Context, state fwk.CycleState, pod *cor
 		candidates.Write(state, Name, func() *candidates.Ranking { return pl.rank(s, nodes) })
 	}
 	return nil, nil
+}
+
+// refuseShare returns why this process, at this moment or ever, does not give the pod a share,
+// nil if it may or the pod asks for none.
+func (pl *GPUDevice) refuseShare(request *device.Request, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	if request.Kind != device.RequestShares {
+		return nil
+	}
+	if pl.boundByExtender(pod) {
+		pl.countRejection(rejectionInvalid)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonOtherBinder)
+	}
+	return pl.allocations.whyNoShare(pod, nodes)
 }
 
 // forbidsNonGPUPod reports whether a pod without devices is kept off the nodes that have some.

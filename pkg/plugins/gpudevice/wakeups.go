@@ -101,12 +101,12 @@ func (pl *GPUDevice) activatePendingPods() {
 	pl.activate(func(pod *corev1.Pod) bool { return all && device.HasShareRequest(pod) || pl.mayUse(pod, nodes) })
 }
 
-// activate sends the pending pods of the profile for which which is true to the active queue.
-func (pl *GPUDevice) activate(which func(pod *corev1.Pod) bool) {
+// activate sends the pending pods of the profile that are wanted to the active queue.
+func (pl *GPUDevice) activate(wanted func(pod *corev1.Pod) bool) {
 	activated := map[string]*corev1.Pod{}
 	for _, obj := range pl.allocations.pods.GetStore().List() {
 		pod, ok := obj.(*corev1.Pod)
-		if ok && pod.Spec.NodeName == "" && pod.Spec.SchedulerName == pl.handle.ProfileName() && !podphase.IsTerminated(pod) && which(pod) {
+		if ok && pod.Spec.NodeName == "" && pod.Spec.SchedulerName == pl.handle.ProfileName() && !podphase.IsTerminated(pod) && wanted(pod) {
 			activated[klog.KObj(pod).String()] = pod
 		}
 	}

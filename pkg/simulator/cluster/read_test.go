@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -376,7 +377,7 @@ apiVersion: storage.k8s.io/v1
 		got := []string{
 			c.Nodes()[0].Status.Allocatable.Cpu().String(), requested(0, "cpu"), requested(0, "nvidia.com/gpu"),
 			c.Pods()[0].Spec.InitContainers[0].Resources.Requests.Cpu().String(), c.Pods()[0].Spec.SchedulerName,
-			fmt.Sprint(c.Pods()[1].Spec.Containers[0].Ports[0].HostPort), requested(2, "cpu"), requested(2, "memory"),
+			strconv.Itoa(int(c.Pods()[1].Spec.Containers[0].Ports[0].HostPort)), requested(2, "cpu"), requested(2, "memory"),
 		}
 		for _, obj := range c.Others() {
 			if class, ok := obj.(*storagev1.StorageClass); ok && class.VolumeBindingMode != nil {

@@ -109,14 +109,7 @@ func (e *Engine) diagnoseNodes(ctx context.Context, fw framework.Framework, pod 
 		}
 	}
 	state.SetSkipFilterPlugins(skipped)
-	d.Measures = map[string]nearmiss.Measure{}
-	for name, plugin := range plugins {
-		if measuring, ok := plugin.(nearmiss.Plugin); ok {
-			if measure := measuring.NearMiss(pod); measure != nil {
-				d.Measures[name] = measure
-			}
-		}
-	}
+	d.Measures = measuresOf(plugins, pod)
 	d.Nodes = make([]NodeDiagnosis, 0, len(nodes))
 	for _, node := range nodes {
 		n := NodeDiagnosis{Node: node}
@@ -140,6 +133,19 @@ func (e *Engine) diagnoseNodes(ctx context.Context, fw framework.Framework, pod 
 		d.Nodes = append(d.Nodes, n)
 	}
 	return nil
+}
+
+// measuresOf returns how the plugins measure nodes for the pod, by their names.
+func measuresOf(plugins map[string]fwk.Plugin, pod *corev1.Pod) map[string]nearmiss.Measure {
+	measures := map[string]nearmiss.Measure{}
+	for name, plugin := range plugins {
+		if measuring, ok := plugin.(nearmiss.Plugin); ok {
+			if measure := measuring.NearMiss(pod); measure != nil {
+				measures[name] = measure
+			}
+		}
+	}
+	return measures
 }
 
 func verdict(plugin string, status *fwk.Status) Verdict {

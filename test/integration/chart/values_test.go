@@ -232,7 +232,6 @@ func TestFeatureGates(t *testing.T) {
 
 // Who counts a device plugin's resources: who always does, and who is named.
 func TestCountingSchedulers(t *testing.T) {
-	t.Parallel()
 	h := newHelm(t, "4", "")
 	others := values{"otherInstances": []any{
 		values{"name": "y", "namespace": "ns", "profile": "sharing", "gpuPool": "other"}, values{"name": "z", "namespace": "ns", "profile": "without-shares"},
