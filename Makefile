@@ -101,10 +101,10 @@ PERF_RECORD ?=
 # The packages whose tests the race detector watches: all that start goroutines or
 # guard memory between them. test/verify finds one that is missing. In the others
 # the detector costs much and can find nothing.
-RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/controlplane \
-  ./pkg/deviceusage ./pkg/lease ./pkg/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
-  ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/process ./pkg/randombinder ./pkg/settings \
-  ./pkg/simulator ./pkg/simulator/cluster ./pkg/simulator/engine
+RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/localcluster \
+  ./pkg/cluster/deviceusage ./pkg/scheduler/lease ./pkg/scheduler/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
+  ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/localcluster/process ./pkg/randombinder ./pkg/scheduler/settings \
+  ./pkg/simulator ./pkg/cluster ./pkg/simulator/engine
 
 # What test-integration runs, and what of the tests test-long runs.
 TESTS ?= ./test/...
@@ -216,7 +216,7 @@ build test test-unit test-race test-integration test-long: export GOGC := 400
 
 # With the race detector what imports little: compiling for it all that the rest of
 # RACE imports, kube-scheduler above all, takes minutes. .ci/run has a step for it.
-RACE_QUICK := ./pkg/process ./pkg/plugins/colocation/peers
+RACE_QUICK := ./pkg/localcluster/process ./pkg/plugins/colocation/peers
 
 .PHONY: test
 test: build ## Run the tests beside the code and those against real API servers; test-race and test-long have the rest.

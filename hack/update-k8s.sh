@@ -176,7 +176,7 @@ while read -r module at; do
       echo "to do: ${module} is at ${at}: see which version goes with Kubernetes ${version}" ;;
   esac
 done < <(required "${modfile}")
-echo "to do: manifests/base/rbac.yaml: features that are on by default from ${version} on may need rights (pkg/check/rights.go)"
+echo "to do: manifests/base/rbac.yaml: features that are on by default from ${version} on may need rights (pkg/diagnose/check/rights.go)"
 if [[ "${modfile}" == go.mod ]]; then
   echo "next: make generate verify test"
 else

@@ -13,7 +13,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 // newComponentCommand is what package controlplane starts this binary with. One
@@ -29,16 +29,16 @@ func newComponentCommand() *cobra.Command {
 			if len(args) < 2 || args[1] != "--" {
 				return usageError{fmt.Errorf("usage: %s component NAME -- FLAGS", program)}
 			}
-			name, flags := controlplane.Component(args[0]), args[2:]
+			name, flags := localcluster.Component(args[0]), args[2:]
 			switch name {
-			case controlplane.Etcd:
+			case localcluster.Etcd:
 				etcdmain.Main(append([]string{string(name)}, flags...))
 				return nil
-			case controlplane.APIServer:
+			case localcluster.APIServer:
 				return runComponent(apiserver.NewAPIServerCommand(), flags)
-			case controlplane.ControllerManager:
+			case localcluster.ControllerManager:
 				return runComponent(controllermanager.NewControllerManagerCommand(), flags)
-			case controlplane.Kwok:
+			case localcluster.Kwok:
 				return runKwok(cmd.Context(), flags)
 			}
 			return usageError{fmt.Errorf("unknown component %q", name)}

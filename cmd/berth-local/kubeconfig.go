@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 func newKubeconfigCommand() *cobra.Command {
@@ -41,7 +41,7 @@ start.`,
 				if cmd.Flags().Changed("duration") {
 					return usageError{errors.New("--duration goes with --service-account; a user's certificate is valid for a year")}
 				}
-				content, err = controlplane.UserKubeconfig(dataDir, user, groups...)
+				content, err = localcluster.UserKubeconfig(dataDir, user, groups...)
 			default:
 				if len(groups) > 0 {
 					return usageError{errors.New("--group goes with --user; a ServiceAccount's groups are given")}
@@ -50,7 +50,7 @@ start.`,
 				if !ok || namespace == "" || name == "" {
 					return usageError{fmt.Errorf("--service-account %q: must be NAMESPACE/NAME", serviceAccount)}
 				}
-				content, err = controlplane.ServiceAccountKubeconfig(cmd.Context(), dataDir, namespace, name, duration)
+				content, err = localcluster.ServiceAccountKubeconfig(cmd.Context(), dataDir, namespace, name, duration)
 			}
 			if err != nil {
 				return err

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/kwok/pkg/log"
 	"sigs.k8s.io/kwok/pkg/utils/client"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 const (
@@ -81,7 +81,7 @@ func kwokConfig(kubeconfig string) (controllers.Config, error) {
 		Clock:                                 clock.RealClock{},
 		ID:                                    kwokID,
 		ManageAllNodes:                        true,
-		DisregardStatusWithAnnotationSelector: controlplane.CustomStatusAnnotation + "=" + controlplane.CustomStatus,
+		DisregardStatusWithAnnotationSelector: localcluster.CustomStatusAnnotation + "=" + localcluster.CustomStatus,
 		CIDR:                                  podCIDR,
 		NodeLeaseDurationSeconds:              nodeLeaseSeconds,
 		NodeLeaseParallelism:                  parallelism,

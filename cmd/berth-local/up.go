@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 // maxFakeNodes is the largest number that --nodes takes: four times the size of the
@@ -28,7 +28,7 @@ import (
 const maxFakeNodes = 20_000
 
 func newUpCommand() *cobra.Command {
-	var options controlplane.Options
+	var options localcluster.Options
 	var nodes, featureGates, runtimeConfig string
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -104,7 +104,7 @@ answer "no preferred addresses found".`,
 	flags.StringVar(&runtimeConfig, "runtime-config", "", "API versions that kube-apiserver serves besides, such as api/beta=true (default: none)")
 	flags.StringArrayVar(&options.APIServerArgs, "apiserver-arg", nil, "further flag for kube-apiserver, such as --runtime-config=api/alpha=true (repeatable)")
 	flags.StringArrayVar(&options.ControllerManagerArgs, "controller-manager-arg", nil, "further flag for kube-controller-manager (repeatable)")
-	flags.DurationVar(&options.StartTimeout, "start-timeout", controlplane.DefaultStartTimeout, "how long to wait until everything is usable")
+	flags.DurationVar(&options.StartTimeout, "start-timeout", localcluster.DefaultStartTimeout, "how long to wait until everything is usable")
 	return cmd
 }
 
@@ -116,11 +116,11 @@ func parseNodes(value string) ([]corev1.Node, error) {
 	count, err := strconv.Atoi(value)
 	switch {
 	case err == nil && count >= 0 && count <= maxFakeNodes:
-		return controlplane.FakeNodes(count), nil
+		return localcluster.FakeNodes(count), nil
 	case err == nil || meantAsNumber(value):
 		return nil, fmt.Errorf("--nodes %s: must be a whole number from 0 to %d, or a file (./%[1]s if a file has that name)", value, maxFakeNodes)
 	default:
-		return controlplane.ReadNodesFile(value)
+		return localcluster.ReadNodesFile(value)
 	}
 }
 
@@ -134,10 +134,10 @@ func meantAsNumber(value string) bool {
 }
 
 // up runs a control plane until ctx ends or a component dies.
-func up(ctx context.Context, out io.Writer, options controlplane.Options) error {
-	cluster, err := controlplane.Start(ctx, options)
-	if errors.Is(err, controlplane.ErrStopped) {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", program, controlplane.ErrStopped)
+func up(ctx context.Context, out io.Writer, options localcluster.Options) error {
+	cluster, err := localcluster.Start(ctx, options)
+	if errors.Is(err, localcluster.ErrStopped) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", program, localcluster.ErrStopped)
 		return nil
 	}
 	if err != nil {
@@ -156,7 +156,7 @@ func up(ctx context.Context, out io.Writer, options controlplane.Options) error 
 }
 
 // announce prints the ready line.
-func announce(ctx context.Context, out io.Writer, cluster *controlplane.Cluster, kubeconfig string) error {
+func announce(ctx context.Context, out io.Writer, cluster *localcluster.Cluster, kubeconfig string) error {
 	// Not those asked for: a kept folder has the nodes of earlier runs.
 	nodes, err := cluster.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

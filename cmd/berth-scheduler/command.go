@@ -32,12 +32,12 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/minor"
-	"github.com/berth-scheduler/berth/pkg/nearmiss"
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/settings"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
@@ -142,7 +142,7 @@ type scheduler struct {
 	sched     *kubescheduler.Scheduler
 	effective map[string]*schedconfig.Plugins
 	// measuring are the plugins of each profile that say how far nodes are.
-	measuring map[string][]nearmiss.Plugin
+	measuring map[string][]shortfall.Plugin
 	// preparers are the plugins of all profiles that have to prepare.
 	preparers []preparer
 }
@@ -152,7 +152,7 @@ type scheduler struct {
 // error is reported. With --write-config-to it writes the file and ends the process.
 func build(ctx context.Context, file string, opts *options.Options) (*scheduler, error) {
 	var registered []app.Option
-	s := &scheduler{measuring: map[string][]nearmiss.Plugin{}}
+	s := &scheduler{measuring: map[string][]shortfall.Plugin{}}
 	for name, factory := range registry.New() {
 		registered = append(registered, app.WithPlugin(name, s.remembered(factory)))
 	}
@@ -185,10 +185,10 @@ func (s *scheduler) remembered(factory frameworkruntime.PluginFactory) framework
 		if err != nil {
 			return plugin, err
 		}
-		if measures, ok := plugin.(nearmiss.Plugin); ok {
+		if measures, ok := plugin.(shortfall.Plugin); ok {
 			profile := handle.ProfileName()
 			s.measuring[profile] = append(s.measuring[profile], measures)
-			slices.SortFunc(s.measuring[profile], func(a, b nearmiss.Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
+			slices.SortFunc(s.measuring[profile], func(a, b shortfall.Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
 		}
 		if prepares, ok := plugin.(preparer); ok {
 			s.preparers = append(s.preparers, prepares)
@@ -274,7 +274,7 @@ func run(ctx context.Context, flags *settings.Flags) error {
 // informers wait for an API server.
 func checkCluster(ctx context.Context, file string, s *scheduler, flags *settings.Flags) error {
 	config := s.config
-	problem, err := preflight.NotNewer(config.Client.Discovery(), minor.Release)
+	problem, err := preflight.NotNewer(config.Client.Discovery(), compat.Release)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not ask which release of Kubernetes the API server is, starting without")
 	}

@@ -15,8 +15,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
-	"github.com/berth-scheduler/berth/pkg/settings"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // TestWrongConfigurationsStopAtStart runs every file in testdata/wrong. Each
@@ -38,7 +38,7 @@ func TestWrongConfigurationsStopAtStart(t *testing.T) {
 			opts.Deprecated.Kubeconfig = kubeconfig
 			opts.SecureServing.BindPort = 0
 			wants := wantLines(t, file)
-			if filepath.Base(file) == "gang-queue-not-sorted.yaml" && minor.Release != "1.36" {
+			if filepath.Base(file) == "gang-queue-not-sorted.yaml" && compat.Release != "1.36" {
 				wants = []string{"Coscheduling is in Berth's build for Kubernetes 1.36 alone"}
 			}
 
@@ -76,7 +76,7 @@ func TestValidateShippedProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if filepath.Base(file) == "kustomization.yaml" || filepath.Base(file) == "gpu-gang.yaml" && minor.Release != "1.36" {
+		if filepath.Base(file) == "kustomization.yaml" || filepath.Base(file) == "gpu-gang.yaml" && compat.Release != "1.36" {
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/berth-scheduler/berth/pkg/lease"
+	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
 )
 
 // errEnding is why a pod is not bound any more.

@@ -12,10 +12,10 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/clock"
 
-	"github.com/berth-scheduler/berth/pkg/pending"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/unknownkeys"
+	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
+	"github.com/berth-scheduler/berth/pkg/scheduler/unknownkeys"
 )
 
 // takenWithin is how long a pod whose schedulerName is like one of ours may wait

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
-	"github.com/berth-scheduler/berth/pkg/settings"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // TestPreviousConfigurations: a profile file that the release before this one shipped
@@ -27,7 +27,7 @@ func TestPreviousConfigurations(t *testing.T) {
 		},
 		"tenancy.yaml": {"profiles[0].pluginConfig[LabelPresence].args.tenancy.nodeTaintKey: Required value: name the key of the taint"},
 	}
-	if minor.Release != "1.36" {
+	if compat.Release != "1.36" {
 		refused["gpu-gang.yaml"] = []string{"Coscheduling is in Berth's build for Kubernetes 1.36 alone: remove it from the profile and place gangs by PodGroups"}
 	}
 	files, err := filepath.Glob("testdata/previous/*.yaml")

@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 )
 
 // checkRights fails if the API server denies something that the scheduler needs:

@@ -19,10 +19,10 @@ import (
 	"k8s.io/klog/v2"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/lease"
-	"github.com/berth-scheduler/berth/pkg/preflight"
-	"github.com/berth-scheduler/berth/pkg/settings"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
+	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 const (

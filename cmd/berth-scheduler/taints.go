@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
@@ -50,7 +50,7 @@ func watchTaints(ctx context.Context, factory informers.SharedInformerFactory, t
 				continue
 			}
 			klog.FromContext(ctx).Info("A node takes the pods of other schedulers", "node", klog.KObj(node), "problem", missing.Message, "wayOut", missing.WayOut)
-			recorder.Eventf(node, nil, corev1.EventTypeWarning, reasonTaintMissing, actionTaintCheck, "%s", eventnote.Cut(fmt.Sprintf("%s: %s", missing.Message, missing.WayOut)))
+			recorder.Eventf(node, nil, corev1.EventTypeWarning, reasonTaintMissing, actionTaintCheck, "%s", messages.Cut(fmt.Sprintf("%s: %s", missing.Message, missing.WayOut)))
 		}
 	}
 	_, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -21,9 +21,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
 	benchrun "github.com/berth-scheduler/berth/pkg/bench/run"
 	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/pkg/output"
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 )
 
 // localCluster is what a report calls a control plane of the benchmark's own.
@@ -44,7 +44,7 @@ type benchPlace struct {
 	launcher    benchrun.Launcher
 
 	// cluster and local are nil on an existing cluster.
-	cluster *controlplane.Cluster
+	cluster *localcluster.Cluster
 	local   *schedulers.Local
 }
 
@@ -71,7 +71,7 @@ func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*
 	}
 	progress.Step("starting a control plane")
 	var err error
-	if p.cluster, err = controlplane.Start(ctx, controlplane.Options{Executable: executable}); err != nil {
+	if p.cluster, err = localcluster.Start(ctx, localcluster.Options{Executable: executable}); err != nil {
 		return p, err
 	}
 	// In its folder, which goes when it stops, and if it is killed with the next start.

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/settings"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // checkOptions are the flags of check.

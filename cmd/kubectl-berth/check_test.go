@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 )
 
 func TestCheck(t *testing.T) {
@@ -118,7 +118,7 @@ type gangsChecked struct {
 
 // checkedGangs is what the check of the profile of gangs finds: only Kubernetes 1.36 runs it.
 func checkedGangs() gangsChecked {
-	if minor.Release == "1.36" {
+	if compat.Release == "1.36" {
 		return gangsChecked{exitOK, "Nothing was found."}
 	}
 	return gangsChecked{exitFound, "Coscheduling is in Berth's build for Kubernetes 1.36 alone"}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/cluster"
 )
 
 // clusterInput are the flags that say which cluster a command reads: one that kubectl

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-scheduler/berth/pkg/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
 )
 
 func TestDevices(t *testing.T) {

@@ -22,9 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/deviceusage"
-	"github.com/berth-scheduler/berth/pkg/explain"
+	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
+	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 )
 

@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berth-scheduler/berth/pkg/explain/source"
+	"github.com/berth-scheduler/berth/pkg/cluster/source"
 	"github.com/berth-scheduler/berth/pkg/simulator"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )

@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
-	"github.com/berth-scheduler/berth/pkg/process"
-	"github.com/berth-scheduler/berth/test/oracle"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
+	"github.com/berth-scheduler/berth/pkg/localcluster/process"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 )
 
 const (
@@ -258,7 +258,7 @@ func (d *demo) startSchedulers(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("making the kubeconfig of %s: %w", s.binary, err)
 		}
-		port, err := controlplane.FreePort()
+		port, err := localcluster.FreePort()
 		if err != nil {
 			return err
 		}

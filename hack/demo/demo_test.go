@@ -24,9 +24,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/process"
-	"github.com/berth-scheduler/berth/pkg/publicdata"
-	"github.com/berth-scheduler/berth/test/oracle"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
+	"github.com/berth-scheduler/berth/pkg/localcluster/process"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 )
 
 func write(t *testing.T, file, content string) string {
@@ -47,7 +47,7 @@ func TestParseOptions(t *testing.T) {
 	write(t, filepath.Join(root, sampleShop), "")
 	own := write(t, filepath.Join(root, "own.yaml"), "")
 	data := filepath.Join(t.TempDir(), "data")
-	shared := write(t, filepath.Join(data, publicdata.OnlineBoutique), "")
+	shared := write(t, filepath.Join(data, datasets.OnlineBoutique), "")
 	t.Chdir(root)
 	kept := filepath.Join(root, "out", "demo")
 	tests := []struct {
@@ -78,7 +78,7 @@ func TestParseOptions(t *testing.T) {
 			if tt.env == "" {
 				tt.env = root // without the data
 			}
-			t.Setenv(publicdata.Variable, tt.env)
+			t.Setenv(datasets.Variable, tt.env)
 			got, err := parseOptions(tt.args, io.Discard)
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {

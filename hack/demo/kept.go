@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/pkg/localcluster/process"
 )
 
 // recordFile lists, in the folder of a demo that is left running, its processes.

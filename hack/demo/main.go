@@ -3,7 +3,7 @@
 
 // Command demo shows Berth's main job on this machine: a real control plane with
 // simulated nodes, three schedulers beside each other, and every pod placed by the one
-// that its schedulerName names. It ends with a verdict that test/oracle computes from
+// that its schedulerName names. It ends with a verdict that pkg/oracle computes from
 // what the API server says.
 //
 // It runs the binaries of "make build" from the root of a checkout. "make demo" builds
@@ -24,7 +24,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/berth-scheduler/berth/pkg/publicdata"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
 )
 
 // Exit codes.
@@ -102,7 +102,7 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	flags.BoolVar(&opts.breakRules, "break", false, "inject violations, which the verdict must find (environment: DEMO_BREAK=1)")
 	flags.BoolVar(&opts.stop, "stop", false, "stop what an earlier run with --keep left running")
 	flags.StringVar(&opts.dir, "dir", keptDir, "folder of a demo that is left running")
-	flags.StringVar(&opts.shop, "shop", "", fmt.Sprintf("file of Deployments and Services to place (default: $BERTH_DATA/%s if it exists, else %s)", publicdata.OnlineBoutique, sampleShop))
+	flags.StringVar(&opts.shop, "shop", "", fmt.Sprintf("file of Deployments and Services to place (default: $BERTH_DATA/%s if it exists, else %s)", datasets.OnlineBoutique, sampleShop))
 	for name, variable := range map[string]string{"keep": "KEEP", "break": "DEMO_BREAK"} {
 		if value := os.Getenv(variable); value != "" {
 			if err := flags.Set(name, value); err != nil {
@@ -129,7 +129,7 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	}
 	if opts.shop == "" {
 		opts.shop = sampleShop
-		if data := publicdata.Path(publicdata.OnlineBoutique); isFile(data) {
+		if data := datasets.Path(datasets.OnlineBoutique); isFile(data) {
 			opts.shop = data
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
-	"github.com/berth-scheduler/berth/test/oracle"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
-	"github.com/berth-scheduler/berth/test/oracle"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 )
 
 // shownLabels are the node labels that the demo's rules are about.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
+	"github.com/berth-scheduler/berth/pkg/simulator/baselines"
 )
 
 // TestOpenbReplay replays the paper's experiment on this package alone: the pods
@@ -20,7 +20,7 @@ import (
 // Those of FragmentationGradient are in the plugin's DESIGN.md.
 //
 // The paper breaks ties by the names of nodes, which are a random order; here they
-// are drawn, as kube-scheduler does, and yardsticks.Published has
+// are drawn, as kube-scheduler does, and baselines.Published has
 // best-fit among them: that alone makes a difference of a point on gpuspec33, and
 // less elsewhere.
 func TestOpenbReplay(t *testing.T) {
@@ -33,17 +33,17 @@ func TestOpenbReplay(t *testing.T) {
 		want      float64
 		tolerance float64
 	}{
-		{list: "default", variant: openbVariant{strategy: yardsticks.Published{}}, want: 95.2, tolerance: 0.3},
+		{list: "default", variant: openbVariant{strategy: baselines.Published{}}, want: 95.2, tolerance: 0.3},
 		{list: "default", variant: openbVariant{strategy: device.BestFit{}}, want: 92.9, tolerance: 0.2},
-		{list: "default", variant: openbVariant{strategy: yardsticks.Random{}}, want: 86.3, tolerance: 0.5},
+		{list: "default", variant: openbVariant{strategy: baselines.Random{}}, want: 86.3, tolerance: 0.5},
 		{list: "default", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 96.1, tolerance: 0.3},
-		{list: "cpu250", variant: openbVariant{strategy: yardsticks.Published{}}, want: 93.2, tolerance: 0.8},
+		{list: "cpu250", variant: openbVariant{strategy: baselines.Published{}}, want: 93.2, tolerance: 0.8},
 		{list: "cpu250", variant: openbVariant{strategy: device.FragmentationGradient{}, learnt: true}, want: 94.8, tolerance: 0.5},
-		{list: "gpushare100", variant: openbVariant{strategy: yardsticks.Published{}}, want: 86.6, tolerance: 0.5},
+		{list: "gpushare100", variant: openbVariant{strategy: baselines.Published{}}, want: 86.6, tolerance: 0.5},
 		{list: "gpushare100", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 88.1, tolerance: 0.3},
-		{list: "gpuspec33", variant: openbVariant{strategy: yardsticks.Published{}}, want: 87.8, tolerance: 1.5},
+		{list: "gpuspec33", variant: openbVariant{strategy: baselines.Published{}}, want: 87.8, tolerance: 1.5},
 		{list: "gpuspec33", variant: openbVariant{strategy: device.FragmentationGradient{}, learnt: true}, want: 94.8, tolerance: 0.5},
-		{list: "multigpu50", variant: openbVariant{strategy: yardsticks.Published{}}, want: 97.1, tolerance: 0.3},
+		{list: "multigpu50", variant: openbVariant{strategy: baselines.Published{}}, want: 97.1, tolerance: 0.3},
 		{list: "multigpu50", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 97.4, tolerance: 0.3},
 	}
 	traces := map[string]*openb{}
@@ -203,8 +203,8 @@ func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 	run := &openbRun{
 		trace: tr, strategy: variant.strategy, rand: r, learnt: variant.learnt, supply: tr.supply(),
 	}
-	if variant.strategy == (yardsticks.Random{}) {
-		run.strategy = yardsticks.Random{Rand: r}
+	if variant.strategy == (baselines.Random{}) {
+		run.strategy = baselines.Random{Rand: r}
 	}
 	classes := len(tr.classes)
 	if variant.then != nil {

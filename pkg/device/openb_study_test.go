@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
+	"github.com/berth-scheduler/berth/pkg/simulator/baselines"
 )
 
 // TestOpenbStudy prints the tables of the plugin's DESIGN.md: how the strategy
@@ -85,7 +85,7 @@ func (f openbFailures) mean(runs int) string {
 // learning.
 func studyResults(t *testing.T) {
 	variants := []openbVariant{
-		{strategy: yardsticks.Published{}},
+		{strategy: baselines.Published{}},
 		{strategy: device.FragmentationGradient{}},
 		{strategy: device.FragmentationGradient{}, learnt: true},
 	}
@@ -117,7 +117,7 @@ func studyAblation(t *testing.T) {
 		variant openbVariant
 	}{
 		{"best-fit", openbVariant{strategy: device.BestFit{}}},
-		{"FGD as published", openbVariant{strategy: yardsticks.Published{}}},
+		{"FGD as published", openbVariant{strategy: baselines.Published{}}},
 		{"all", without(func(*device.Tuning) {})},
 		{"gaps are alike (packing 0)", without(func(c *device.Tuning) { c.Packing = 0 })},
 		{"CPU is trusted for all (trust 1000)", without(func(c *device.Tuning) { c.TrustNum, c.TrustDen = 1000, 1 })},
@@ -150,9 +150,9 @@ func studySizes(t *testing.T) {
 		name    string
 		variant openbVariant
 	}{
-		{"chance", openbVariant{strategy: yardsticks.Random{}}},
+		{"chance", openbVariant{strategy: baselines.Random{}}},
 		{"best-fit", openbVariant{strategy: device.BestFit{}}},
-		{"FGD as published, known", openbVariant{strategy: yardsticks.Published{}}},
+		{"FGD as published, known", openbVariant{strategy: baselines.Published{}}},
 		{"known", openbVariant{strategy: device.FragmentationGradient{}}},
 		{"learnt", openbVariant{strategy: device.FragmentationGradient{}, learnt: true}},
 	} {
@@ -171,7 +171,7 @@ func studySwitch(t *testing.T) {
 		var row strings.Builder
 		fmt.Fprintf(&row, "| %s | %s |", lists[0], lists[1])
 		for _, variant := range []openbVariant{
-			{strategy: yardsticks.Published{}, then: to},
+			{strategy: baselines.Published{}, then: to},
 			{strategy: device.FragmentationGradient{}, then: to},
 			{strategy: device.FragmentationGradient{}, learnt: true, then: to},
 		} {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/publicdata"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
 
@@ -61,7 +61,7 @@ func (tr *openb) supply() []device.Supply {
 // trace is not at hand.
 func loadOpenb(tb testing.TB, podList string) *openb {
 	tb.Helper()
-	folder := publicdata.Path("openb")
+	folder := datasets.Path("openb")
 	if _, err := os.Stat(folder); err != nil {
 		tb.Skipf("the openb trace is not at hand: %v", err)
 	}

@@ -28,7 +28,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"  // and of its work queues
 	"k8s.io/klog/v2"
 
-	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/messages"
 )
 
 // bindTimeout bounds one request with its waits for the client's rate limit, and
@@ -210,7 +210,7 @@ func isRefusal(err error) bool {
 // event writes an event of the pod. Reasons and actions are kube-scheduler's own, so
 // that whoever looks for them finds ours.
 func (b *binder) event(pod *corev1.Pod, kind, reason, action, format string, args ...any) {
-	b.recorder.Eventf(pod, nil, kind, reason, action, "%s", eventnote.Cut(fmt.Sprintf(format, args...)))
+	b.recorder.Eventf(pod, nil, kind, reason, action, "%s", messages.Cut(fmt.Sprintf(format, args...)))
 }
 
 // reportUnschedulable writes the event and the condition of a pod for which no

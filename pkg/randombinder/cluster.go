@@ -22,7 +22,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
-	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/messages"
 )
 
 // podKey names a pod. Which pod of that name is meant, the cluster knows by UID.
@@ -339,5 +339,5 @@ func (c *cluster) explain(logger klog.Logger, p *podInfo) string {
 	for _, reason := range slices.Sorted(maps.Keys(counts)) {
 		reasons = append(reasons, fmt.Sprintf("%d node(s) %s", counts[reason], reason))
 	}
-	return eventnote.Cut(fmt.Sprintf("0/%d nodes are available (--fit=%s): %s", len(c.nodes), c.options.Fit, strings.Join(reasons, "; ")))
+	return messages.Cut(fmt.Sprintf("0/%d nodes are available (--fit=%s): %s", len(c.nodes), c.options.Fit, strings.Join(reasons, "; ")))
 }

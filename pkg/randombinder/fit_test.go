@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/messages"
 )
 
 func TestWhichNodesAdmitAPod(t *testing.T) {
@@ -157,12 +157,12 @@ func TestNotesNeverExceedAnEvent(t *testing.T) {
 	b := newBinder(newFakeCluster(t, pod), recorder, testOptions(FitConstraints), newRand(testSeed))
 	t.Cleanup(b.queue.ShutDown)
 	b.reportUnschedulable(ctx, pod, c.message)
-	b.event(pod, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", strings.Repeat("é", eventnote.Limit))
+	b.event(pod, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", strings.Repeat("é", messages.Limit))
 	for range 2 {
 		// The recorder puts type and reason before the note.
 		text, found := strings.CutPrefix(<-recorder.Events, "Warning FailedScheduling ")
-		if !found || len(text) > eventnote.Limit || !utf8.ValidString(text) {
-			t.Errorf("note has %d bytes, want at most %d, whole characters: %q", len(text), eventnote.Limit, text)
+		if !found || len(text) > messages.Limit || !utf8.ValidString(text) {
+			t.Errorf("note has %d bytes, want at most %d, whole characters: %q", len(text), messages.Limit, text)
 		}
 	}
 }

@@ -32,8 +32,8 @@ import (
 	"k8s.io/controller-manager/app"
 	"k8s.io/klog/v2"
 
-	"github.com/berth-scheduler/berth/pkg/lease"
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 )
 
 // Run is the whole random-scheduler process: it checks that the credential has the

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/pending"
+	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
 )
 
 // gangs is Coscheduling with reasons that say how many members of the gang had a

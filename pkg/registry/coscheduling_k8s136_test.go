@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling/core"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/pending"
+	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
 )
 
 // That a gang's members are told of each other is shown with a real scheduler, in

@@ -22,7 +22,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 	"github.com/berth-scheduler/berth/pkg/plugins/nodecandidates"
-	"github.com/berth-scheduler/berth/pkg/unknownkeys"
+	"github.com/berth-scheduler/berth/pkg/scheduler/unknownkeys"
 )
 
 // Plugin is one entry of the registry.

@@ -29,7 +29,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/plugins/example"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
@@ -259,7 +259,7 @@ func profileFiles(t *testing.T) []string {
 	var profiles []string
 	for _, file := range all {
 		content := read(t, file)
-		if strings.Contains(content, "kind: KubeSchedulerConfiguration") && (minor.Release == "1.36" || !strings.Contains(content, GangPlugin)) {
+		if strings.Contains(content, "kind: KubeSchedulerConfiguration") && (compat.Release == "1.36" || !strings.Contains(content, GangPlugin)) {
 			profiles = append(profiles, file)
 		}
 	}

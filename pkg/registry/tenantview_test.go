@@ -36,11 +36,11 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/nearmiss"
-	"github.com/berth-scheduler/berth/pkg/pending"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
+	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
 )
 
 // What a pod's author may learn: with tenancy, each byte that the scheduler writes to a pod
@@ -238,13 +238,13 @@ func buildWatched(ctx context.Context, t *testing.T, profile *schedconfig.KubeSc
 		}
 		return false, nil, nil
 	})
-	measuring := map[string][]nearmiss.Plugin{}
+	measuring := map[string][]shortfall.Plugin{}
 	var preparing []preparer
 	factories := New()
 	for name, factory := range factories {
 		factories[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 			plugin, err := factory(ctx, args, handle)
-			if measures, ok := plugin.(nearmiss.Plugin); ok {
+			if measures, ok := plugin.(shortfall.Plugin); ok {
 				measuring[handle.ProfileName()] = append(measuring[handle.ProfileName()], measures)
 			}
 			if prepares, ok := plugin.(preparer); ok {

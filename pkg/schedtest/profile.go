@@ -31,7 +31,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 )
 
 // Patience is how long a test waits for something that happens in another
@@ -127,7 +127,7 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 		PluginConfig: []schedulerconfig.PluginConfig{{Name: plugin, Args: args}},
 	}
 	var err error
-	p.Framework, err = frameworkruntime.NewFramework(ctx, registry, profile, append(minor.WithSnapshot(cache.NewSnapshot(placed, opts.Nodes)),
+	p.Framework, err = frameworkruntime.NewFramework(ctx, registry, profile, append(compat.WithSnapshot(cache.NewSnapshot(placed, opts.Nodes)),
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(p.informers),
 		frameworkruntime.WithEventRecorder(recorder),

@@ -17,14 +17,14 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/simulator/baselines"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
-	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
 )
 
 // profile is a KubeSchedulerConfiguration that is simulated.
@@ -181,7 +181,7 @@ func (p *profile) gpuDeviceArgs() []*config.GPUDeviceArgs { return registry.GPUD
 // learns reports whether a profile learns its expected workload.
 func (p *profile) learns() bool {
 	return slices.ContainsFunc(p.gpuDeviceArgs(), func(args *config.GPUDeviceArgs) bool {
-		return yardsticks.ExpectsWorkload(args.ScoringStrategy.Type) && len(args.ExpectedWorkload) == 0
+		return baselines.ExpectsWorkload(args.ScoringStrategy.Type) && len(args.ExpectedWorkload) == 0
 	})
 }
 
@@ -206,7 +206,7 @@ func (p *profile) knowsShares() bool {
 // it learn: what a trace is known to ask for, as the fragmentation paper has it.
 func (p *profile) expect(workload *device.Workload) {
 	for _, args := range p.gpuDeviceArgs() {
-		if yardsticks.ExpectsWorkload(args.ScoringStrategy.Type) {
+		if baselines.ExpectsWorkload(args.ScoringStrategy.Type) {
 			args.ExpectedWorkload = workloadArgs(workload)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/lease"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -86,7 +86,7 @@ func buildShifted(t *testing.T) string {
 	}
 	build := exec.CommandContext(t.Context(), "make", "--silent", "build-binary", "BINARY="+framework.BerthScheduler, "BIN="+dir)
 	build.Dir = framework.Root()
-	build.Env = append(os.Environ(), "K8S="+minor.Release, "GOFLAGS=-overlay="+write(t, filepath.Join(dir, "overlay.json"), overlay))
+	build.Env = append(os.Environ(), "K8S="+compat.Release, "GOFLAGS=-overlay="+write(t, filepath.Join(dir, "overlay.json"), overlay))
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building a scheduler whose clock can be set: %v\n%s", err, output)
 	}

@@ -16,8 +16,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
@@ -64,7 +64,7 @@ func watchExpired(s *scene) time.Time {
 	var lists atomic.Int64
 	isPods := func(r *http.Request) bool { return r.URL.Path == "/api/v1/pods" || r.URL.Path == "/api/v1/nodes" }
 	s.hooks.Store(&faultproxy.Hooks{Drop: isPods})
-	away(s, controlplane.APIServer, 0)
+	away(s, localcluster.APIServer, 0)
 	// Nobody sees these come and go.
 	s.createPods("unseen", "50", unseen)
 	s.deletePods("unseen")
@@ -76,7 +76,7 @@ func watchExpired(s *scene) time.Time {
 		}
 		return false
 	}})
-	over := away(s, controlplane.APIServer, 0)
+	over := away(s, localcluster.APIServer, 0)
 	s.await("the schedulers to list anew", func() (bool, error) { return lists.Load() > 0, nil })
 	return over
 }
@@ -85,7 +85,7 @@ func watchExpired(s *scene) time.Time {
 // was written since is gone: pods that had come, and Bindings. The schedulers must be right
 // by what there is.
 func restored(s *scene) time.Time {
-	if minor.Release != "1.37" {
+	if compat.Release != "1.37" {
 		s.t.Skip("etcdutl is that of Kubernetes 1.37's etcd")
 	}
 	s.letPodsCome(2 * alive)
@@ -94,7 +94,7 @@ func restored(s *scene) time.Time {
 	s.letPodsCome(2 * alive)
 	s.stopChurn()
 	s.requireHistory(nil)
-	for _, component := range []controlplane.Component{controlplane.APIServer, controlplane.Etcd} {
+	for _, component := range []localcluster.Component{localcluster.APIServer, localcluster.Etcd} {
 		if err := s.c.KillComponent(component); err != nil {
 			s.t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func restored(s *scene) time.Time {
 		"--initial-cluster=berth-local=unix://peer.sock:0", "--initial-advertise-peer-urls=unix://peer.sock:0",
 		// Revisions go on, and whoever watches is told that what it knows is gone.
 		"--bump-revision=1000000000", "--mark-compacted")
-	for _, component := range []controlplane.Component{controlplane.Etcd, controlplane.APIServer} {
+	for _, component := range []localcluster.Component{localcluster.Etcd, localcluster.APIServer} {
 		if err := s.c.RestartComponent(s.t.Context(), component); err != nil {
 			s.t.Fatal(err)
 		}

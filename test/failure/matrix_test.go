@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package failure breaks what Berth runs on, one thing at a time, while pods with shares of
-// devices arrive and leave, and has test/oracle say from the API alone whether a device
+// devices arrive and leave, and has pkg/oracle say from the API alone whether a device
 // was given twice or a pod lost. etcd, the API server and the schedulers are processes.
 //
 // A fault is a function and a row of faults. TestMatrix runs each, and prints what was
@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -48,8 +48,8 @@ type fault struct {
 func faults() []fault {
 	return []fault{
 		{name: "kill-scheduler", text: "kill -9 of the leading scheduler", happen: killScheduler, short: true},
-		{name: "kill-etcd", text: "kill -9 of etcd", happen: killComponent(controlplane.Etcd)},
-		{name: "kill-apiserver", text: "kill -9 of the API server", happen: killComponent(controlplane.APIServer)},
+		{name: "kill-etcd", text: "kill -9 of etcd", happen: killComponent(localcluster.Etcd)},
+		{name: "kill-apiserver", text: "kill -9 of the API server", happen: killComponent(localcluster.APIServer)},
 		{name: "leader-lost-while-binding", text: "leader killed with Bindings on their way, which arrive later", happen: leaderLostWhileBinding, short: true, network: true},
 		{name: "apiserver-away", text: "API server away for 30 s", happen: apiServerAway},
 		{name: "watch-expired", text: "watches broken, and what they missed compacted away in etcd", happen: watchExpired, network: true},

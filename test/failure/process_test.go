@@ -17,7 +17,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
@@ -30,12 +30,12 @@ func killScheduler(s *scene) time.Time {
 }
 
 // killComponent kills a process of the control plane and starts it again.
-func killComponent(component controlplane.Component) func(*scene) time.Time {
+func killComponent(component localcluster.Component) func(*scene) time.Time {
 	return func(s *scene) time.Time { return away(s, component, 0) }
 }
 
 // away kills a process of the control plane and starts it again after a while.
-func away(s *scene, component controlplane.Component, while time.Duration) time.Time {
+func away(s *scene, component localcluster.Component, while time.Duration) time.Time {
 	if err := s.c.KillComponent(component); err != nil {
 		s.t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func away(s *scene, component controlplane.Component, while time.Duration) time.
 	return time.Now()
 }
 
-func apiServerAway(s *scene) time.Time { return away(s, controlplane.APIServer, 30*time.Second) }
+func apiServerAway(s *scene) time.Time { return away(s, localcluster.APIServer, 30*time.Second) }
 
 // leaderLostWhileBinding kills the leader while Bindings of its are on their way. They
 // arrive when the next one leads, and must be refused.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 var soak = flag.Duration("soak", 0, "how long TestSoak lets pods come and go; 0 skips it")

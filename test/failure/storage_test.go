@@ -21,8 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
-	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
+	"github.com/berth-scheduler/berth/pkg/localcluster/process"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
@@ -36,7 +36,7 @@ type command struct {
 
 // commandOf reads how a process of the control plane was started. It skips the test where the
 // kernel does not say it.
-func (s *scene) commandOf(component controlplane.Component) command {
+func (s *scene) commandOf(component localcluster.Component) command {
 	s.t.Helper()
 	folder := fmt.Sprintf("/proc/%d", s.c.PID(component))
 	line, err := os.ReadFile(filepath.Join(folder, "cmdline"))
@@ -71,7 +71,7 @@ func staleReads(s *scene) time.Time {
 	etcd := startRelay(s.t, "unix", filepath.Join(s.c.DataDir, "etcd", "client.sock:0"))
 	port := strconv.Itoa(framework.FreePort(s.t))
 	server := &url.URL{Scheme: "https", Host: "127.0.0.1:" + port}
-	second := s.start(s.commandOf(controlplane.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address)
+	second := s.start(s.commandOf(localcluster.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address)
 	config := s.c.Cluster.Config()
 	config.Host = server.String()
 	client, err := kubernetes.NewForConfig(config)
@@ -118,8 +118,8 @@ func etcdOutOfSpace(s *scene) time.Time {
 	if err := json.Unmarshal([]byte(output), &statuses); err != nil || len(statuses) != 1 {
 		s.t.Fatalf("reading %q: %v", output, err)
 	}
-	ordinary := s.commandOf(controlplane.Etcd)
-	if err := s.c.KillComponent(controlplane.Etcd); err != nil {
+	ordinary := s.commandOf(localcluster.Etcd)
+	if err := s.c.KillComponent(localcluster.Etcd); err != nil {
 		s.t.Fatal(err)
 	}
 	small := s.start(ordinary, "--quota-backend-bytes="+strconv.FormatInt(statuses[0].Status.DBSize+room, 10))
@@ -136,7 +136,7 @@ func etcdOutOfSpace(s *scene) time.Time {
 	s.etcdTool("etcdctl", "alarm", "disarm")
 	s.recovery = s.recovered("after-disarm", time.Now())
 	small.Kill()
-	if err := s.c.RestartComponent(s.t.Context(), controlplane.Etcd); err != nil {
+	if err := s.c.RestartComponent(s.t.Context(), localcluster.Etcd); err != nil {
 		s.t.Fatal(err)
 	}
 	return time.Now()
@@ -169,13 +169,13 @@ func diskFull(s *scene) time.Time {
 	disk := filepath.Join(s.c.DataDir, "etcd", "disk")
 	// withoutEtcd does something while etcd does not run.
 	withoutEtcd := func(do func()) {
-		if s.c.PID(controlplane.Etcd) != 0 {
-			if err := s.c.KillComponent(controlplane.Etcd); err != nil {
+		if s.c.PID(localcluster.Etcd) != 0 {
+			if err := s.c.KillComponent(localcluster.Etcd); err != nil {
 				s.t.Fatal(err)
 			}
 		}
 		do()
-		if err := s.c.RestartComponent(s.t.Context(), controlplane.Etcd); err != nil {
+		if err := s.c.RestartComponent(s.t.Context(), localcluster.Etcd); err != nil {
 			s.t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 )
 
 // makeDryRun returns the commands that make would run.
@@ -85,7 +85,7 @@ func TestImagesAreReproducible(t *testing.T) {
 		out := t.TempDir()
 		build := exec.CommandContext(t.Context(), "make", "--no-print-directory", "image", "ENGINE=", "VERSION=v9.8.7", "IMAGE_OUT="+out, "BUILD_OUT="+out+"/build")
 		build.Dir = source
-		build.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1795384246", "K8S="+minor.Release, "MAKEFLAGS=", "MAKEOVERRIDES=")
+		build.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1795384246", "K8S="+compat.Release, "MAKEFLAGS=", "MAKEOVERRIDES=")
 		if source == elsewhere {
 			build.Env = append(build.Env, "GOCACHE="+t.TempDir())
 		}
@@ -101,7 +101,7 @@ func TestImagesAreReproducible(t *testing.T) {
 		}
 		if source == elsewhere {
 			for _, binary := range []string{"berth-scheduler", "random-scheduler"} {
-				checkStatic(t, filepath.Join(out, "build", "k8s"+minor.Release+"_linux_"+runtime.GOARCH, binary))
+				checkStatic(t, filepath.Join(out, "build", "k8s"+compat.Release+"_linux_"+runtime.GOARCH, binary))
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func release(t *testing.T) string {
 // TestImageSaysWhatIsInIt: two trees never give two images of one name.
 func TestImageSaysWhatIsInIt(t *testing.T) {
 	commands := makeDryRun(t, "image-files", "VERSION=v9.8.7-3-gabcdef0-dirty")
-	suffix := map[string]string{"1.36": "-k8s1.36"}[minor.Release]
+	suffix := map[string]string{"1.36": "-k8s1.36"}[compat.Release]
 	for _, want := range []string{
 		"$binary:v9.8.7-3-gabcdef0-dirty" + suffix + " ", "org.opencontainers.image.version=v9.8.7-3-gabcdef0-dirty",
 		"org.opencontainers.image.revision=", "org.opencontainers.image.title=$binary", "org.opencontainers.image.licenses=Apache-2.0",

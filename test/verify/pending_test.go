@@ -18,7 +18,7 @@ var upstreamTexts = []string{"Insufficient cpu", "Insufficient memory"}
 // TestPendingPage makes sure that what the page about pending pods quotes from
 // events is what the code writes.
 func TestPendingPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root(t), "pkg/pending/README.md"))
+	page, err := os.ReadFile(filepath.Join(root(t), "pkg/scheduler/pending/README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,11 +39,11 @@ func TestPendingPage(t *testing.T) {
 		for _, text := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			quoted++
 			if !strings.Contains(code.String(), text[1]) && !strings.Contains(strings.Join(upstreamTexts, "\n"), text[1]) {
-				t.Errorf("pkg/pending/README.md quotes %q, which nothing below pkg/ writes", text[1])
+				t.Errorf("pkg/scheduler/pending/README.md quotes %q, which nothing below pkg/ writes", text[1])
 			}
 		}
 	}
 	if quoted < 10 {
-		t.Errorf("found %d quotations in pkg/pending/README.md, want the whole table", quoted)
+		t.Errorf("found %d quotations in pkg/scheduler/pending/README.md, want the whole table", quoted)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 const (
@@ -108,7 +108,7 @@ func (e *Environment) awaitNodes(ctx context.Context, planned []*corev1.Node) er
 		waiting = nil
 		for _, want := range planned {
 			node := nodes[want.Name]
-			if node == nil || !controlplane.NodeUsable(node) {
+			if node == nil || !localcluster.NodeUsable(node) {
 				waiting = append(waiting, want.Name)
 			} else if err := checkOffer(want, node); err != nil {
 				return false, err

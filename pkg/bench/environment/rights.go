@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 )
 
 // Rights returns what the API server must let a run do that works in this namespace:

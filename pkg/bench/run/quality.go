@@ -15,7 +15,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/bench/report"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/test/oracle"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 )
 
 // finalState is how the pods of a round lie at its end.

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
-	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
+	"github.com/berth-scheduler/berth/pkg/localcluster/process"
 )
 
 const (
@@ -59,7 +59,7 @@ type Local struct {
 // NewLocal prepares the control plane for schedulers: it creates the namespace,
 // ServiceAccounts and roles of manifests/. Configurations, credentials and logs go
 // to dir, which must exist. Close ends whatever still runs.
-func NewLocal(ctx context.Context, cluster *controlplane.Cluster, dir string, limit Limit) (*Local, error) {
+func NewLocal(ctx context.Context, cluster *localcluster.Cluster, dir string, limit Limit) (*Local, error) {
 	l := &Local{dataDir: cluster.DataDir(), dir: dir, limit: limit, config: cluster.Config(), client: cluster.Client()}
 	creator, err := dynamic.NewForConfig(l.config)
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *Local) Start(ctx context.Context, spec *Spec, place Place) (Running, er
 	if err != nil {
 		return nil, err
 	}
-	port, err := controlplane.FreePort()
+	port, err := localcluster.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +156,11 @@ func (l *Local) credential(ctx context.Context, spec *Spec) (string, error) {
 	var err error
 	switch filepath.Base(spec.Binary) {
 	case stockBinary:
-		content, err = controlplane.UserKubeconfig(l.dataDir, stockUser)
+		content, err = localcluster.UserKubeconfig(l.dataDir, stockUser)
 	case randomBinary:
-		content, err = controlplane.ServiceAccountKubeconfig(ctx, l.dataDir, names.Namespace, names.RandomScheduler, credentialLifetime)
+		content, err = localcluster.ServiceAccountKubeconfig(ctx, l.dataDir, names.Namespace, names.RandomScheduler, credentialLifetime)
 	default:
-		content, err = controlplane.ServiceAccountKubeconfig(ctx, l.dataDir, names.Namespace, names.Scheduler, credentialLifetime)
+		content, err = localcluster.ServiceAccountKubeconfig(ctx, l.dataDir, names.Namespace, names.Scheduler, credentialLifetime)
 	}
 	if err != nil {
 		return "", fmt.Errorf("the credential of %s: %w", spec.Name, err)

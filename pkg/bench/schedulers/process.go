@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/pkg/localcluster/process"
 )
 
 const (

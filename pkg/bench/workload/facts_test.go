@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
-	"github.com/berth-scheduler/berth/pkg/publicdata"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
 
 // What the facts in two workloads were taken from, if it is at hand.
 var (
-	openbFolder  = publicdata.Path("openb")
-	boutiqueFile = publicdata.Path(publicdata.OnlineBoutique)
+	openbFolder  = datasets.Path("openb")
+	boutiqueFile = datasets.Path(datasets.OnlineBoutique)
 )
 
 // nodeShape and podShape are what nodes and pods of the trace are told apart by.

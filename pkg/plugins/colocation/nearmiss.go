@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-scheduler/berth/pkg/nearmiss"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 )
 
-var _ nearmiss.Plugin = &Colocation{}
+var _ shortfall.Plugin = &Colocation{}
 
 // NearMiss returns how far nodes are for a pod that requires peers; nil for others, and
 // where there is no such peer yet.
-func (pl *Colocation) NearMiss(pod *corev1.Pod) nearmiss.Measure {
+func (pl *Colocation) NearMiss(pod *corev1.Pod) shortfall.Measure {
 	r, err := pl.requestOf(pod)
 	if err != nil || len(r.terms) == 0 {
 		return nil
@@ -34,15 +34,15 @@ type nearMiss struct {
 	state *preFilterState
 }
 
-// Distance implements nearmiss.Measure.
+// Distance implements shortfall.Measure.
 func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 	if why, _ := m.state.check(nodeInfo.Node().Labels); why != nodeFits {
-		return nearmiss.Other, 0
+		return shortfall.Other, 0
 	}
 	return 0, 0
 }
 
-// Describe implements nearmiss.Measure.
+// Describe implements shortfall.Measure.
 func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
 	why, i := m.state.check(nodeInfo.Node().Labels)
 	if why == nodeFits {

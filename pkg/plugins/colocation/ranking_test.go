@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
@@ -78,8 +78,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h.profile, h.pl = newProfile(t, newArgs(withRules(
 		config.ColocationRule{PodSelector: appSelector("frontend"), Services: near("cache"), TopologyKeys: []string{"rack", zone}, Weight: 3},
 	)), schedtest.Options{})
-	h.pl.instance.synced = nil                   // nothing runs
-	h.cache = minor.NewCache(t.Context(), false) // after the metrics that it writes
+	h.pl.instance.synced = nil                    // nothing runs
+	h.cache = compat.NewCache(t.Context(), false) // after the metrics that it writes
 	for _, service := range []string{"backend", "cache", "frontend"} {
 		store(t, h.profile.SharedInformerFactory().Core().V1().Services().Informer(), makeService("shop", service))
 		h.pl.instance.index.SyncService("shop", service)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/messages"
 )
 
 const (
@@ -51,6 +51,6 @@ func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) 
 	}
 	klog.FromContext(ctx).V(4).Info("What the pod asks to be near has no effect", "note", note)
 	if recorder := pl.handle.EventRecorder(); recorder != nil { // nil in a simulation
-		recorder.Eventf(pod, nil, corev1.EventTypeWarning, ReasonIgnored, actionIgnored, "%s", eventnote.Cut(note))
+		recorder.Eventf(pod, nil, corev1.EventTypeWarning, ReasonIgnored, actionIgnored, "%s", messages.Cut(note))
 	}
 }

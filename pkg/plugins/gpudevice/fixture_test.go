@@ -27,8 +27,8 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/minor"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -252,7 +252,7 @@ type liveCache struct {
 func newLiveCache(tb testing.TB, profile *schedtest.Profile) *liveCache {
 	tb.Helper()
 	return &liveCache{
-		Cache: minor.NewCache(tb.Context(), false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot),
+		Cache: compat.NewCache(tb.Context(), false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot),
 		tb: tb, nodes: profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer(),
 	}
 }

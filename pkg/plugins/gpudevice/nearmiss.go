@@ -12,14 +12,14 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/nearmiss"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 )
 
-var _ nearmiss.Plugin = &GPUDevice{}
+var _ shortfall.Plugin = &GPUDevice{}
 
 // NearMiss returns how far nodes are for a pod that asks for devices, or that nonGPUPods
 // keeps from them; nil for others, and for one that asks for what nobody can give.
-func (pl *GPUDevice) NearMiss(pod *corev1.Pod) nearmiss.Measure {
+func (pl *GPUDevice) NearMiss(pod *corev1.Pod) shortfall.Measure {
 	request, err := device.ParsePod(pod, pl.nodeKeys)
 	if err != nil {
 		return nil
@@ -38,7 +38,7 @@ type nearMiss struct {
 	state *preFilterState
 }
 
-// Distance implements nearmiss.Measure.
+// Distance implements shortfall.Measure.
 func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 	v := m.pl.view(nodeInfo, false)
 	switch reason := v.check(m.state); reason {
@@ -46,24 +46,24 @@ func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 		return 0, 0
 	case device.NoShare, device.NoMemory:
 		miss := v.usage.Misses(m.state.podRequest.Request)
-		return nearmiss.Busy, miss.Gap
+		return shortfall.Busy, miss.Gap
 	case device.LargerThanDevice, device.TooFewDevices, device.TooLittleMemory:
-		return nearmiss.Small, 0
+		return shortfall.Small, 0
 	case device.NodeNotShared:
 		if v.node.Kind == device.NodeWithoutDevices {
-			return nearmiss.Lacks, 0
+			return shortfall.Lacks, 0
 		}
-		return nearmiss.Unlike, 0
+		return shortfall.Unlike, 0
 	case device.WrongModel:
-		return nearmiss.Unlike, 0
+		return shortfall.Unlike, 0
 	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld, device.OtherInstance:
-		return nearmiss.Apart, 0
+		return shortfall.Apart, 0
 	default:
-		return nearmiss.Other, 0
+		return shortfall.Other, 0
 	}
 }
 
-// Describe implements nearmiss.Measure.
+// Describe implements shortfall.Measure.
 func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
 	v := m.pl.view(nodeInfo, false)
 	reason := v.check(m.state)

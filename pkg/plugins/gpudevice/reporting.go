@@ -19,7 +19,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
 
@@ -116,7 +116,7 @@ func (c *allocationCache) warn(about runtime.Object, related *corev1.Pod, reason
 	if related != nil {
 		object = related
 	}
-	recorder.Eventf(about, object, corev1.EventTypeWarning, reason, action, "%s", eventnote.Cut(note))
+	recorder.Eventf(about, object, corev1.EventTypeWarning, reason, action, "%s", messages.Cut(note))
 }
 
 // recordChanged reports whether two versions of a pod differ in what its Binding

@@ -18,7 +18,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
-	"github.com/berth-scheduler/berth/pkg/eventnote"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -347,8 +347,8 @@ func TestViolationNotes(t *testing.T) {
 		args.NamespaceLabelKey = strings.Repeat("c", 253) + "/" + strings.Repeat("d", 63)
 		long := newTenancy(args, t.Name(), nil)
 		note := violationNote(long, violation{pod: pod, node: makeNode(strings.Repeat("n", 253), nil), reason: long.otherTenant})
-		if len(note) != eventnote.Limit {
-			t.Errorf("want %d bytes, got %d", eventnote.Limit, len(note))
+		if len(note) != messages.Limit {
+			t.Errorf("want %d bytes, got %d", messages.Limit, len(note))
 		}
 	})
 }

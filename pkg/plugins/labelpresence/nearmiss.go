@@ -10,18 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-scheduler/berth/pkg/nearmiss"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 )
 
 var (
-	_ nearmiss.Plugin = &LabelPresence{}
-	_ nearmiss.Viewer = &LabelPresence{}
+	_ shortfall.Plugin = &LabelPresence{}
+	_ shortfall.Viewer = &LabelPresence{}
 )
 
 // NearMiss returns how far nodes are for a pod to which rules or tenancy apply; nil for
 // others. A node that tenancy keeps from the pod is hidden: who is no tenant of it is not
 // told its name.
-func (pl *LabelPresence) NearMiss(pod *corev1.Pod) nearmiss.Measure {
+func (pl *LabelPresence) NearMiss(pod *corev1.Pod) shortfall.Measure {
 	selected := pl.policy.selectFor(pod)
 	var facts namespaceFacts
 	if selected.needsNamespace {
@@ -39,16 +39,16 @@ func (pl *LabelPresence) NearMiss(pod *corev1.Pod) nearmiss.Measure {
 
 // View returns the nodes that tenancy does not keep from the pod; nil where tenancy does not
 // apply. Of a namespace that is not known no node is.
-func (pl *LabelPresence) View(pod *corev1.Pod) *nearmiss.View {
+func (pl *LabelPresence) View(pod *corev1.Pod) *shortfall.View {
 	if !pl.policy.tenancy.appliesTo(pod.Namespace) {
 		return nil
 	}
 	facts, known := pl.namespaces.index.get(pod.Namespace)
 	if !known {
-		return &nearmiss.View{Sees: func(*corev1.Node) bool { return false }, Empty: unknownNamespaceReason(pod.Namespace)}
+		return &shortfall.View{Sees: func(*corev1.Node) bool { return false }, Empty: unknownNamespaceReason(pod.Namespace)}
 	}
 	t := pl.policy.tenancy
-	return &nearmiss.View{Sees: t.visibleTo(facts.tenant), Empty: t.noNode(facts.tenant)}
+	return &shortfall.View{Sees: t.visibleTo(facts.tenant), Empty: t.noNode(facts.tenant)}
 }
 
 // nearMiss measures nodes for one pod.
@@ -56,17 +56,17 @@ type nearMiss struct {
 	constraints
 }
 
-// Distance implements nearmiss.Measure.
+// Distance implements shortfall.Measure.
 func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 	node := nodeInfo.Node()
 	if m.tenancy != nil && m.tenancy.reject(node, m.owner) != nil {
-		return nearmiss.Hidden, 0
+		return shortfall.Hidden, 0
 	}
-	m.broken(node, func(string, bool) { rank, gap = nearmiss.Other, gap+1 })
+	m.broken(node, func(string, bool) { rank, gap = shortfall.Other, gap+1 })
 	return rank, gap
 }
 
-// Describe implements nearmiss.Measure.
+// Describe implements shortfall.Measure.
 func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
 	var broken []string
 	m.broken(nodeInfo.Node(), func(key string, wanted bool) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
+	"github.com/berth-scheduler/berth/pkg/simulator/baselines"
 )
 
 // LoadConfiguration is [registry.LoadConfiguration], and takes yardsticks too, which
@@ -24,7 +24,7 @@ func LoadConfiguration(name string, content []byte) (*schedconfig.KubeSchedulerC
 		for i := range c.Profiles {
 			for j := range c.Profiles[i].PluginConfig {
 				if args, ok := c.Profiles[i].PluginConfig[j].Args.(*config.GPUDeviceArgs); ok {
-					c.Profiles[i].PluginConfig[j].Args, _ = yardsticks.StandIn(args)
+					c.Profiles[i].PluginConfig[j].Args, _ = baselines.StandIn(args)
 				}
 			}
 		}

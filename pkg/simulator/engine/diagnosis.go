@@ -13,7 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/berth-scheduler/berth/pkg/nearmiss"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 )
 
 // Verdict is that a plugin keeps a pod from a node, or from all.
@@ -46,7 +46,7 @@ type Diagnosis struct {
 	Nodes []NodeDiagnosis
 	// Measures are by plugin of those that measure nodes themselves, and are good until the
 	// engine changes.
-	Measures map[string]nearmiss.Measure
+	Measures map[string]shortfall.Measure
 }
 
 // nominatedPods is the name under which a Diagnosis has that a node is kept for pods
@@ -136,10 +136,10 @@ func (e *Engine) diagnoseNodes(ctx context.Context, fw framework.Framework, pod 
 }
 
 // measuresOf returns how the plugins measure nodes for the pod, by their names.
-func measuresOf(plugins map[string]fwk.Plugin, pod *corev1.Pod) map[string]nearmiss.Measure {
-	measures := map[string]nearmiss.Measure{}
+func measuresOf(plugins map[string]fwk.Plugin, pod *corev1.Pod) map[string]shortfall.Measure {
+	measures := map[string]shortfall.Measure{}
 	for name, plugin := range plugins {
-		if measuring, ok := plugin.(nearmiss.Plugin); ok {
+		if measuring, ok := plugin.(shortfall.Plugin); ok {
 			if measure := measuring.NearMiss(pod); measure != nil {
 				measures[name] = measure
 			}

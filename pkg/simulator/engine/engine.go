@@ -26,8 +26,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
-	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/compat"
 )
 
 // Engine schedules pods, one after the other, onto a cluster in memory. It is not
@@ -88,7 +88,7 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 	ctx, cancel := context.WithCancel(ctx)
 	podGroups := utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)
 	e := &Engine{
-		cache:       minor.NewCache(ctx, podGroups),
+		cache:       compat.NewCache(ctx, podGroups),
 		snapshot:    schedcache.NewEmptySnapshot(),
 		api:         newAPI(),
 		nominator:   newNominator(),
@@ -292,7 +292,7 @@ func newQueuedPod(pod *corev1.Pod, place int) (*framework.QueuedPodInfo, error) 
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
 	}
-	return minor.NewQueuedPodInfo(info, pod.CreationTimestamp.Add(time.Duration(place))), nil
+	return compat.NewQueuedPodInfo(info, pod.CreationTimestamp.Add(time.Duration(place))), nil
 }
 
 // queueSort returns the order that all profiles share.

@@ -26,10 +26,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/simulator/yardsticks"
+	"github.com/berth-scheduler/berth/pkg/simulator/baselines"
 )
 
 // newFrameworks builds the profiles as scheduler.New does, from the same registry
@@ -48,7 +48,7 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 	if err != nil {
 		return nil, err
 	}
-	profiles, err := profile.NewMap(ctx, config.Profiles, plugins, func(string) events.EventRecorderLogger { return e.events }, append(minor.WithSnapshot(e.snapshot),
+	profiles, err := profile.NewMap(ctx, config.Profiles, plugins, func(string) events.EventRecorderLogger { return e.events }, append(compat.WithSnapshot(e.snapshot),
 		frameworkruntime.WithComponentConfigVersion(config.APIVersion),
 		frameworkruntime.WithClientSet(e.api),
 		frameworkruntime.WithInformerFactory(e.informers),
@@ -118,7 +118,7 @@ func (e *Engine) newRegistry(preemption bool) (frameworkruntime.Registry, error)
 		ours.Insert(plugin.Name)
 	}
 	outOfTree := registry.New()
-	outOfTree[gpudevice.Name] = yardsticks.New
+	outOfTree[gpudevice.Name] = baselines.New
 	for name := range outOfTree {
 		if !ours.Has(name) {
 			outOfTree[name] = notSimulated(name)
@@ -189,7 +189,7 @@ func (e *Engine) newDRAManager(ctx context.Context) (fwk.SharedDRAManager, error
 		KubeClient:               e.api,
 	}
 	if options.EnableDeviceTaintRules {
-		minor.TrackDeviceTaints(&options, resource)
+		compat.TrackDeviceTaints(&options, resource)
 	}
 	slices, err := resourceslicetracker.StartTracker(ctx, options)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/cluster"
 )
 
 // TestInformer makes sure that every handler has been told of a change when the

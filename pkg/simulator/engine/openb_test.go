@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/berth-scheduler/berth/pkg/publicdata"
-	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
 
@@ -20,7 +20,7 @@ func readOpenb(tb testing.TB, list string) *trace.Trace {
 	tb.Helper()
 	tr := &trace.Trace{}
 	for _, name := range []string{"openb_node_list_gpu_node.csv", "openb_pod_list_" + list + ".csv"} {
-		content, err := os.ReadFile(filepath.Join(publicdata.Path("openb"), name))
+		content, err := os.ReadFile(filepath.Join(datasets.Path("openb"), name))
 		if err != nil {
 			tb.Skipf("the openb trace is not at hand: %v", err)
 		}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/publicdata"
 )
 
 // readOpenb reads files of the openb trace, and skips the test where they are not
@@ -26,7 +26,7 @@ func readOpenb(tb testing.TB, files ...string) *Trace {
 	tb.Helper()
 	var trace Trace
 	for _, name := range files {
-		content, err := os.ReadFile(filepath.Join(publicdata.Path("openb"), name))
+		content, err := os.ReadFile(filepath.Join(datasets.Path("openb"), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			tb.Skipf("the openb trace is not at hand: %v", err)
 		}

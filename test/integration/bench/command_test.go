@@ -20,7 +20,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -370,7 +370,7 @@ func interruptedTwice(t *testing.T, c *framework.Cluster) {
 		t.Fatal(err)
 	}
 	// It waits for kwok, and then it has a namespace and a node.
-	if err := c.KillComponent(controlplane.Kwok); err != nil {
+	if err := c.KillComponent(localcluster.Kwok); err != nil {
 		t.Fatal(err)
 	}
 	command, _ := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", kubeconfig, "--schedulers", corev1.DefaultSchedulerName)
@@ -383,7 +383,7 @@ func interruptedTwice(t *testing.T, c *framework.Cluster) {
 		node = nodes.Items[0].Name
 		return true, nil
 	})
-	if err := c.KillComponent(controlplane.APIServer); err != nil {
+	if err := c.KillComponent(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	command.Signal(syscall.SIGINT)
@@ -397,7 +397,7 @@ func interruptedTwice(t *testing.T, c *framework.Cluster) {
 	if got := strings.Count(command.Output(), "bench clean"); got != 1 {
 		t.Errorf("%d commands are printed, want one:\n%s", got, command.Output())
 	}
-	for _, component := range []controlplane.Component{controlplane.APIServer, controlplane.Kwok} {
+	for _, component := range []localcluster.Component{localcluster.APIServer, localcluster.Kwok} {
 		if err := c.RestartComponent(t.Context(), component); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -242,12 +242,12 @@ spec:
 }
 
 func noKwok(t *testing.T, c *framework.Cluster) {
-	if err := c.KillComponent(controlplane.Kwok); err != nil {
+	if err := c.KillComponent(localcluster.Kwok); err != nil {
 		t.Fatal(err)
 	}
 	_, err := environment.Prepare(t.Context(), c.Config, environment.Options{Timeout: 2 * time.Second})
 	wantError(t, err, "kwok does not run in this cluster", "kubectl apply -f https://github.com/kubernetes-sigs/kwok/")
-	if err := c.RestartComponent(t.Context(), controlplane.Kwok); err != nil {
+	if err := c.RestartComponent(t.Context(), localcluster.Kwok); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -256,13 +256,13 @@ func noServerWhileClosing(t *testing.T, c *framework.Cluster) {
 	e := prepare(t, c, environment.Options{})
 	fill(t, e, 2, 2)
 	settled(t, c) // so that no event about the nodes is under way, and gets lost
-	if err := c.KillComponent(controlplane.APIServer); err != nil {
+	if err := c.KillComponent(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	wantError(t, e.Close(ctx), "run "+e.RunID(), c.Server(), environment.CleanCommand(e.RunID()))
-	if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
+	if err := c.RestartComponent(t.Context(), localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	// Controllers take up their work some seconds later. Another run sees that they do.

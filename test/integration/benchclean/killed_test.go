@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -120,7 +120,7 @@ func killedWithKwok(t *testing.T, c *framework.Cluster) {
 		return err == nil && slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" }), err
 	})
 	process.Kill()
-	if err := c.KillComponent(controlplane.Kwok); err != nil {
+	if err := c.KillComponent(localcluster.Kwok); err != nil {
 		t.Fatal(err)
 	}
 	namespaces, err := c.Client.CoreV1().Namespaces().List(t.Context(), selector)
@@ -146,7 +146,7 @@ func killedWithKwok(t *testing.T, c *framework.Cluster) {
 		})
 		return len(nodes.Items)+len(own) == 0, fmt.Errorf("%d nodes, %d Leases are left", len(nodes.Items), len(own))
 	})
-	if err := c.RestartComponent(t.Context(), controlplane.Kwok); err != nil {
+	if err := c.RestartComponent(t.Context(), localcluster.Kwok); err != nil {
 		t.Fatal(err)
 	}
 }

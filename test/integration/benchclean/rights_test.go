@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -95,7 +95,7 @@ spec:
 
 // strangeNodes are nodes of the cluster's user of the same sort.
 func strangeNodes() []corev1.Node {
-	nodes := controlplane.FakeNodes(3)
+	nodes := localcluster.FakeNodes(3)
 	for i, name := range []string{"berth-bench-mine", "berth-bench-" + strangerID + "-0", "labelled"} {
 		nodes[i].Name = name
 		nodes[i].Labels[corev1.LabelHostname] = name
@@ -129,7 +129,7 @@ func start(t *testing.T) (*framework.Cluster, snapshot) {
 // and pods that want one.
 func fill(t *testing.T, e *environment.Environment, nodes, pods int) {
 	t.Helper()
-	if err := e.CreateNodes(t.Context(), controlplane.FakeNodes(nodes)); err != nil {
+	if err := e.CreateNodes(t.Context(), localcluster.FakeNodes(nodes)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range pods {

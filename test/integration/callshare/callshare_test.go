@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-scheduler/berth/pkg/publicdata"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -39,7 +39,7 @@ func TestCallShare(t *testing.T) {
 	}
 
 	t.Run("Online Boutique", func(t *testing.T) {
-		boutique := readApplication(t, "boutique", framework.Data(t, publicdata.OnlineBoutique), 3)
+		boutique := readApplication(t, "boutique", framework.Data(t, datasets.OnlineBoutique), 3)
 		requireScarce(t, boutique, large)
 		who, orders := contenders, 2
 		if framework.Long() {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -65,7 +65,7 @@ func (p pool) nodes() []corev1.Node {
 	var nodes []corev1.Node
 	for zone, free := range p.free {
 		for i := range free {
-			node := controlplane.FakeNodes(1)[0]
+			node := localcluster.FakeNodes(1)[0]
 			node.Name = p.node(zone, i)
 			node.Labels[corev1.LabelHostname] = node.Name
 			node.Labels[corev1.LabelTopologyZone] = zone

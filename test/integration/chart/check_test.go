@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-scheduler/berth/pkg/check"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 )
 
 // TestCheckFiles: before a release is installed, "kubectl berth check -f" finds nothing in

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -53,10 +53,10 @@ func sharing() values {
 // servingPodGroups are the flags with which the API server has Kubernetes' own gangs.
 func servingPodGroups() []string {
 	gates := "GenericWorkload=true"
-	if strings.HasSuffix(minor.PodGroups, "/v1alpha2") {
+	if strings.HasSuffix(compat.PodGroups, "/v1alpha2") {
 		gates += ",GangScheduling=true,WorkloadAwarePreemption=true" // Kubernetes 1.36
 	}
-	return []string{"--feature-gates=" + gates, "--runtime-config=" + minor.PodGroups + "=true"}
+	return []string{"--feature-gates=" + gates, "--runtime-config=" + compat.PodGroups + "=true"}
 }
 
 // release is an installed one, with its scheduler running.

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // TestTwoInstances has the two releases of the README's section in one cluster, with tenancy

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 )
@@ -93,7 +93,7 @@ func (s *scene) answer(b *faultproxy.Binding) *faultproxy.Answer {
 // share returns a pod that asks for thousandths of a device. kwok leaves it alone.
 func share(name, milli string) *corev1.Pod {
 	pod := framework.Pod("default", name, monitoredProfile)
-	pod.Annotations[controlplane.CustomStatusAnnotation] = controlplane.CustomStatus
+	pod.Annotations[localcluster.CustomStatusAnnotation] = localcluster.CustomStatus
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{names.GPUMilliResource: resource.MustParse(milli)}
 	return pod
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/check"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 

@@ -6,7 +6,7 @@ package controlplane
 import (
 	"testing"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -23,8 +23,8 @@ func TestComponentKilledAlone(t *testing.T) {
 	c.Kubectl(t, "rollout", "status", "--namespace=shop", "--timeout=60s", "deployment/web")
 
 	replicas := 2
-	for _, component := range []controlplane.Component{
-		controlplane.APIServer, controlplane.Etcd, controlplane.ControllerManager, controlplane.Kwok,
+	for _, component := range []localcluster.Component{
+		localcluster.APIServer, localcluster.Etcd, localcluster.ControllerManager, localcluster.Kwok,
 	} {
 		t.Run(string(component), func(t *testing.T) {
 			before := pids(c)
@@ -37,14 +37,14 @@ func TestComponentKilledAlone(t *testing.T) {
 			if err := c.KillComponent(component); err == nil {
 				t.Errorf("killing it again: want an error, got none")
 			}
-			if component == controlplane.APIServer {
+			if component == localcluster.APIServer {
 				c.KubectlErr(t, "get", "namespaces")
 			}
 			if err := c.RestartComponent(t.Context(), component); err != nil {
 				t.Fatal(err)
 			}
 			after := pids(c)
-			for _, other := range controlplane.Components() {
+			for _, other := range localcluster.Components() {
 				if same := before[other] == after[other]; same == (other == component) {
 					t.Errorf("process id of %s: %d before, %d after", other, before[other], after[other])
 				}
@@ -73,9 +73,9 @@ func TestComponentKilledAlone(t *testing.T) {
 	c.Kubectl(t, "delete", "namespace", "shop", "--timeout=60s")
 }
 
-func pids(c *framework.Cluster) map[controlplane.Component]int {
-	all := map[controlplane.Component]int{}
-	for _, component := range controlplane.Components() {
+func pids(c *framework.Cluster) map[localcluster.Component]int {
+	all := map[localcluster.Component]int{}
+	for _, component := range localcluster.Components() {
 		all[component] = c.PID(component)
 	}
 	return all

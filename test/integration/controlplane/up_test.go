@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -111,7 +111,7 @@ func wantAbsent(t *testing.T, path string) {
 }
 
 func TestUpStopsCleanly(t *testing.T) {
-	l := up(t, "--nodes=2", "--feature-gates=GenericWorkload=true", "--runtime-config="+minor.PodGroups+"=true")
+	l := up(t, "--nodes=2", "--feature-gates=GenericWorkload=true", "--runtime-config="+compat.PodGroups+"=true")
 	if want := "2"; l.nodes != want {
 		t.Errorf("nodes in the ready line: want %s, got %s", want, l.nodes)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-scheduler/berth/pkg/publicdata"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -267,7 +267,7 @@ func checkGood(t *testing.T, output string, wantShopPods map[string]int) {
 // has ended, can be used, and is stopped by one command.
 func TestKeep(t *testing.T) {
 	shop, shopPods := sampleShop, map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 3}
-	if boutique := publicdata.Path(publicdata.OnlineBoutique); fileExists(boutique) {
+	if boutique := datasets.Path(datasets.OnlineBoutique); fileExists(boutique) {
 		shop, shopPods = "--shop="+boutique, map[string]int{"default-scheduler": 4, "berth-scheduler": 4, "random-scheduler": 4}
 	}
 	dir := filepath.Join(t.TempDir(), "kept")

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -127,7 +127,7 @@ func testSamples(t *testing.T, kubeconfig string) {
 
 // sample returns the path of a sample for this minor release of Kubernetes.
 func sample(name string) string {
-	if name == "gang.yaml" && minor.Release == "1.36" {
+	if name == "gang.yaml" && compat.Release == "1.36" {
 		return filepath.Join(framework.Root(), "manifests", "components", "gangscheduling-1.36", "sample.yaml")
 	}
 	return filepath.Join(framework.Root(), "manifests", "samples", name)

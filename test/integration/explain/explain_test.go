@@ -23,16 +23,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/explain"
-	"github.com/berth-scheduler/berth/pkg/explain/source"
-	"github.com/berth-scheduler/berth/pkg/lease"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/cluster/source"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
+	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 const (
-	data           = "pkg/explain/testdata/"
+	data           = "pkg/diagnose/explain/testdata/"
 	profiles       = data + "profiles.yaml"
 	tenancyProfile = "config/berth-scheduler/tenancy.yaml"
 
@@ -57,7 +57,7 @@ type testCase struct {
 	First    string        `json:"first"`
 	Manifest string        `json:"manifest"`
 	Not      []string      `json:"not"`
-	// Others and Region change the cluster: such a case is pkg/explain's alone.
+	// Others and Region change the cluster: such a case is pkg/diagnose/explain's alone.
 	Others string `json:"others"`
 	Region string `json:"region"`
 }
@@ -127,7 +127,7 @@ func start(t *testing.T) *suite {
 	options, scheduler := framework.Options{Nodes: nodes, Audit: true}, framework.SchedulerOptions{LeaderElect: true}
 	if !coscheduling {
 		const gates = "--feature-gates=GenericWorkload=true"
-		options.APIServerArgs = []string{gates, "--runtime-config=" + minor.PodGroups + "=true"}
+		options.APIServerArgs = []string{gates, "--runtime-config=" + compat.PodGroups + "=true"}
 		options.ControllerManagerArgs, scheduler.Args = []string{gates}, []string{gates}
 		others = append(others, string(content(t, data+"podgroups.yaml")))
 	}
@@ -165,7 +165,7 @@ spec:
 }
 
 // coscheduling is whether the build has the gangs of the cases.
-const coscheduling = minor.Release == "1.36"
+const coscheduling = compat.Release == "1.36"
 
 // servedProfiles are the profiles of the cases, without Coscheduling where the build does
 // not have it.

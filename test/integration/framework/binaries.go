@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
-	"github.com/berth-scheduler/berth/pkg/publicdata"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
+	"github.com/berth-scheduler/berth/pkg/compat"
 )
 
 // binEnv names the environment variable with a folder of ready-made binaries.
@@ -52,9 +52,9 @@ func OnlyLong(tb testing.TB) {
 // is not at hand.
 func Data(tb testing.TB, name string) string {
 	tb.Helper()
-	path := publicdata.Path(name)
+	path := datasets.Path(name)
 	if _, err := os.Stat(path); err != nil {
-		tb.Skipf("%s is not at hand: %v: name the folder with %s", name, err, publicdata.Variable)
+		tb.Skipf("%s is not at hand: %v: name the folder with %s", name, err, datasets.Variable)
 	}
 	return path
 }
@@ -93,7 +93,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(binEnv); dir != "" {
 		return fromRoot(dir), nil
 	}
-	dir := filepath.Join(Root(), folders[minor.Release])
+	dir := filepath.Join(Root(), folders[compat.Release])
 	return dir, makeAlone("build")
 })
 
@@ -101,7 +101,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 // pins it: helm3, helm4, etcdctl or etcdutl.
 func Tool(tb testing.TB, name string) string {
 	tb.Helper()
-	path := filepath.Join(folders[minor.Release], name)
+	path := filepath.Join(folders[compat.Release], name)
 	if err := makeAlone(path); err != nil {
 		tb.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func Tool(tb testing.TB, name string) string {
 // makeAlone makes a target. Test packages run as processes side by side; only one may link
 // at a time.
 func makeAlone(target string) error {
-	dir := filepath.Join(Root(), folders[minor.Release])
+	dir := filepath.Join(Root(), folders[compat.Release])
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func makeAlone(target string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Name(), err)
 	}
-	command := exec.Command("make", "--silent", target, "K8S="+minor.Release)
+	command := exec.Command("make", "--silent", target, "K8S="+compat.Release)
 	command.Dir = Root()
 	if output, err := command.CombinedOutput(); err != nil {
 		return errors.Join(fmt.Errorf("make %s: %w", target, err), errors.New(string(output)))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 // failureTail is how many lines of each log a failed test prints.
@@ -21,7 +21,7 @@ const failureTail = 10
 
 // Options say what a test wants. The zero value is a control plane without nodes.
 type Options struct {
-	// NodeCount is the number of nodes from controlplane.FakeNodes.
+	// NodeCount is the number of nodes from localcluster.FakeNodes.
 	NodeCount int
 	// Nodes are created besides.
 	Nodes []corev1.Node
@@ -44,7 +44,7 @@ type Options struct {
 // Cluster is a control plane that runs until its test ends. The embedded one can
 // kill and restart single components.
 type Cluster struct {
-	*controlplane.Cluster
+	*localcluster.Cluster
 	// Kubeconfig is the file with the administrator's kubeconfig, and Config what
 	// it says, without a client-side rate limit. Client is a client made of it.
 	Kubeconfig string
@@ -72,9 +72,9 @@ func Start(tb testing.TB, options Options) *Cluster {
 	if options.Audit {
 		c.AuditLog = filepath.Join(c.LogDir, "audit.log")
 	}
-	nodes := append(controlplane.FakeNodes(options.NodeCount), options.Nodes...)
+	nodes := append(localcluster.FakeNodes(options.NodeCount), options.Nodes...)
 	if options.NodesFile != "" {
-		more, err := controlplane.ReadNodesFile(fromRoot(options.NodesFile))
+		more, err := localcluster.ReadNodesFile(fromRoot(options.NodesFile))
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func Start(tb testing.TB, options Options) *Cluster {
 		options.Executable = Binary(tb, BerthLocal)
 	}
 	var err error
-	c.Cluster, err = controlplane.Start(tb.Context(), controlplane.Options{
+	c.Cluster, err = localcluster.Start(tb.Context(), localcluster.Options{
 		Executable:            options.Executable,
 		DataDir:               c.DataDir,
 		Nodes:                 nodes,
@@ -115,7 +115,7 @@ func (c *Cluster) finish(tb testing.TB) {
 	if !tb.Failed() {
 		return
 	}
-	for _, component := range controlplane.Components() {
+	for _, component := range localcluster.Components() {
 		tb.Logf("the end of the log of %s:\n%s", component, c.LogTail(component, failureTail))
 	}
 	if failure, ok := failures.LoadAndDelete(rootName(tb)); ok {

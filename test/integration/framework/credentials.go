@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 // tokenLife is longer than any test.
@@ -22,7 +22,7 @@ const tokenLife = 2 * time.Hour
 // the ServiceAccount, which must exist.
 func (c *Cluster) ServiceAccountKubeconfig(tb testing.TB, namespace, name string) string {
 	tb.Helper()
-	content, err := controlplane.ServiceAccountKubeconfig(tb.Context(), c.DataDir, namespace, name, tokenLife)
+	content, err := localcluster.ServiceAccountKubeconfig(tb.Context(), c.DataDir, namespace, name, tokenLife)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (c *Cluster) StockSchedulerKubeconfig(tb testing.TB) string {
 // UserKubeconfig returns a kubeconfig file with a client certificate for a user.
 func (c *Cluster) UserKubeconfig(tb testing.TB, user string, groups ...string) string {
 	tb.Helper()
-	content, err := controlplane.UserKubeconfig(c.DataDir, user, groups...)
+	content, err := localcluster.UserKubeconfig(c.DataDir, user, groups...)
 	if err != nil {
 		tb.Fatal(err)
 	}

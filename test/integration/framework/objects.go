@@ -13,12 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 // Node returns a node as berth-local makes them, with these labels besides.
 func Node(name string, labels map[string]string) corev1.Node {
-	node := controlplane.FakeNodes(1)[0]
+	node := localcluster.FakeNodes(1)[0]
 	node.Name = name
 	node.Labels[corev1.LabelHostname] = name
 	maps.Copy(node.Labels, labels)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 // Shared is a control plane that the subtests of a test use one after the other: starting
@@ -77,14 +77,14 @@ const nodePatience = 10 * time.Second
 // kwok does not take up is created anew.
 func (c *Cluster) WaitForNode(tb testing.TB, node *corev1.Node) {
 	tb.Helper()
-	if node.Annotations[controlplane.CustomStatusAnnotation] == controlplane.CustomStatus {
+	if node.Annotations[localcluster.CustomStatusAnnotation] == localcluster.CustomStatus {
 		return
 	}
 	nodes := c.Client.CoreV1().Nodes()
 	anew := time.Now().Add(nodePatience)
 	WaitForCondition(tb, WaitTimeout, "node "+node.Name+" to be ready", func() (bool, error) {
 		got, err := nodes.Get(tb.Context(), node.Name, metav1.GetOptions{})
-		if err != nil || controlplane.NodeUsable(got) {
+		if err != nil || localcluster.NodeUsable(got) {
 			return err == nil, err
 		}
 		if time.Now().After(anew) {

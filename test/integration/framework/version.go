@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 )
 
 // KubernetesVersion returns the version of Kubernetes that the module file of this minor
@@ -16,7 +16,7 @@ import (
 func KubernetesVersion(tb testing.TB) string {
 	tb.Helper()
 	file := "go.mod"
-	if minor.Release == "1.36" {
+	if compat.Release == "1.36" {
 		file = "hack/k8s-1.36.mod"
 	}
 	cmd := exec.CommandContext(tb.Context(), "go", "list", "-modfile="+file, "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")

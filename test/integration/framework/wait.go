@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
-	"github.com/berth-scheduler/berth/pkg/process"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
+	"github.com/berth-scheduler/berth/pkg/localcluster/process"
 )
 
 // WaitTimeout is enough for anything that a healthy cluster does; it is generous
@@ -134,7 +134,7 @@ func PodScheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 // FreePort returns a port of 127.0.0.1 that nothing listens on.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	port, err := controlplane.FreePort()
+	port, err := localcluster.FreePort()
 	if err != nil {
 		tb.Fatal(err)
 	}

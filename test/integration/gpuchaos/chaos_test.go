@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // size is how much a chaos test does.
@@ -98,13 +98,13 @@ func TestChaos(t *testing.T) {
 		})
 		<-time.After(time.Duration(rng.IntN(300)) * time.Millisecond) // a moment, not a wait for something
 		if restarts[i] {
-			if err := c.KillComponent(controlplane.APIServer); err != nil {
+			if err := c.KillComponent(localcluster.APIServer); err != nil {
 				t.Fatal(err)
 			}
 			if rng.IntN(2) == 0 {
 				killed += kill(rs, rng) // both at once
 			}
-			if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
+			if err := c.RestartComponent(t.Context(), localcluster.APIServer); err != nil {
 				t.Fatal(err)
 			}
 			continue

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // careless is stock kube-scheduler that is told not to count our resources, as the

@@ -15,9 +15,9 @@ import (
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // patch is code that goes in front of everything that a function does.

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // profileNamed writes a copy of the shipped profile for another schedulerName, and

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
@@ -25,10 +25,10 @@ func TestReplacedUnseen(t *testing.T) {
 		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
 			if b.Nth == 1 && watchBroken.CompareAndSwap(false, true) {
 				// Open watches end with the API server; new ones are refused.
-				if err := c.KillComponent(controlplane.APIServer); err != nil {
+				if err := c.KillComponent(localcluster.APIServer); err != nil {
 					t.Error(err)
 				}
-				if err := c.RestartComponent(context.WithoutCancel(t.Context()), controlplane.APIServer); err != nil {
+				if err := c.RestartComponent(context.WithoutCancel(t.Context()), localcluster.APIServer); err != nil {
 					t.Error(err)
 				}
 			}

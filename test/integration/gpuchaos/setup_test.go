@@ -3,7 +3,7 @@
 
 // Package gpuchaos breaks what GPUDevice relies on, on a real API server: it
 // kills schedulers and API servers, loses answers, lets schedulers race, and then
-// has test/oracle say from the API alone whether a device was allocated more than
+// has pkg/oracle say from the API alone whether a device was allocated more than
 // once.
 //
 // The tests run small; make test-long runs them at full size.
@@ -18,9 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 const (

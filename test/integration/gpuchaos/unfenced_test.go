@@ -23,10 +23,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // nowhere is a pod that asks for a share, and that no node takes.

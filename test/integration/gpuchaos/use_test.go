@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // versionLabel is on every node: how often the test has changed it. A pod is for one node

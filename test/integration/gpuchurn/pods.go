@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -56,7 +56,7 @@ func Pod(name string, containers ...corev1.Container) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: Namespace,
-			Annotations: map[string]string{controlplane.CustomStatusAnnotation: controlplane.CustomStatus},
+			Annotations: map[string]string{localcluster.CustomStatusAnnotation: localcluster.CustomStatus},
 		},
 		Spec: corev1.PodSpec{SchedulerName: names.Scheduler, Containers: containers},
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // Watch feeds every version of every pod of Namespace that the API server sends to history,

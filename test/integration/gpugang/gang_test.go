@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -82,7 +82,7 @@ func bound(t *testing.T, c *framework.Cluster, pods []*corev1.Pod) []string {
 // TestGangOfWholeDevices has a gang of eight whole devices get none of seven, give
 // up the seven that wait for an eighth, and get all of eight.
 func TestGangOfWholeDevices(t *testing.T) {
-	if minor.Release != "1.36" {
+	if compat.Release != "1.36" {
 		t.Skip("Coscheduling is built for Kubernetes 1.36 alone")
 	}
 	c := start(t)
@@ -190,7 +190,7 @@ func TestGangNeedsItsDefinition(t *testing.T) {
 		want    []string
 	}{
 		{"no PodGroups of Kubernetes", gpuProfile, "", []string{featureGates}, []string{
-			"--feature-gates: GenericWorkload=true needs PodGroups of " + minor.PodGroups + ", which the API server does not serve",
+			"--feature-gates: GenericWorkload=true needs PodGroups of " + compat.PodGroups + ", which the API server does not serve",
 		}},
 		{"no definition", gangProfile, "", nil, []string{
 			"the API server does not serve 1 resource(s)",
@@ -202,7 +202,7 @@ func TestGangNeedsItsDefinition(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.profile == gangProfile && minor.Release != "1.36" {
+			if tt.profile == gangProfile && compat.Release != "1.36" {
 				tt.want = []string{"Coscheduling is in Berth's build for Kubernetes 1.36 alone"}
 			}
 			if tt.apply != "" {

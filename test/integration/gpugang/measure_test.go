@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -82,7 +82,7 @@ func TestMeasureGangs(t *testing.T) {
 			func(name string, pod *corev1.Pod) { member(name, pod) })
 	})
 	t.Run("Coscheduling", func(t *testing.T) {
-		if minor.Release != "1.36" {
+		if compat.Release != "1.36" {
 			t.Skip("Coscheduling is built for Kubernetes 1.36 alone")
 		}
 		c := framework.Start(t, framework.Options{Nodes: nodes, Audit: true})
@@ -199,7 +199,7 @@ func report(t *testing.T, c *framework.Cluster, pods []corev1.Pod, cpu float64) 
 	})
 	seconds := last.Sub(first).Seconds()
 	t.Logf("Kubernetes %s: %d of %d gangs whole, %d in part, %d of %d pods bound, in %.1f s: %.1f pods/s; the scheduler used %.2f ms of CPU a pod",
-		minor.Release, whole, measuredGangs, len(bound)-whole, all, len(pods), seconds, float64(all)/seconds, 1000*cpu/float64(all))
+		compat.Release, whole, measuredGangs, len(bound)-whole, all, len(pods), seconds, float64(all)/seconds, 1000*cpu/float64(all))
 	total := 0
 	for _, kind := range slices.Sorted(maps.Keys(requests)) {
 		t.Logf("  %-28s %6d", kind, requests[kind])

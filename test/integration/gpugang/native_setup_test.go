@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchaos/faultproxy"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 const (

@@ -20,10 +20,10 @@ import (
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
-	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
+	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 const (

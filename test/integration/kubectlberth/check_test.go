@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/check"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 	}
 	var scheduler *framework.Scheduler
 	for _, overlay := range overlays {
-		if overlay.Name() == "gpu-gang" && minor.Release != "1.36" {
+		if overlay.Name() == "gpu-gang" && compat.Release != "1.36" {
 			continue // the build has no Coscheduling
 		}
 		if scheduler != nil {
@@ -253,7 +253,7 @@ func findWithoutDeployment(t *testing.T, c *framework.Cluster) {
 	t.Run("a scheduler that is no Deployment", func(t *testing.T) {
 		profile := "config/berth-scheduler/gpu.yaml"
 		want := []check.Finding{one(check.Error, "User this credential", "", "which may do nothing of the")}
-		if minor.Release == "1.36" {
+		if compat.Release == "1.36" {
 			c.Kubectl(t, "delete", "customresourcedefinition", "podgroups.scheduling.x-k8s.io")
 			profile = "config/berth-scheduler/gpu-gang.yaml"
 			want = append(want, one(check.Error, "CustomResourceDefinition podgroups.scheduling.x-k8s.io", "", "is not served"))
@@ -442,7 +442,7 @@ func schedulerMistakes(t *testing.T) []planted {
 			name: "U7: a second scheduler on one lease", do: second, undo: noSecond,
 			want: []check.Finding{
 				one(check.Error, "ConfigMap berth-system/second", "leaderElection.resourceName", "is also that of Deployment berth-system/berth-scheduler, which serves berth-tenancy"),
-				one(check.Error, "Deployment berth-system/second", "spec.template.spec.containers[].args", "GenericWorkload=true needs PodGroups of "+minor.PodGroups+", which the API server does not serve"),
+				one(check.Error, "Deployment berth-system/second", "spec.template.spec.containers[].args", "GenericWorkload=true needs PodGroups of "+compat.PodGroups+", which the API server does not serve"),
 			},
 		},
 		{

@@ -14,7 +14,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -124,7 +124,7 @@ func TestDevices(t *testing.T) {
 	t.Run("completion", func(t *testing.T) { checkCompletion(t, c) })
 	t.Run("watch", func(t *testing.T) { checkWatch(t, c) })
 	t.Run("an API server that is gone", func(t *testing.T) {
-		if err := c.KillComponent(controlplane.APIServer); err != nil {
+		if err := c.KillComponent(localcluster.APIServer); err != nil {
 			t.Fatal(err)
 		}
 		got := framework.Plugin(t, c.Kubeconfig, "", "berth", "devices", "--request-timeout=5s")

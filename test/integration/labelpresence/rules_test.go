@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -243,7 +243,7 @@ profiles:
 
 // nodeSized are requests that leave no room for a second such pod on a node.
 func nodeSized() corev1.ResourceList {
-	cpu := controlplane.FakeNodes(1)[0].Status.Allocatable[corev1.ResourceCPU]
+	cpu := localcluster.FakeNodes(1)[0].Status.Allocatable[corev1.ResourceCPU]
 	return corev1.ResourceList{corev1.ResourceCPU: cpu}
 }
 

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -37,7 +37,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 	}
 	for i, rule := range clusterRole.Rules {
 		t.Run(title(rule), func(t *testing.T) {
-			if slices.Contains(rule.Resources, "devicetaintrules") && minor.Release == "1.36" {
+			if slices.Contains(rule.Resources, "devicetaintrules") && compat.Release == "1.36" {
 				t.Skip("asked for from Kubernetes 1.37 on")
 			}
 			setClusterRules(t, c, slices.Concat(clusterRole.Rules[:i], clusterRole.Rules[i+1:]))

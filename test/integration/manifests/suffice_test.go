@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
-	"github.com/berth-scheduler/berth/pkg/preflight"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
@@ -174,7 +174,7 @@ spec:
   schedulerName: berth-scheduler
   containers: [{name: c, image: x, resources: {limits: {` + names.GPUMilliResource + `: "500"}}}]
 ---
-apiVersion: ` + minor.PodGroups + `
+apiVersion: ` + compat.PodGroups + `
 kind: PodGroup
 metadata: {name: gang, namespace: default}
 spec:
@@ -243,7 +243,7 @@ func everything(t *testing.T) string {
 		t.Fatal(err)
 	}
 	components := []string{manifests + "/components/gangscheduling"}
-	if minor.Release == "1.36" {
+	if compat.Release == "1.36" {
 		components = append(components, manifests+"/components/gangscheduling-1.36")
 	}
 	content, err := yaml.Marshal(map[string]any{
@@ -271,7 +271,7 @@ func TestRolesSuffice(t *testing.T) {
 		Nodes: []corev1.Node{node("big", "16"), node("small", "1"), framework.GPUNode("gpu", "NVIDIA-A100-SXM4-40GB", 1, 40960)},
 		Audit: true,
 		APIServerArgs: append([]string{
-			"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement", "--runtime-config=" + minor.PodGroups + "=true",
+			"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement", "--runtime-config=" + compat.PodGroups + "=true",
 		}, gates...),
 		ControllerManagerArgs: gates,
 	})
@@ -331,7 +331,7 @@ func checkRights(t *testing.T, c *framework.Cluster, roles []*resource.Resource,
 		}.String())
 	}
 	granted := rightsInRoles(t, roles, a.roles)
-	if minor.Release == "1.36" {
+	if compat.Release == "1.36" {
 		// Only asked for from Kubernetes 1.37 on, and the roles are the same for both.
 		granted = slices.DeleteFunc(granted, func(right string) bool { return strings.HasSuffix(right, " devicetaintrules.resource.k8s.io") })
 	}

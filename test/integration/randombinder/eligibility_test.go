@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -34,9 +34,9 @@ func setReady(t *testing.T, c *framework.Cluster, name string, status corev1.Con
 
 func cordonedAndNotReadyNodesGetNone(t *testing.T) {
 	// kwok keeps its hands off nodes 0 and 1, so that they are not ready.
-	nodes := controlplane.FakeNodes(6)
+	nodes := localcluster.FakeNodes(6)
 	for i := range 2 {
-		nodes[i].Annotations[controlplane.CustomStatusAnnotation] = controlplane.CustomStatus
+		nodes[i].Annotations[localcluster.CustomStatusAnnotation] = localcluster.CustomStatus
 	}
 	nodes[2].Spec.Unschedulable = true
 	nodes[3].Spec.Unschedulable = true
@@ -62,8 +62,8 @@ func cordonedAndNotReadyNodesGetNone(t *testing.T) {
 }
 
 func nodeThatBecomesUnreadyGetsNoMore(t *testing.T) {
-	nodes := controlplane.FakeNodes(2)
-	nodes[0].Annotations[controlplane.CustomStatusAnnotation] = controlplane.CustomStatus
+	nodes := localcluster.FakeNodes(2)
+	nodes[0].Annotations[localcluster.CustomStatusAnnotation] = localcluster.CustomStatus
 	nodes[1].Spec.Unschedulable = true
 	c := start(t, nodes)
 	setReady(t, c, "node-0", corev1.ConditionTrue)
@@ -157,7 +157,7 @@ func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 			node: func(n *corev1.Node) { n.Spec.Unschedulable = true },
 			pod:  func(*corev1.Pod) {},
 			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
-				node := controlplane.FakeNodes(2)[1]
+				node := localcluster.FakeNodes(2)[1]
 				c.AddNode(t, node)
 			},
 			reason: "1 node(s) cordoned",
@@ -218,7 +218,7 @@ func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 }
 
 func podsThatAreNotItsOwnStayPending(t *testing.T) {
-	c := start(t, controlplane.FakeNodes(3))
+	c := start(t, localcluster.FakeNodes(3))
 	for _, namespace := range []string{"blue", "red"} {
 		c.Kubectl(t, "create", "namespace", namespace)
 	}
@@ -267,7 +267,7 @@ func podsThatAreNotItsOwnStayPending(t *testing.T) {
 }
 
 func resourcesAreNeverOvercommitted(t *testing.T) {
-	nodes := controlplane.FakeNodes(4)
+	nodes := localcluster.FakeNodes(4)
 	for i := range nodes {
 		capacity := corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("10"), corev1.ResourceMemory: resource.MustParse("20Gi"), corev1.ResourcePods: resource.MustParse("12"),

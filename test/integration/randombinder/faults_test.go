@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/pkg/randombinder"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -91,7 +91,7 @@ func runFaulty(t *testing.T, c *framework.Cluster, change func(*randombinder.Opt
 func lostAnswersNeverBindTwice(t *testing.T) {
 	const pods = 300
 	// Hardly more room than the pods take.
-	nodes := controlplane.FakeNodes(10)
+	nodes := localcluster.FakeNodes(10)
 	for i := range nodes {
 		nodes[i].Status.Allocatable[corev1.ResourcePods] = resource.MustParse("31")
 	}
@@ -166,7 +166,7 @@ func lostAnswersNeverBindTwice(t *testing.T) {
 // the binder's own Binding arrives.
 func binderYieldsToOthers(t *testing.T) {
 	const pods = 30
-	c := start(t, controlplane.FakeNodes(3))
+	c := start(t, localcluster.FakeNodes(3))
 	var mu sync.Mutex
 	attempts := map[string]int{}
 	// The watch tells what became of the pod long before the back-off ends.

@@ -22,7 +22,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -146,7 +146,7 @@ func mistakesEndTheProcessWithAWayOut(t *testing.T) {
 // deploymentRunsAsItSays starts two replicas with the arguments of the
 // installed Deployment and asks them what the kubelet would.
 func deploymentRunsAsItSays(t *testing.T) {
-	c := start(t, controlplane.FakeNodes(2))
+	c := start(t, localcluster.FakeNodes(2))
 	deployment, err := c.Client.AppsV1().Deployments(names.Namespace).Get(t.Context(), names.RandomScheduler, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func deadKubeconfig(t *testing.T) string {
 
 // removalLeavesTheNamespaceAndTheRunningPods follows the README's way out.
 func removalLeavesTheNamespaceAndTheRunningPods(t *testing.T) {
-	c := start(t, controlplane.FakeNodes(1))
+	c := start(t, localcluster.FakeNodes(1))
 	p := run(t, c)
 	create(t, c, newPod("runs"))
 	uid := c.WaitForPodRunning(t, "default", "runs").UID

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -20,7 +20,7 @@ func killedSchedulerLosesNoPod(t *testing.T) {
 	pods, kills := atFullSize(200, 400), atFullSize(3, 6)
 	for _, fit := range []string{"constraints", "resources"} {
 		t.Run(fit, func(t *testing.T) {
-			c := start(t, controlplane.FakeNodes(10))
+			c := start(t, localcluster.FakeNodes(10))
 			arrive := make(chan error, 1)
 			go func() { arrive <- createRange(t.Context(), c, 0, pods, "pod") }()
 			for kill := 1; kill <= kills; kill++ {
@@ -42,15 +42,15 @@ func killedSchedulerLosesNoPod(t *testing.T) {
 // flight; whether those were carried out, random-scheduler cannot know.
 func apiServerRestartLosesNoPod(t *testing.T) {
 	const pods = 400
-	c := start(t, controlplane.FakeNodes(10))
+	c := start(t, localcluster.FakeNodes(10))
 	p := run(t, c, "--fit=resources", "--pod-initial-backoff=100ms", "--pod-max-backoff=1s")
 	arrive := make(chan error, 1)
 	go func() { arrive <- createRange(t.Context(), c, 0, pods, "pod") }()
 	waitAllBound(t, c, "default", pods/4)
-	if err := c.KillComponent(controlplane.APIServer); err != nil {
+	if err := c.KillComponent(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
+	if err := c.RestartComponent(t.Context(), localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-arrive; err != nil {
@@ -77,7 +77,7 @@ var quickElection = []string{
 // while pods arrive, replaces it, and then stops the second leader in order.
 func replicasBindEachPodOnce(t *testing.T) {
 	pods := atFullSize(300, 600)
-	c := start(t, controlplane.FakeNodes(10))
+	c := start(t, localcluster.FakeNodes(10))
 	// A rate below the test's own makes the pods wait for the binders.
 	args := append([]string{"--kube-api-qps=100", "--kube-api-burst=10", "--fit=resources"}, quickElection...)
 	replicas := []*framework.Process{launch(t, c, args...), launch(t, c, args...)}
@@ -125,7 +125,7 @@ func replicasBindEachPodOnce(t *testing.T) {
 }
 
 func replicaStopsInOrder(t *testing.T) {
-	c := start(t, controlplane.FakeNodes(1))
+	c := start(t, localcluster.FakeNodes(1))
 	holder := func() string {
 		return c.Kubectl(t, "get", "lease", "random-scheduler", "-n", "berth-system", "-o", "jsonpath={.spec.holderIdentity}")
 	}
@@ -153,9 +153,9 @@ func replicaStopsInOrder(t *testing.T) {
 
 // TestLeaderThatCannotRenewEnds: another replica may hold the lease by then.
 func leaderThatCannotRenewEnds(t *testing.T) {
-	c := start(t, controlplane.FakeNodes(1))
+	c := start(t, localcluster.FakeNodes(1))
 	p := run(t, c, quickElection...)
-	if err := c.KillComponent(controlplane.APIServer); err != nil {
+	if err := c.KillComponent(localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 	if code := p.Wait(t, framework.WaitTimeout); code != 1 {
@@ -164,7 +164,7 @@ func leaderThatCannotRenewEnds(t *testing.T) {
 	if want := "lost the lease berth-system/random-scheduler"; !strings.Contains(p.Output(), want) {
 		t.Errorf("output does not contain %q", want)
 	}
-	if err := c.RestartComponent(t.Context(), controlplane.APIServer); err != nil {
+	if err := c.RestartComponent(t.Context(), localcluster.APIServer); err != nil {
 		t.Fatal(err)
 	}
 }

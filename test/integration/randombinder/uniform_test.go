@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 )
 
 const (
@@ -78,7 +78,7 @@ func TestChiSquareTellsSkewFromChance(t *testing.T) {
 const tooEven = 1.152
 
 func choiceIsUniform(t *testing.T) {
-	c := start(t, controlplane.FakeNodes(uniformNodes))
+	c := start(t, localcluster.FakeNodes(uniformNodes))
 	run(t, c, "--seed=1")
 	createMany(t, c, uniformPods, "pod")
 	waitAllBound(t, c, "default", uniformPods)

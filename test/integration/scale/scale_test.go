@@ -28,11 +28,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // nodes is small by default, which shows that the test works and nothing about scale.
@@ -71,7 +71,7 @@ func TestScale(t *testing.T) {
 	}
 	began := time.Now()
 	// It would look at the pods one by one, and take as much CPU as the API server.
-	if err := c.KillComponent(controlplane.ControllerManager); err != nil {
+	if err := c.KillComponent(localcluster.ControllerManager); err != nil {
 		t.Fatal(err)
 	}
 	plain, shares := *nodes*plainPerNode, gpuNodes*sharesPerNode
@@ -87,7 +87,7 @@ func TestScale(t *testing.T) {
 		_, err := c.Client.CoreV1().Services(namespace(i)).Create(ctx, service(i), metav1.CreateOptions{})
 		return err
 	})
-	if err := c.RestartComponent(t.Context(), controlplane.ControllerManager); err != nil {
+	if err := c.RestartComponent(t.Context(), localcluster.ControllerManager); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d nodes, %d pods, of which %d with shares; created in %v", *nodes, plain+shares, shares, time.Since(began).Round(time.Second))

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -62,7 +62,7 @@ func TestBesideStockWithoutElection(t *testing.T) {
 // standbyNamesTheHolder has three processes on one lease: the holder, a replica
 // of it, and a scheduler of other profiles, whose pods nobody places.
 func standbyNamesTheHolder(t *testing.T) {
-	c := shared.Use(t, controlplane.FakeNodes(1))
+	c := shared.Use(t, localcluster.FakeNodes(1))
 	elects := framework.SchedulerOptions{LeaderElect: true}
 	c.StartBerthScheduler(t, beside, elects)
 	leases := c.Client.CoordinationV1().Leases(names.Namespace)
@@ -100,7 +100,7 @@ func standbyNamesTheHolder(t *testing.T) {
 // apiServerIsDown: what is wrong is said at once, and again, and what a start
 // checks is checked as soon as the API server is there.
 func apiServerIsDown(t *testing.T) {
-	c := shared.Use(t, controlplane.FakeNodes(1))
+	c := shared.Use(t, localcluster.FakeNodes(1))
 	options := framework.SchedulerOptions{
 		Kubeconfig: c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), LeaderElect: true,
 	}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -67,7 +67,7 @@ metadata: {name: half, namespace: default}
 spec: {minMember: 3}
 `)
 	profiles := filepath.Join(framework.Root(), pendingProfiles)
-	if minor.Release != "1.36" {
+	if compat.Release != "1.36" {
 		profiles = withoutCoscheduling(t, profiles)
 	}
 	c.StartBerthScheduler(t, profiles, framework.SchedulerOptions{})
@@ -167,7 +167,7 @@ spec: {minMember: 3}
 			want: []string{"PodGroup default/trainning", v1alpha1.PodGroupLabel},
 		},
 	}
-	if minor.Release != "1.36" {
+	if compat.Release != "1.36" {
 		tests = slices.DeleteFunc(tests, func(tt testCase) bool { return strings.HasPrefix(tt.name, "a gang ") })
 	}
 	// All at once: each waits for a reason of its own, and together they wait less.

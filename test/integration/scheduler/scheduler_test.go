@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
-	"github.com/berth-scheduler/berth/pkg/unknownkeys"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
+	"github.com/berth-scheduler/berth/pkg/scheduler/unknownkeys"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -42,7 +42,7 @@ func TestInstalled(t *testing.T) {
 // podWaitsForItsScheduler has a stock scheduler run while a pod names one
 // that does not; the pod is Pending until that one is started.
 func podWaitsForItsScheduler(t *testing.T) {
-	c := shared.Use(t, controlplane.FakeNodes(2))
+	c := shared.Use(t, localcluster.FakeNodes(2))
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 
 	c.CreatePod(t, framework.Pod(metav1.NamespaceDefault, "waiting", names.Scheduler))
@@ -69,7 +69,7 @@ func podWaitsForItsScheduler(t *testing.T) {
 // keysWithoutEffectAreReported: a pod with keys that have no effect gets one
 // Warning event that names them and the way out, and runs.
 func keysWithoutEffectAreReported(t *testing.T) {
-	c := shared.Use(t, controlplane.FakeNodes(1))
+	c := shared.Use(t, localcluster.FakeNodes(1))
 	c.StartBerthScheduler(t, "config/berth-scheduler/gpu.yaml", framework.SchedulerOptions{})
 
 	// The profile runs GPUDevice alone.
@@ -149,7 +149,7 @@ func keysWithoutEffectAreReported(t *testing.T) {
 // that does not sign pods.
 func batchingStaysOn(t *testing.T) {
 	const nodes = 30
-	c := shared.Use(t, controlplane.FakeNodes(nodes))
+	c := shared.Use(t, localcluster.FakeNodes(nodes))
 	c.Kubectl(t, "label", "nodes", "--all", "selectable=")
 	for i := range nodes {
 		p := framework.Pod(metav1.NamespaceDefault, fmt.Sprintf("p%d", i), names.Scheduler)

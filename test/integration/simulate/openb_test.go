@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/berth-scheduler/berth/pkg/publicdata"
+	"github.com/berth-scheduler/berth/pkg/bench/datasets"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -23,7 +23,7 @@ import (
 // the same order; later ties make a difference.
 func TestOpenb(t *testing.T) {
 	framework.OnlyLong(t) // places 11,000 pods on 1,200 nodes
-	folder := publicdata.Path("openb")
+	folder := datasets.Path("openb")
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the openb trace is not at hand: %v", err)
 	}

@@ -25,9 +25,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/controlplane"
+	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/localcluster"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/simulator/cluster"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -221,7 +221,7 @@ func recordOf(pod *corev1.Pod) map[string]string {
 
 // makeNodes are nodes of several kinds in three zones.
 func makeNodes() []corev1.Node {
-	nodes := controlplane.FakeNodes(nodeCount)
+	nodes := localcluster.FakeNodes(nodeCount)
 	for i := range nodes {
 		node := &nodes[i]
 		node.Name = fmt.Sprintf("node-%02d", i)

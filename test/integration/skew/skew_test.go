@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
@@ -22,7 +22,7 @@ const gpuProfile = "config/berth-scheduler/gpu.yaml"
 // TestNewerScheduler: a scheduler that is newer than its API server ends at once, and says
 // which build to take; also where the API server emulates the older release.
 func TestNewerScheduler(t *testing.T) {
-	if minor.Release == "1.36" {
+	if compat.Release == "1.36" {
 		t.Skip("there is no older build than this one")
 	}
 	for _, tt := range []struct {
@@ -32,10 +32,10 @@ func TestNewerScheduler(t *testing.T) {
 	}{
 		{"an older API server", func(t *testing.T) framework.Options {
 			return framework.Options{Executable: framework.BinaryOf(t, "1.36", framework.BerthLocal)}
-		}, "the API server serves Kubernetes 1.36, and this build of Berth is for " + minor.Release},
+		}, "the API server serves Kubernetes 1.36, and this build of Berth is for " + compat.Release},
 		{"an API server that emulates it", func(*testing.T) framework.Options {
 			return framework.Options{APIServerArgs: []string{"--emulated-version=1.36"}}
-		}, "the API server serves Kubernetes 1.36 (" + framework.KubernetesVersion(t) + " with --emulated-version), and this build of Berth is for " + minor.Release},
+		}, "the API server serves Kubernetes 1.36 (" + framework.KubernetesVersion(t) + " with --emulated-version), and this build of Berth is for " + compat.Release},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := framework.Start(t, tt.options(t))
@@ -58,7 +58,7 @@ func TestNewerScheduler(t *testing.T) {
 // TestOlderScheduler: the build for 1.36 serves an API server of 1.37, with devices and
 // their admission policies.
 func TestOlderScheduler(t *testing.T) {
-	if minor.Release != "1.36" {
+	if compat.Release != "1.36" {
 		t.Skip("there is no newer API server than this build")
 	}
 	c := framework.Start(t, framework.Options{

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/minor"
+	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 	"github.com/berth-scheduler/berth/test/integration/install"
-	"github.com/berth-scheduler/berth/test/oracle"
 )
 
 // previousRelease is the commit that stands for the release before this one, until there
@@ -213,7 +213,7 @@ func TestUpgrade(t *testing.T) {
 // then Berth follows; and back to the older build, which serves both.
 func TestUpgradeOfTheControlPlane(t *testing.T) {
 	framework.OnlyLong(t)
-	if minor.Release == "1.36" {
+	if compat.Release == "1.36" {
 		t.Skip("begins with the release before, and there is no build for it")
 	}
 	older := installation{"the build for 1.36", install.Path("manifests/overlays/gpu"), framework.BinaryOf(t, "1.36", framework.BerthScheduler)}
@@ -229,7 +229,7 @@ func TestUpgradeOfTheControlPlane(t *testing.T) {
 	}
 	stopped := time.Now()
 	next := framework.Start(t, framework.Options{DataDir: dir})
-	if served, err := next.Client.Discovery().ServerVersion(); err != nil || !strings.HasPrefix(served.GitVersion, "v"+minor.Release+".") {
+	if served, err := next.Client.Discovery().ServerVersion(); err != nil || !strings.HasPrefix(served.GitVersion, "v"+compat.Release+".") {
 		t.Fatalf("the API server says %v, %v", served, err)
 	}
 	if next.Config.Host != c.Config.Host {

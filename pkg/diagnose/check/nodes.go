@@ -1,0 +1,171 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
+	"github.com/berth-scheduler/berth/pkg/registry"
+)
+
+func (c *checker) hasNamespace(name string) bool {
+	return slices.ContainsFunc(c.objects.Others(), func(object runtime.Object) bool {
+		namespace, ok := object.(*corev1.Namespace)
+		return ok && namespace.Name == name
+	})
+}
+
+// checkTenancy finds nodes of tenants that are not marked as such throughout.
+func (c *checker) checkTenancy() {
+	var seen []config.LabelPresenceTenancy
+	for _, s := range c.schedulers {
+		for _, t := range tenancies(s.profile) {
+			if slices.ContainsFunc(seen, func(other config.LabelPresenceTenancy) bool {
+				return other.NodeLabelKey == t.NodeLabelKey && other.NodeTaintKey == t.NodeTaintKey
+			}) {
+				continue
+			}
+			seen = append(seen, *t)
+			for _, node := range c.objects.Nodes() {
+				c.checkOwnership(t, node)
+			}
+			c.checkPlaced(t)
+		}
+	}
+}
+
+// checkPlaced finds pods on nodes where tenancy does not allow them.
+func (c *checker) checkPlaced(t *config.LabelPresenceTenancy) {
+	nodes := map[string]*corev1.Node{}
+	for _, node := range c.objects.Nodes() {
+		nodes[node.Name] = node
+	}
+	namespaces := map[string]*corev1.Namespace{}
+	for _, object := range c.objects.Others() {
+		if namespace, ok := object.(*corev1.Namespace); ok {
+			namespaces[namespace.Name] = namespace
+		}
+	}
+	for _, pod := range c.objects.Pods() {
+		node, namespace := nodes[pod.Spec.NodeName], namespaces[pod.Namespace]
+		if node == nil || namespace == nil || ended(pod) {
+			continue
+		}
+		if problem := labelpresence.Violation(t, node, namespace); problem != "" {
+			c.foundPod(pod, &Finding{
+				Severity: Error, Field: "spec.nodeName", Message: problem,
+				WayOut: "delete it to have it placed anew, correct the label that is wrong, or exempt the namespace (tenancy.exemptNamespaces)",
+			})
+		}
+	}
+}
+
+func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.Node) {
+	_, unknown := labelpresence.Ownership(t, node)
+	object := "Node " + node.Name
+	label, labelled := node.Labels[t.NodeLabelKey]
+	switch {
+	case unknown && labelled:
+		c.found(Finding{
+			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("%q is not the tenant that the taint %s names, so it takes pods of exempt namespaces only", label, t.NodeTaintKey),
+			"give label and taint the same value",
+		})
+	case unknown:
+		c.found(Finding{
+			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("is missing beside the taint %s, so it is not known whose the node is, and it takes pods of exempt namespaces only", t.NodeTaintKey),
+			fmt.Sprintf("kubectl label node %s %s=TENANT, or take the taint away", node.Name, t.NodeLabelKey),
+		})
+	}
+}
+
+// nodeKeys are how nodes describe their devices: as the first profile says that shares
+// any.
+func (c *checker) nodeKeys() *device.NodeKeys {
+	for _, s := range c.schedulers {
+		if args := registry.GPUDeviceArgs(s.profile.Config); len(args) > 0 && registry.Runs(s.profile.Effective, gpudevice.Name) {
+			return gpudevice.NodeKeys(args[0]).AllPools()
+		}
+	}
+	keys := device.DefaultNodeKeys()
+	return &keys
+}
+
+// hasSharedNode reports whether a node offers shares of its devices, or is about to.
+func (c *checker) hasSharedNode() bool {
+	return slices.ContainsFunc(c.objects.Nodes(), func(node *corev1.Node) bool {
+		_, labelled := node.Labels[names.GPUSharingLabel]
+		return labelled
+	})
+}
+
+// checkDevices finds nodes whose labels contradict each other or have no effect, and
+// devices of which more is held than there is, or nobody knows what.
+func (c *checker) checkDevices() {
+	keys := c.nodeKeys()
+	var owned []*config.LabelPresenceTenancy
+	for _, s := range c.schedulers {
+		owned = append(owned, tenancies(s.profile)...)
+	}
+	for _, node := range c.objects.Nodes() {
+		c.report.Findings = append(c.report.Findings, MissingTaints(node, owned, true)...)
+		for _, setting := range device.IneffectiveSettings(node) {
+			c.found(Finding{
+				Warning, "Node " + node.Name, setting.Field, setting.String(), "remove it, or write it as it is read",
+			})
+		}
+		if invalid := device.ParseNode(node, keys).Invalid; invalid.Reason != "" {
+			message, wayOut := splitWayOut(invalid.Detail, "correct it")
+			c.found(Finding{
+				Error, "Node " + node.Name, invalid.Field, strings.TrimSpace(fmt.Sprintf("%q %s; the node takes no pods with devices", invalid.Value, message)), wayOut,
+			})
+		}
+	}
+	report := deviceusage.New(deviceusage.ObjectsOf(c.objects), keys)
+	for i := range report.Nodes {
+		c.checkHeld(&report.Nodes[i])
+	}
+	for i := range report.Pods {
+		if pod := &report.Pods[i]; pod.Problem != "" {
+			c.found(Finding{
+				Error, fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name), "metadata.annotations", fmt.Sprintf("uses devices of node %s: %s", pod.Node, pod.Problem),
+				"delete the pod, and let a scheduler with GPUDevice place it (spec.schedulerName)",
+			})
+		}
+	}
+}
+
+// checkHeld finds devices of which more is held than there is, and a node whose devices a
+// DRA driver offers too.
+func (c *checker) checkHeld(node *deviceusage.Node) {
+	for i := range node.Devices {
+		d := &node.Devices[i]
+		if d.Conflict == "" {
+			continue
+		}
+		holders := make([]string, 0, len(d.HeldBy))
+		for _, h := range d.HeldBy {
+			holders = append(holders, h.Pod)
+		}
+		message, wayOut := d.Conflict.Describe()
+		c.found(Finding{
+			Error, "Node " + node.Name, fmt.Sprintf("device %d", d.Index), fmt.Sprintf("%s: %s hold it", message, output.Count(len(holders), "pod")+" ("+strings.Join(holders, ", ")+")"), wayOut,
+		})
+	}
+	if node.Kind == deviceusage.Invalid && strings.Contains(node.Problem, "ResourceSlices") {
+		message, wayOut := splitWayOut(node.Problem, "correct it")
+		c.found(Finding{Error, "Node " + node.Name, "", message, wayOut})
+	}
+}

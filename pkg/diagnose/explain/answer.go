@@ -1,0 +1,257 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
+)
+
+// What the Binding writes.
+const (
+	gpuRecord       = names.GPUAssignedAnnotation
+	gpuRecordPrefix = names.GPUDevicesAnnotationPrefix
+)
+
+// controllerOf names what controls the pod, "" if nothing does.
+func controllerOf(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return ""
+	}
+	if hash := pod.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
+		return "Deployment " + strings.TrimSuffix(owner.Name, "-"+hash)
+	}
+	return owner.Kind + " " + owner.Name
+}
+
+// messageOf returns what a scheduler wrote into the condition of a pod without a node.
+func messageOf(pod *corev1.Pod) string {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// Gates that are known, and what lifts them.
+var knownGates = map[string]string{
+	"kueue.x-k8s.io/admission": "Kueue lifts it when the quota of its queue has room: kubectl get workloads",
+	"kueue.x-k8s.io/topology":  "Kueue lifts it when it has assigned a topology: kubectl get workloads",
+	"pod-group-admission":      "the controller of its group lifts it",
+}
+
+// queueLabel is the label by which Kueue knows a pod's queue.
+const queueLabel = "kueue.x-k8s.io/queue-name"
+
+// gatesOf names the scheduling gates of the pod and who lifts them.
+func gatesOf(pod *corev1.Pod) []string {
+	var gates []string
+	for _, gate := range pod.Spec.SchedulingGates {
+		who, ok := knownGates[gate.Name]
+		if !ok {
+			who = "whoever set it lifts it, no scheduler does"
+		}
+		if queue := pod.Labels[queueLabel]; queue != "" && strings.HasPrefix(gate.Name, "kueue") {
+			who += fmt.Sprintf(" (queue %s, label %s)", queue, queueLabel)
+		}
+		gates = append(gates, gate.Name+": "+who)
+	}
+	return gates
+}
+
+// gatedText says what a gate does, and who lifts it.
+func gatedText(gate string) string {
+	name, who, _ := strings.Cut(gate, ": ")
+	return fmt.Sprintf("the scheduling gate %s keeps it out of the queue: %s", name, who)
+}
+
+// conclude says it in a sentence.
+func (x *Explanation) conclude(s *situation, node string, enough bool) {
+	who := "Pod " + x.Pod
+	if s.in.Of != "" {
+		who = s.in.Of
+	}
+	gated := ""
+	if len(x.Gates) > 0 {
+		x.State = Gated
+		gated = who + " is Pending: " + gatedText(x.Gates[0])
+		if queued := queuedBy(s.in, s.in.Pods[0]); len(queued) > 0 {
+			gated += ". " + queued[0]
+		}
+	} else if refused := notAdmitted(s.in); len(refused) > 0 {
+		x.State = NotAdmitted
+		gated = fmt.Sprintf("%s is not created as a whole: %s", who, refused[0])
+	}
+	switch {
+	case enough:
+		x.Node = node
+		x.conclusion(Fits, gated, who, "fits"+fitText(x, s))
+	case s.gang != nil && s.gang.Members < s.gang.Needed:
+		x.conclusion(Waiting, gated, who, "is Pending: "+s.gang.Text)
+	case x.Preemption != nil && (x.Preemption.Node != "" || len(x.Preemption.Nodes) > 0):
+		x.conclusion(Preempting, gated, who, "is Pending: "+x.Preemption.Text)
+	default:
+		x.conclusion(Unschedulable, gated, who, "is Pending: "+x.cause(s))
+	}
+	if !x.Scheduler.Alive && x.Scheduler.Lease != "" {
+		x.Answer += " Before that, its scheduler has to run: " + x.Scheduler.Text + "."
+	}
+}
+
+// conclusion sets state and answer, of a gated pod those of the gate first.
+func (x *Explanation) conclusion(state State, gated, who, text string) {
+	if gated == "" {
+		x.State, x.Answer = state, who+" "+text+"."
+		return
+	}
+	x.Answer = gated + ". But for that, it " + text + "."
+}
+
+// fitText says where the pods fit.
+func fitText(x *Explanation, s *situation) string {
+	if len(s.pods) > 1 || s.in.Of != "" && x.Pods > 1 {
+		return fmt.Sprintf(": %d of %d find a node now", s.placed, len(s.pods))
+	}
+	if feasible := len(x.Feasible); feasible > 1 {
+		return fmt.Sprintf(": %d of %d nodes can take it now, and the scheduler would choose %s", feasible, x.Nodes, x.Node)
+	}
+	return ": node " + x.Node + " can take it now"
+}
+
+// cause is why the pod has no node: what refuses it, or what keeps it from the nearest
+// nodes.
+func (x *Explanation) cause(s *situation) string {
+	var text string
+	switch {
+	case uncounted(x, s) != "":
+		text = uncounted(x, s)
+	case len(x.Refusals) > 0:
+		var reasons []string
+		for i := range x.Refusals {
+			if !slices.Contains(reasons, x.Refusals[i].Reason) { // one that several plugins find is told once
+				reasons = append(reasons, x.Refusals[i].Reason)
+			}
+		}
+		text = strings.Join(reasons, "; and ")
+		if measured(s) {
+			text += "; nearest: " + x.Groups[0].nearest()
+		}
+	case len(x.Groups) > 0 && len(x.Groups[0].Names) == 0:
+		text = fmt.Sprintf("none of %d nodes can take it: %s", x.Nodes, x.Groups[0].Text)
+	case len(x.Groups) > 0 && x.Nodes == 1:
+		text = x.Groups[0].nearest()
+	case len(x.Groups) > 0:
+		text = fmt.Sprintf("none of %d nodes can take it; nearest: %s", x.Nodes, x.Groups[0].nearest())
+	case x.Nodes == 0:
+		text = "the cluster has no nodes"
+	default:
+		text = "no node can take it"
+	}
+	switch {
+	case s.gang != nil:
+		text = s.gang.Text + ". For the next one, " + text
+	case len(s.pods) > 1:
+		text = fmt.Sprintf("%d of %d pods find a node. For the next one, %s", s.placed, len(s.pods), text)
+	}
+	return text
+}
+
+// measured reports whether a plugin that refused the pod whatever the nodes are says how
+// far the nearest one is. What others say of the nodes is then beside the point.
+func measured(s *situation) bool {
+	return len(s.nodes) > 0 && slices.ContainsFunc(s.nodes[0].verdicts, func(v engine.Verdict) bool { return s.refusal(v.Plugin) != "" })
+}
+
+// uncounted says that the pod's profile counts no shares, if that is what keeps it from
+// the nearest nodes.
+func uncounted(x *Explanation, s *situation) string {
+	if s.devices || len(x.Groups) == 0 {
+		return ""
+	}
+	for _, v := range x.Groups[0].Verdicts {
+		if resource, ok := strings.CutPrefix(v.Reason, shortfall.Insufficient+names.Prefix); ok {
+			resource, _, _ = strings.Cut(resource, ",")
+			return pending.Uncounted(names.Prefix+resource, s.pod.Spec.SchedulerName, registry.ProfilesRunning(s.engine.Profiles(), gpudevice.Name))
+		}
+	}
+	return ""
+}
+
+// notServedAnswer says that nobody serves the pod's schedulerName, or that its profile
+// is not known.
+func notServedAnswer(x *Explanation, pod *corev1.Pod) string {
+	if x.Scheduler.Known {
+		text := fmt.Sprintf("Pod %s: %s, and its profile is not known here: --config FILE names it.", x.Pod, x.Scheduler.Text)
+		if message := messageOf(pod); message != "" {
+			text += " The scheduler says: " + message
+		}
+		return text
+	}
+	return fmt.Sprintf("Pod %s is Pending: %s Recreate the pod: schedulerName is immutable.", x.Pod, sentence(x.Scheduler.Text))
+}
+
+// sentence ends a text.
+func sentence(text string) string {
+	if strings.HasSuffix(text, "?") {
+		return text
+	}
+	return text + "."
+}
+
+// sameChoice compares the node that the pod has with the one that it would get now.
+func sameChoice(x *Explanation, result *engine.Result) string {
+	text := fmt.Sprintf("Pod %s is on node %s", x.Pod, x.Node)
+	at, best := int64(-1), int64(-1)
+	for _, node := range x.Feasible {
+		best = max(best, node.Total)
+		if node.Node == x.Node {
+			at = node.Total
+		}
+	}
+	switch {
+	case result.Node == "":
+		return text + ". Today no node would take it, this one included: " + result.Message
+	case result.Node == x.Node || at >= 0 && at == best:
+		return text + ", and would get the same node now."
+	case at < 0:
+		return fmt.Sprintf("%s. Now it would go to %s, and not to this one.", text, result.Node)
+	}
+	return fmt.Sprintf("%s. Now it would go to %s, which scores %d against %d.", text, result.Node, best, at)
+}
+
+// unseen tells what stands in the pod, where nodes or the profile could not be read.
+func (x *Explanation) unseen(in *Input, pod *corev1.Pod) {
+	x.State = Unknown
+	if in.Objects != nil {
+		x.Nodes = len(in.Objects.Nodes())
+	}
+	x.Gang = gangOf(in, pod)
+	switch {
+	case pod.Spec.NodeName != "":
+		x.State, x.Answer = Bound, fmt.Sprintf("Pod %s is on node %s.", x.Pod, x.Node)
+	case len(x.Gates) > 0:
+		x.State, x.Answer = Gated, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, gatedText(x.Gates[0]))
+	case !x.Scheduler.Known && in.ServersSeen:
+		x.State, x.Answer = NotServed, fmt.Sprintf("Pod %s is Pending: %s Recreate the pod: schedulerName is immutable.", x.Pod, sentence(x.Scheduler.Text))
+	case x.Gang != nil && !x.Gang.Found && in.Objects != nil:
+		x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, x.Gang.Text)
+	case x.Message != "":
+		x.Answer = fmt.Sprintf("Pod %s is Pending. The scheduler says: %s", x.Pod, x.Message)
+	default:
+		x.Answer = fmt.Sprintf("Pod %s is Pending, and no scheduler has said why: %s.", x.Pod, x.Scheduler.Text)
+	}
+}

@@ -1,0 +1,297 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/messages"
+	"github.com/berth-scheduler/berth/pkg/output"
+)
+
+const (
+	milli  = corev1.ResourceName(names.GPUMilliResource)
+	memory = corev1.ResourceName(names.GPUMemoryResource)
+)
+
+// setLimit sets limit and request of a container of the pod; a zero amount removes both.
+func setLimit(name string, resourceName corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range containers {
+				if containers[i].Name != name {
+					continue
+				}
+				resources := containers[i].Resources.DeepCopy()
+				for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
+					if _, ok := list[resourceName]; ok {
+						list[resourceName] = amount
+					}
+					if amount.IsZero() {
+						delete(list, resourceName)
+					}
+				}
+				containers[i].Resources = *resources
+			}
+		}
+	}
+}
+
+// limitField names a limit of a container.
+func limitField(container string, name corev1.ResourceName) []string {
+	return []string{container + "/" + string(name)}
+}
+
+// proposeDeviceValues proposes what may be meant by amounts and names of devices that
+// mean nothing.
+func proposeDeviceValues(s *situation) []*Change {
+	if s.request != nil {
+		return nil
+	}
+	var changes []*Change
+	for _, c := range slices.Concat(s.pod.Spec.InitContainers, s.pod.Spec.Containers) {
+		add := func(cost float64, name corev1.ResourceName, value resource.Quantity) {
+			changes = append(changes, &Change{
+				Who: OnPod, Kind: "amount", cost: cost, pod: setLimit(c.Name, name, value), fields: limitField(c.Name, name),
+				Text: fmt.Sprintf("in container %s, set the limit %s to %s", c.Name, name, plain(name, value)),
+			})
+		}
+		if q, ok := c.Resources.Limits[milli]; ok {
+			for i, n := range meantMilli(&q) {
+				add(1+0.1*float64(i), milli, *resource.NewQuantity(n, resource.DecimalSI))
+			}
+		}
+		if q, ok := c.Resources.Limits[memory]; ok && q.Value() > 0 && q.Value() < 1<<20 {
+			add(1, memory, *resource.NewQuantity(q.Value()<<30, resource.BinarySI))
+			add(1.1, memory, *resource.NewQuantity(q.Value()<<20, resource.BinarySI))
+		}
+		for name, q := range c.Resources.Limits {
+			if meant := messages.Nearest(string(name), []string{string(milli), string(memory)}); meant != "" && meant != string(name) {
+				changes = append(changes, &Change{
+					Who: OnPod, Kind: "resourceName", cost: 0.8, pod: renameLimit(c.Name, name, corev1.ResourceName(meant), q), fields: limitField(c.Name, name),
+					Text: fmt.Sprintf("in container %s, write the limit %s instead of %s", c.Name, meant, name),
+				})
+			}
+		}
+		for _, plugin := range s.keys.PluginResources {
+			if _, both := c.Resources.Limits[plugin]; both {
+				changes = append(changes, &Change{
+					Who: OnPod, Kind: "amount", cost: 2, pod: setLimit(c.Name, plugin, resource.Quantity{}), fields: limitField(c.Name, plugin),
+					Text: fmt.Sprintf("in container %s, remove the limit %s: the share is of the same devices", c.Name, plugin),
+				})
+			}
+		}
+	}
+	for _, key := range []string{names.GPUModelAnnotation, names.GPUMinMemoryAnnotation} {
+		if _, ok := s.pod.Annotations[key]; ok {
+			changes = append(changes, removeAnnotations(3, key))
+		}
+	}
+	return changes
+}
+
+// plain writes an amount as people do: thousandths of devices without a suffix.
+func plain(name corev1.ResourceName, amount resource.Quantity) string {
+	if name == milli {
+		return strconv.FormatInt(amount.Value(), 10)
+	}
+	return amount.String()
+}
+
+// meantMilli returns the shares or whole devices that an amount may stand for.
+func meantMilli(q *resource.Quantity) []int64 {
+	const most = device.MaxDevices * device.MilliPerDevice
+	n := q.Value()
+	switch {
+	case q.Sign() <= 0:
+		return nil
+	case q.MilliValue()%1000 != 0 && q.MilliValue() < device.MilliPerDevice:
+		return []int64{q.MilliValue()} // half a device, as 0.5
+	case n > device.MilliPerDevice && n%device.MilliPerDevice != 0:
+		down := min(n, most) / device.MilliPerDevice * device.MilliPerDevice
+		return []int64{min(down+device.MilliPerDevice, most), down}
+	case n > most:
+		return []int64{most}
+	}
+	return nil
+}
+
+// renameLimit gives a container the amount under another name.
+func renameLimit(container string, from, to corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		for i := range pod.Spec.Containers {
+			if pod.Spec.Containers[i].Name != container {
+				continue
+			}
+			resources := pod.Spec.Containers[i].Resources.DeepCopy()
+			for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
+				if _, ok := list[from]; ok {
+					delete(list, from)
+					list[to] = amount
+				}
+			}
+			pod.Spec.Containers[i].Resources = *resources
+		}
+	}
+}
+
+// removeAnnotations proposes to remove annotations.
+func removeAnnotations(cost float64, keys ...string) *Change {
+	what := "annotation"
+	if len(keys) > 1 {
+		what = "annotations"
+	}
+	return &Change{
+		Who: OnPod, Kind: "annotation", cost: cost, fields: keys, Text: "remove the " + what + " " + strings.Join(keys, " and "),
+		pod: func(pod *corev1.Pod) {
+			pod.Annotations = maps.Clone(pod.Annotations)
+			for _, key := range keys {
+				delete(pod.Annotations, key)
+			}
+		},
+	}
+}
+
+// setAnnotation proposes a value of an annotation.
+func setAnnotation(s *situation, cost float64, key, value, why string) *Change {
+	c := &Change{
+		Who: OnPod, Kind: "annotation", cost: cost, fields: []string{key}, Text: fmt.Sprintf("set the annotation %s to %q%s", key, value, why),
+		pod: func(pod *corev1.Pod) {
+			pod.Annotations = maps.Clone(pod.Annotations)
+			pod.Annotations[key] = value
+		},
+	}
+	if s.in.Of == "" && len(s.pods) == 1 {
+		c.Command = fmt.Sprintf("kubectl -n %s annotate pod %s --overwrite %s", s.pod.Namespace, s.pod.Name, output.ShellWord(key+"="+value))
+	}
+	return c
+}
+
+// proposeDeviceModel proposes models and memory that there are.
+func proposeDeviceModel(s *situation) []*Change {
+	if s.request == nil || !s.request.Constrained() {
+		return nil
+	}
+	var changes []*Change
+	models := map[string]int64{}
+	for i := range s.nodes {
+		if node := device.ParseNode(s.nodes[i].node(), s.keys); node.Kind != device.NodeWithoutDevices && node.Model != "" {
+			models[node.Model] = max(models[node.Model], node.MemoryMiB)
+		}
+	}
+	least := int64(0)
+	var further []*Change
+	for _, model := range slices.Sorted(maps.Keys(models)) {
+		if s.request.MinMemoryMiB > models[model] {
+			least = max(least, models[model])
+		}
+		if s.request.Models.Match(model) {
+			continue
+		}
+		list := s.pod.Annotations[names.GPUModelAnnotation]
+		if wider := s.request.Models.Widened(model); wider != "" {
+			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, wider, fmt.Sprintf(": it matches %q", model)))
+		} else if messages.Distance(strings.ToLower(list), model, messages.Typo) <= messages.Typo {
+			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, model, ", which is there"))
+		} else {
+			further = append(further, setAnnotation(s, 4, names.GPUModelAnnotation, list+","+model, ", if that model will do"))
+		}
+	}
+	if len(changes) == 0 {
+		changes = further
+	}
+	if least > 0 {
+		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", which is the most that there is"))
+	}
+	return changes
+}
+
+// proposeSmallerShare proposes what is free on the devices that come nearest.
+func proposeSmallerShare(s *situation) []*Change {
+	if s.request == nil || s.request.Kind != device.RequestShares {
+		return nil
+	}
+	seen := map[string]bool{}
+	var changes []*Change
+	for i := range s.nodes {
+		d := s.devicesOf(s.nodes[i].info)
+		if d.Node.Kind != device.NodeShared || len(d.Unknown) > 0 || !s.request.Models.Match(d.Node.Model) {
+			continue
+		}
+		container, share := largest(s.request, d.Node.MemoryMiB)
+		change := smallerShare(d, container, share)
+		if change != nil && !seen[change.Text] && len(changes) < 8 {
+			seen[change.Text] = true
+			changes = append(changes, change)
+		}
+	}
+	return changes
+}
+
+// smallerShare proposes what is free on the node for a container, or nil.
+func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, share device.Share) *Change {
+	if container.Devices > 1 {
+		whole := int64(d.Usage.Fitting(device.Share{Milli: device.MilliPerDevice, MemoryMiB: share.MemoryMiB}).Len())
+		if whole == 0 || whole >= int64(container.Devices) {
+			return nil
+		}
+		amount := *resource.NewQuantity(whole*device.MilliPerDevice, resource.DecimalSI)
+		return &Change{
+			Who: OnPod, Kind: "smallerShare", cost: 2.2 + 3*(1-float64(whole)/float64(container.Devices)), pod: setLimit(container.Container, milli, amount),
+			Text: fmt.Sprintf("in container %s, ask for %s of %s instead of %d", container.Container, plain(milli, amount), milli, container.Devices*device.MilliPerDevice),
+		}
+	}
+	i, _ := d.Usage.Nearest(share)
+	if i < 0 {
+		return nil
+	}
+	free := d.Usage.Free(i)
+	const least = 10 // less than a tenth is another workload
+	if free.Milli*least < share.Milli || free.MemoryMiB*least < share.MemoryMiB {
+		return nil
+	}
+	var texts []string
+	var edits []func(*corev1.Pod)
+	fraction := 1.0
+	limit := func(name corev1.ResourceName, asked, there int64, amount resource.Quantity, before string) {
+		if asked > 0 && there < asked {
+			texts = append(texts, fmt.Sprintf("%s of %s instead of %s", plain(name, amount), name, before))
+			edits = append(edits, setLimit(container.Container, name, amount))
+			fraction = min(fraction, float64(there)/float64(asked))
+		}
+	}
+	free.Milli, free.MemoryMiB = min(free.Milli, device.MilliPerDevice), min(free.MemoryMiB, d.Node.MemoryMiB)
+	// What is derived of the other must fit too.
+	freeMilli, freeMemory := free.Milli, free.MemoryMiB
+	if container.MemoryMiB == 0 {
+		freeMilli = min(freeMilli, free.MemoryMiB*device.MilliPerDevice/max(1, d.Node.MemoryMiB))
+	}
+	if container.Milli == 0 {
+		freeMemory = min(freeMemory, free.Milli*d.Node.MemoryMiB/device.MilliPerDevice)
+	}
+	limit(milli, container.Milli, freeMilli, *resource.NewQuantity(freeMilli, resource.DecimalSI), strconv.FormatInt(container.Milli, 10))
+	limit(memory, container.MemoryMiB, freeMemory, *resource.NewQuantity(freeMemory<<20, resource.BinarySI), device.FormatMiB(container.MemoryMiB))
+	if len(edits) == 0 {
+		return nil
+	}
+	return &Change{
+		Who: OnPod, Kind: "smallerShare", cost: 2.2 + 3*(1-fraction),
+		Text: fmt.Sprintf("in container %s, ask for %s", container.Container, strings.Join(texts, " and ")),
+		pod: func(pod *corev1.Pod) {
+			for _, edit := range edits {
+				edit(pod)
+			}
+		},
+	}
+}

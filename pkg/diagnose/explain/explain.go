@@ -1,0 +1,381 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/unknownkeys"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
+)
+
+// Explain says why the pods have no node, and what would give them one. That they have
+// none is no error: an error is a profile from which no scheduler can be built, objects
+// that a plugin needs and that are missing, or ctx.
+func Explain(ctx context.Context, in *Input) (*Explanation, error) {
+	if len(in.Pods) == 0 {
+		return nil, errors.New("no pod to explain")
+	}
+	pod := in.Pods[0]
+	x := &Explanation{
+		FormatVersion: FormatVersion, Pod: podText(pod), Of: cmp.Or(in.Of, controllerOf(pod)),
+		Scheduler: servedBy(in, pod), Gates: gatesOf(pod), NotSeen: in.NotSeen, Message: messageOf(pod), Node: pod.Spec.NodeName,
+	}
+	if len(in.Pods) > 1 {
+		x.Pods = len(in.Pods)
+	}
+	refused := notAdmitted(in)
+	x.Admission = append(queuedBy(in, pod), refused...)
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		x.State, x.Answer = Bound, fmt.Sprintf("Pod %s has ended (%s): it needs no node.", x.Pod, pod.Status.Phase)
+		return x, nil
+	case in.Objects == nil || in.Incomplete || in.Config == nil:
+		x.unseen(in, pod)
+		return x, nil
+	}
+	e, gangs, err := newEngine(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	s := &situation{in: in, engine: e, pod: pod}
+	err = x.explain(ctx, s, gangs)
+	return x, errors.Join(err, e.Close())
+}
+
+// newEngine builds the engine, and says whether the profiles place gangs of Coscheduling.
+// That plugin cannot be simulated: what it adds is found out here, and all other plugins
+// decide as ever.
+func newEngine(ctx context.Context, in *Input) (*engine.Engine, bool, error) {
+	configuration, gangs := engine.WithoutGangs(in.Config)
+	e, err := engine.New(ctx, engine.Options{Config: configuration, Parallelism: in.Parallelism, Preemption: true}, in.Objects)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", in.Profile, err)
+	}
+	for _, group := range in.PodGroups {
+		if group.Native && e.PlacesPodGroups() {
+			err = errors.Join(err, e.SetMinCount(ctx, group.Namespace, group.Name, group.MinMember))
+		}
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, e.Close())
+	}
+	return e, gangs, nil
+}
+
+// explain fills in all that takes an engine.
+func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) error {
+	x.Nodes = len(s.in.Objects.Nodes())
+	x.Keys = keysOf(s, gangs)
+	// The pods come anew in every trial.
+	if err := s.remove(ctx, s.in.Pods); err != nil {
+		return err
+	}
+	if s.pod.Spec.NodeName != "" {
+		return x.rechoose(ctx, s)
+	}
+	for _, pod := range s.in.Pods {
+		if pod.Spec.NodeName == "" {
+			pod = pod.DeepCopy()
+			pod.Spec.SchedulingGates, pod.Status.NominatedNodeName = nil, ""
+			s.pods = append(s.pods, pod)
+		}
+	}
+	s.pod, s.needed = s.pods[0], len(s.pods)
+	if gangs || isNative(s.pod) {
+		s.gang = gangOf(s.in, s.pod)
+		x.Gang = s.gang
+	}
+	if s.gang != nil {
+		s.needed = max(1, s.gang.Needed-s.gang.Bound)
+	}
+	s.readDevices()
+	switch {
+	case !s.engine.Handles(s.pod):
+		return x.notServed(ctx, s)
+	case s.gang != nil && !s.gang.Found:
+		return x.noSuchGang(ctx, s)
+	}
+	return x.tryAll(ctx, s)
+}
+
+// missed reports whether too few pods found a node or, where one pod is asked about by
+// its name, that pod did not.
+func (s *situation) missed(placed int, first *engine.Result) bool {
+	return placed < s.needed || s.in.Of == "" && first.Node == ""
+}
+
+// tryAll lets the pods come as they are, and looks for changes if they do not all find
+// a node.
+func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
+	pods := s.arriving(nil)
+	placed, first, failed, err := s.placeEach(ctx, pods)
+	if err != nil {
+		return errors.Join(err, s.remove(ctx, pods))
+	}
+	s.placed = placed
+	if x.Pods > 0 || s.gang != nil {
+		x.Placed = placed
+	}
+	x.Approximate = approximate(s)
+	missed := s.missed(placed, &first)
+	enough := !missed
+	if s.gang != nil {
+		s.gang.Fit = placed
+		s.gang.tell()
+		enough = enough && s.gang.Members >= s.gang.Needed
+	}
+	if failed != nil && missed {
+		s.pod = failed
+		s.readDevices()
+		d, err := s.diagnose(ctx, failed)
+		if err != nil {
+			return errors.Join(err, s.remove(ctx, pods))
+		}
+		s.measure(d)
+		x.Refusals, x.Groups = refusals(d), s.groups()
+		if err := x.preempt(ctx, s, failed, pods); err != nil {
+			return err
+		}
+	}
+	x.feasible(&first)
+	if err := s.remove(ctx, pods); err != nil {
+		return err
+	}
+	if !enough && ctx.Err() == nil {
+		if x.Changes, err = s.changes(ctx); err != nil {
+			return err
+		}
+	}
+	x.conclude(s, first.Node, enough)
+	return nil
+}
+
+// diagnose asks every plugin of every node. The pod is known and pending.
+func (s *situation) diagnose(ctx context.Context, pod *corev1.Pod) (*engine.Diagnosis, error) {
+	return s.engine.Diagnose(ctx, pod)
+}
+
+// refusals are those of a diagnosis, as they are told.
+func refusals(d *engine.Diagnosis) []Verdict {
+	var told []Verdict
+	for _, v := range slices.Concat(d.Gates, d.Refusals) {
+		told = append(told, Verdict{Plugin: v.Plugin, Reason: strings.Join(v.Reasons, ", "), Resolvable: v.Resolvable})
+	}
+	return told
+}
+
+// preempt finds out which pods the scheduler would evict for the pod, the first of pods that
+// finds no node, or for the gang of pods, and puts all back.
+func (x *Explanation) preempt(ctx context.Context, s *situation, pod *corev1.Pod, pods []*corev1.Pod) error {
+	switch {
+	case len(x.Gates) > 0:
+		return nil
+	case s.asGroup() && s.gang.Members >= s.gang.Needed:
+		return x.preemptForGang(ctx, s, pods)
+	case len(s.in.Pods) > 1 || s.gang != nil:
+		return nil
+	}
+	if node := s.in.Pods[0].Status.NominatedNodeName; node != "" {
+		x.Preemption = &Preemption{Node: node, Text: fmt.Sprintf("the scheduler has evicted pods on node %s for it, and waits until they are gone", node)}
+		return nil
+	}
+	result, err := s.engine.Schedule(ctx, pod)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	// An error is a PostFilter plugin's, and nobody was evicted: the scheduler logs it, too.
+	victims, err := s.undo(ctx, []*corev1.Pod{pod}, result.Victims)
+	if result.Node != "" && len(victims) > 0 {
+		x.Preemption = &Preemption{
+			Node: result.Node, Victims: victims,
+			Text: fmt.Sprintf("the scheduler makes room on node %s and evicts %s, of lower priority", result.Node, output.List(victims, maxListed)),
+		}
+		return err
+	}
+	x.evictNobody(s, pod, "this one's")
+	return err
+}
+
+// preemptForGang is preempt for the gang of the pods: what is evicted for it is decided for all
+// of its members together.
+func (x *Explanation) preemptForGang(ctx context.Context, s *situation, pods []*corev1.Pod) error {
+	var nominated []string
+	for _, pod := range s.in.Pods {
+		if node := pod.Status.NominatedNodeName; pod.Spec.NodeName == "" && node != "" && !slices.Contains(nominated, node) {
+			nominated = append(nominated, node)
+		}
+	}
+	if len(nominated) > 0 {
+		slices.Sort(nominated)
+		x.Preemption = &Preemption{Nodes: nominated, Text: fmt.Sprintf("the scheduler has evicted pods for the gang (%s), and waits until they are gone", nodesText(nominated))}
+		return nil
+	}
+	if err := s.remove(ctx, pods); err != nil {
+		return err
+	}
+	group, err := s.engine.SchedulePodGroup(ctx, pods)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = nil // as in preempt
+		}
+		return errors.Join(err, s.remove(ctx, pods))
+	}
+	placed, nodes := 0, []string{}
+	for i := range group.Members {
+		if node := group.Members[i].Node; node != "" {
+			placed++
+			if !slices.Contains(nodes, node) {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	victims, err := s.undo(ctx, pods, group.Members[0].Victims)
+	if placed >= s.needed && len(victims) > 0 {
+		slices.Sort(nodes)
+		x.Preemption = &Preemption{
+			Nodes: nodes, Victims: victims,
+			Text: fmt.Sprintf("the scheduler makes room for the gang (%s) and evicts %s, of lower priority", nodesText(nodes), output.List(victims, maxListed)),
+		}
+		return err
+	}
+	x.evictNobody(s, pods[0], "the gang's")
+	return err
+}
+
+// nodesText names nodes.
+func nodesText(nodes []string) string {
+	if len(nodes) == 1 {
+		return "node " + nodes[0]
+	}
+	return "nodes " + output.List(nodes, maxListed)
+}
+
+// undo removes the pods, has the victims back, and returns the names of these.
+func (s *situation) undo(ctx context.Context, pods, victims []*corev1.Pod) ([]string, error) {
+	errs := []error{s.remove(ctx, pods)}
+	var names []string
+	for _, victim := range victims {
+		names = append(names, podText(victim))
+		errs = append(errs, s.engine.Set(ctx, victim))
+	}
+	return names, errors.Join(errs...)
+}
+
+// evictNobody says why nobody is evicted for the pod, if that could have been of use. whose
+// is whose priority the pods of others are held to.
+func (x *Explanation) evictNobody(s *situation, pod *corev1.Pod, whose string) {
+	if len(x.Refusals) > 0 || !slices.ContainsFunc(s.nodes, func(n nodeFacts) bool {
+		return !slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return !v.Resolvable })
+	}) {
+		return
+	}
+	x.Preemption = &Preemption{Text: fmt.Sprintf("evicts nobody: no pods of lower priority than %s would make room", whose)}
+	if policy := pod.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
+		x.Preemption.Text = "evicts nobody: spec.preemptionPolicy of the pod is Never"
+	}
+}
+
+// feasible takes over the nodes that can take the first pod.
+func (x *Explanation) feasible(result *engine.Result) {
+	if result.Node == "" {
+		return
+	}
+	for _, node := range result.Scores {
+		f := Feasible{Node: node.Name, Total: node.TotalScore}
+		for _, score := range node.Scores {
+			f.Scores = append(f.Scores, Score{Plugin: score.Name, Score: score.Score})
+		}
+		x.Feasible = append(x.Feasible, f)
+	}
+	slices.SortStableFunc(x.Feasible, func(a, b Feasible) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Node, b.Node))
+	})
+	if len(x.Feasible) == 0 {
+		x.Feasible = []Feasible{{Node: result.Node}}
+	}
+}
+
+// rechoose says whether a bound pod would get the same node now.
+func (x *Explanation) rechoose(ctx context.Context, s *situation) error {
+	x.State = Bound
+	if !s.engine.Handles(s.pod) {
+		x.Answer = fmt.Sprintf("Pod %s is on node %s.", x.Pod, x.Node)
+		return nil
+	}
+	s.readDevices()
+	x.Approximate = approximate(s)
+	pod := unbound(s.pod)
+	s.pods, s.needed = []*corev1.Pod{pod}, 1
+	pods := s.arriving(nil)
+	_, result, _, err := s.place(ctx, pods)
+	if err != nil {
+		return errors.Join(err, s.remove(ctx, pods))
+	}
+	x.feasible(&result)
+	x.Answer = sameChoice(x, &result)
+	return s.remove(ctx, pods)
+}
+
+// approximate says why the running scheduler may choose another node than the engine.
+func approximate(s *situation) string {
+	args, ok := argsOf[*config.GPUDeviceArgs](s.in, s.pod.Spec.SchedulerName)
+	if !ok || !s.runs(gpudevice.Name) || len(args.ExpectedWorkload) > 0 || args.ScoringStrategy.Type != config.GPUDeviceFragmentationGradient {
+		return ""
+	}
+	return "GPUDevice learns its expected workload, and what the running scheduler has learnt is in its memory: it may prefer another of the feasible nodes"
+}
+
+// notServed proposes the names that somebody serves.
+func (x *Explanation) notServed(ctx context.Context, s *situation) error {
+	x.State = NotServed
+	if x.Scheduler.Known {
+		x.State = Unknown
+	}
+	var err error
+	for _, change := range sorted(proposeSchedulerName(s)) {
+		if change.Node, err = s.try(ctx, change); err != nil {
+			return err
+		}
+		if change.Node != "" {
+			x.Changes = append(x.Changes, *change)
+		}
+	}
+	x.Answer = notServedAnswer(x, s.pod)
+	return nil
+}
+
+// keysOf are the labels and annotations of the pod that have no effect.
+func keysOf(s *situation, gangs bool) []string {
+	effective, served := s.engine.Profiles()[s.in.Pods[0].Spec.SchedulerName]
+	return unknownkeys.Findings(registry.PodKeys(), s.in.Pods[0], &unknownkeys.Profile{
+		Name: s.in.Pods[0].Spec.SchedulerName,
+		Runs: func(plugin string) bool {
+			return !served || registry.RunsIn(effective, plugin) || gangs && plugin == registry.GangPlugin
+		},
+	})
+}
+
+// unbound is the pod as it was before it got its node.
+func unbound(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = ""
+	for key := range pod.Annotations {
+		if strings.HasPrefix(key, gpuRecordPrefix) || key == gpuRecord {
+			delete(pod.Annotations, key)
+		}
+	}
+	return pod
+}

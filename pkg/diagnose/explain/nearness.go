@@ -1,0 +1,224 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
+	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
+)
+
+// details say what is behind the verdicts of plugins that do not measure nodes
+// themselves, "" if there is no more to say.
+var details = map[string]func(*situation, engine.Verdict, fwk.NodeInfo) string{
+	names.NodeResourcesFit:  detailResources,
+	names.TaintToleration:   detailTaints,
+	names.NodeAffinity:      detailAffinity,
+	names.NodePorts:         detailPorts,
+	names.InterPodAffinity:  detailPodAffinity,
+	names.NodeUnschedulable: nil, // cordoned is all that there is to say
+}
+
+// measure sorts the nodes that cannot take the pod, the nearest first: by the plugins' own
+// measures, and by how the message of a failed attempt ranks what the others say.
+func (s *situation) measure(d *engine.Diagnosis) {
+	s.refusals, s.total, s.nodes, s.visible, s.measures = slices.Concat(d.Gates, d.Refusals), len(d.Nodes), nil, nil, d.Measures
+	for _, n := range d.Nodes {
+		facts := nodeFacts{info: n.Node, verdicts: s.cordonOnce(&n)}
+		for _, plugin := range slices.Sorted(maps.Keys(s.measures)) {
+			rank, gap := s.measures[plugin].Distance(n.Node)
+			facts.rank, facts.gap = facts.rank+rank, facts.gap+gap
+		}
+		if !facts.hidden() {
+			s.visible = append(s.visible, n.Node)
+		}
+		if len(n.Verdicts) == 0 && len(s.refusals) == 0 {
+			continue
+		}
+		for _, v := range facts.verdicts {
+			if _, measured := s.measures[v.Plugin]; !measured {
+				rank, gap := pending.Rank(s.pod, n.Node, pending.Verdict{Plugin: v.Plugin, Reasons: v.Reasons, Resolvable: v.Resolvable})
+				facts.rank, facts.gap = facts.rank+rank, facts.gap+gap
+			}
+		}
+		facts.verdicts = append(s.refused(n.Node), facts.verdicts...)
+		s.nodes = append(s.nodes, facts)
+	}
+	slices.SortStableFunc(s.nodes, func(a, b nodeFacts) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.gap, b.gap), cmp.Compare(a.node().Name, b.node().Name))
+	})
+}
+
+// cordonOnce are the verdicts on a node without the second one on its cordon, which sets a
+// taint as well.
+func (s *situation) cordonOnce(n *engine.NodeDiagnosis) []engine.Verdict {
+	if !n.Node.Node().Spec.Unschedulable || len(untolerated(s.pod, n.Node.Node())) > 0 {
+		return n.Verdicts
+	}
+	return slices.DeleteFunc(slices.Clone(n.Verdicts), func(v engine.Verdict) bool { return v.Plugin == names.TaintToleration })
+}
+
+// refused is what a plugin that refused the pod before it looked at nodes finds missing on
+// this one.
+func (s *situation) refused(n fwk.NodeInfo) []engine.Verdict {
+	var verdicts []engine.Verdict
+	for _, refusal := range s.refusals {
+		measure := s.measures[refusal.Plugin]
+		if measure == nil {
+			continue
+		}
+		if rank, _ := measure.Distance(n); rank > 0 && rank < shortfall.Hidden {
+			verdicts = append(verdicts, engine.Verdict{Plugin: refusal.Plugin, Reasons: []string{reasonOf(measure.Describe(n))}})
+		}
+	}
+	return verdicts
+}
+
+// reasonOf makes what is said of one node a reason as plugins write them.
+func reasonOf(text string) string {
+	if clause, ok := strings.CutPrefix(text, "which "); ok {
+		return "node(s) " + clause
+	}
+	return text
+}
+
+// hidden reports whether the owner of the pod is not told of the node.
+func (n *nodeFacts) hidden() bool { return n.rank >= shortfall.Hidden }
+
+// maxNames is how many nodes of a group are named.
+const maxNames = 5
+
+// groups are the nodes by why they cannot take the pod, the nearest first. Nodes that
+// only a refusal keeps the pod from are none, and those that are hidden have no names.
+func (s *situation) groups() []Group {
+	var groups []Group
+	index := map[string]int{}
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if len(n.verdicts) == 0 {
+			continue
+		}
+		key := n.key()
+		if n.hidden() {
+			key = "hidden"
+		}
+		at, ok := index[key]
+		if !ok {
+			at = len(groups)
+			index[key] = at
+			groups = append(groups, Group{Rank: n.rank, Verdicts: s.verdicts(n)})
+		}
+		g := &groups[at]
+		g.Count++
+		if len(g.Names) < maxNames && !n.hidden() {
+			g.Names = append(g.Names, n.node().Name)
+		}
+	}
+	for i := range groups {
+		groups[i].Text = groups[i].text()
+	}
+	return groups
+}
+
+// verdicts are those of a node with what is behind them; of one that is hidden only those
+// of the plugins that hide it.
+func (s *situation) verdicts(n *nodeFacts) []Verdict {
+	verdicts := make([]Verdict, 0, len(n.verdicts))
+	for _, v := range n.verdicts {
+		told := Verdict{Plugin: v.Plugin, Reason: strings.Join(v.Reasons, ", "), Resolvable: v.Resolvable}
+		measure := s.measures[v.Plugin]
+		switch {
+		case n.hidden():
+			if measure == nil {
+				continue
+			}
+			if rank, _ := measure.Distance(n.info); rank < shortfall.Hidden {
+				continue
+			}
+		case v.Plugin == gpudevice.Name && measure != nil:
+			told.Detail = s.detailDevices(measure, n.info)
+		case measure == nil && details[v.Plugin] != nil:
+			told.Detail = details[v.Plugin](s, v, n.info)
+		}
+		if told.Detail == told.Reason {
+			told.Detail = ""
+		}
+		verdicts = append(verdicts, told)
+	}
+	return verdicts
+}
+
+// clause says in the words of the reason, and in grammar for so many nodes, what keeps the
+// pod away.
+func (v *Verdict) clause(nodes int) string {
+	is := "is"
+	if nodes > 1 {
+		is = "are"
+	}
+	text, ofNodes := strings.CutPrefix(v.Reason, "node(s) ")
+	switch {
+	case v.Plugin == names.NodeUnschedulable:
+		return " " + is + " cordoned"
+	case v.Plugin == names.TaintToleration:
+		return " " + map[string]string{"is": "has", "are": "have"}[is] + " a taint that the pod does not tolerate"
+	case !ofNodes:
+		return ": " + text
+	case nodes == 1:
+		text = strings.NewReplacer(" their ", " its ", ", and take ", ", and takes ").Replace(text)
+		if rest, plural := strings.CutPrefix(text, "were "); plural {
+			text = "was " + rest
+		}
+	}
+	return " " + text
+}
+
+// clauses say all that keeps the pod from so many nodes, with what is behind it on the
+// nearest.
+func (g *Group) clauses(nodes int, detailed bool) string {
+	var out strings.Builder
+	for i := range g.Verdicts {
+		v := &g.Verdicts[i]
+		clause := v.clause(nodes)
+		if i > 0 {
+			out.WriteString("; and")
+			clause = strings.Replace(clause, ": ", " ", 1)
+		}
+		out.WriteString(clause)
+		if detailed && v.Detail != "" {
+			fmt.Fprintf(&out, ": %s", v.Detail)
+		}
+	}
+	return out.String()
+}
+
+// text says why the nodes of the group cannot take the pod.
+func (g *Group) text() string {
+	who := output.Count(g.Count, "node")
+	if len(g.Names) == 0 {
+		return who + g.clauses(g.Count, false)
+	}
+	if g.Count == 1 {
+		return "node " + g.Names[0] + g.clauses(1, true)
+	}
+	return fmt.Sprintf("%s%s (nearest %s)", who, g.clauses(g.Count, false), strings.TrimPrefix(g.nearest(), "node "))
+}
+
+// nearest says why the nearest node of the group cannot take the pod.
+func (g *Group) nearest() string {
+	if len(g.Names) == 0 {
+		return g.Text
+	}
+	return "node " + g.Names[0] + g.clauses(1, true)
+}

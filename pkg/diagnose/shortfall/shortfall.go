@@ -1,0 +1,70 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shortfall says how far a node is from taking a pod, in one way for the running
+// scheduler's message and for an explanation made beside it.
+package shortfall
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Ranks are how far a node is by one cause; those of several causes are added. Of two
+// nodes with equal sums that one is nearer of which less is missing.
+const (
+	// Busy is what other pods hold.
+	Busy = 1
+	// Closed is a node that keeps pods away by a taint, and that the pod asks for.
+	Closed = 2
+	// Apart is a node where pods stand in each other's way by their rules.
+	Apart = 3
+	// Other is a node that is not what the pod asks for, or not for it.
+	Other = 4
+	// Small is a node that has less than what the pod asks for if it is empty.
+	Small = 5
+	// Cordoned is a node that takes no pods at all.
+	Cordoned = 6
+	// Unlike is a node without the labels, or of another name, than the pod asks for.
+	Unlike = 7
+	// Lacks is a node that has not at all what the pod asks for.
+	Lacks = 12
+	// Hidden is a node of which the pod's owner is told nothing.
+	Hidden = 1000
+)
+
+// Plugin is a Filter plugin that measures the nodes that it rejects.
+type Plugin interface {
+	fwk.Plugin
+	// NearMiss returns how far nodes are for the pod; nil if the plugin is content with
+	// every node, or with none. It is called where Filter may be, after an attempt that
+	// failed.
+	NearMiss(pod *corev1.Pod) Measure
+}
+
+// Viewer is a plugin that keeps nodes from pods, whose owners are to learn nothing of them.
+type Viewer interface {
+	fwk.Plugin
+	// View returns what the owner of the pod may know of the cluster; nil if that is all of
+	// it. It is called after an attempt that failed.
+	View(pod *corev1.Pod) *View
+}
+
+// View is the part of the cluster that a pod's owner may know of.
+type View struct {
+	// Sees reports whether the node belongs to it.
+	Sees func(node *corev1.Node) bool
+	// Empty says why there is no node for the pod if Sees reports false for all.
+	Empty string
+}
+
+// Measure is what one plugin finds missing on nodes for one pod. It is not safe for
+// concurrent use.
+type Measure interface {
+	// Distance returns the rank of the node and how much is missing there, in relation to
+	// what is asked for; 0, 0 if nothing is.
+	Distance(node fwk.NodeInfo) (rank int, gap float64)
+	// Describe says what is missing there, as in "device 2 has 800m free of the 1000m
+	// asked". It is called for few nodes.
+	Describe(node fwk.NodeInfo) string
+}
