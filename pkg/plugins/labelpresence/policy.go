@@ -6,7 +6,6 @@ package labelpresence
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
@@ -75,13 +75,7 @@ func ruleReason(profile string, index int, key string, presence bool) string {
 	if presence {
 		format = "node(s) didn't have label %q, which rules[%d] of LabelPresence in profile %q requires"
 	}
-	return withoutVerbs(fmt.Sprintf(format, key, index, profile) + " (ask that profile's administrator)")
-}
-
-// withoutVerbs replaces percent signs, because the scheduler uses reasons as a
-// format string. Label keys have none, but the name of a profile may.
-func withoutVerbs(reason string) string {
-	return strings.ReplaceAll(reason, "%", "?")
+	return messages.Escape(fmt.Sprintf(format, key, index, profile) + " (ask that profile's administrator)")
 }
 
 // reject returns why the rule rejects a node with these labels, or nil.

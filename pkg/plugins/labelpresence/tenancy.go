@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
 )
 
@@ -56,7 +57,7 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 	}
 	newReason := func(format string, keys ...any) string {
 		reason := fmt.Sprintf(format, keys...) + fmt.Sprintf(" (tenancy of profile %q: ask the administrator who assigns nodes and namespaces to tenants)", profile)
-		return withoutVerbs(reason)
+		return messages.Escape(reason)
 	}
 	newRejection := func(format string, keys ...any) *rejection {
 		return &rejection{reason: newReason(format, keys...), counter: counter}
