@@ -171,7 +171,7 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 	switch {
 	case errors.Is(neverHeld, lease.ErrNeverHeld) && !s.sole() && slices.Contains(s.profile.Names(), corev1.DefaultSchedulerName):
 		f := Finding{Severity: Error, Object: s.profile.Source, Field: "leaderElection.resourceName"}
-		f.Message, f.WayOut = splitWayOut(strings.TrimPrefix(NeverHeld(neverHeld).Error(), f.Field+": "), "")
+		f.Message, f.WayOut = splitWayOut(strings.TrimPrefix(settings.NeverHeld(neverHeld).Error(), f.Field+": "), "")
 		c.found(f)
 	case !s.available:
 	case holder == "":

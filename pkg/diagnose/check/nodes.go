@@ -120,7 +120,9 @@ func (c *checker) checkDevices() {
 		owned = append(owned, tenancies(s.profile)...)
 	}
 	for _, node := range c.objects.Nodes() {
-		c.report.Findings = append(c.report.Findings, MissingTaints(node, owned, true)...)
+		for _, missing := range registry.MissingTaints(node, owned, true) {
+			c.found(Finding{Warning, "Node " + node.Name, "spec.taints", missing.Message, missing.Command})
+		}
 		for _, setting := range device.IneffectiveSettings(node) {
 			c.found(Finding{
 				Warning, "Node " + node.Name, setting.Field, setting.String(), "remove it, or write it as it is read",

@@ -23,7 +23,7 @@ import (
 type runningScheduler struct {
 	// object is the Deployment, or the file of the profile.
 	object  string
-	profile *Profile
+	profile *settings.Profile
 	// account is who it is for the API server; the caller if that is all that is known.
 	account preflight.Subject
 	// namespace and deployment are the Deployment's; empty without one. available is whether it has
@@ -137,7 +137,7 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 		return
 	}
 	source += ", " + key
-	profile, err := Load(c.ctx, source, content, flags)
+	profile, err := settings.Load(c.ctx, source, content, flags)
 	if err != nil {
 		c.report.Findings = append(c.report.Findings, profileFindings(flags.Source(source), err)...)
 		return
@@ -157,7 +157,7 @@ func (c *checker) readFlags(s *runningScheduler, container *corev1.Container) (f
 	}
 	flags, err := settings.Parse(arguments)
 	if err == nil && flags.Options.ConfigFile == "" {
-		err = ErrNoConfig
+		err = settings.ErrNoConfig
 	}
 	if err != nil {
 		c.found(Finding{Error, s.object, argsField, err.Error() + ", so its pods do not start", "correct the flag: berth-scheduler --help lists all"})
