@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -61,7 +62,7 @@ func (c *checker) checkPlaced(t *config.LabelPresenceTenancy) {
 	}
 	for _, pod := range c.objects.Pods() {
 		node, namespace := nodes[pod.Spec.NodeName], namespaces[pod.Namespace]
-		if node == nil || namespace == nil || ended(pod) {
+		if node == nil || namespace == nil || podutil.IsPodTerminal(pod) {
 			continue
 		}
 		if problem := labelpresence.Violation(t, node, namespace); problem != "" {
