@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/messages"
@@ -259,4 +260,44 @@ func isPinnedToNode(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// preferences is args.preferences, compiled.
+type preferences struct {
+	terms []term
+	// total is the sum of all weights, at least 1 if there is a term.
+	total int64
+}
+
+// term is one preference.
+type term struct {
+	label    string
+	presence bool
+	weight   int64
+}
+
+func newPreferences(args []config.LabelPresencePreference) preferences {
+	var p preferences
+	for _, preference := range args {
+		w := term{label: preference.Label, presence: *preference.Presence, weight: int64(preference.Weight)}
+		p.terms = append(p.terms, w)
+		p.total += w.weight
+	}
+	return p
+}
+
+// score returns 100 * (sum of the weights of the satisfied preferences) / (sum
+// of all weights), rounded down: 0 if a node satisfies none, 100 if it satisfies
+// all. Weights are 1 to 100, so nothing overflows. Without a preference it returns 0.
+func (p *preferences) score(nodeLabels map[string]string) int64 {
+	if p.total == 0 {
+		return 0 // PreScore skips the plugin; but another plugin may ask for scores alone
+	}
+	var satisfied int64
+	for i := range p.terms {
+		if _, present := nodeLabels[p.terms[i].label]; present == p.terms[i].presence {
+			satisfied += p.terms[i].weight
+		}
+	}
+	return fwk.MaxScore * satisfied / p.total
 }
