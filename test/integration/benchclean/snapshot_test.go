@@ -5,7 +5,6 @@ package benchclean
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -38,6 +37,10 @@ type object struct {
 	kind            schema.GroupVersionResource
 	namespace, name string
 }
+
+// lookInterval lies between two looks at a cluster that is not yet as it should be. It
+// spares the API server.
+const lookInterval = 500 * time.Millisecond
 
 // observe lists everything that there is now.
 func observe(tb testing.TB, c *framework.Cluster) snapshot {
@@ -101,7 +104,7 @@ func settled(tb testing.TB, c *framework.Cluster) snapshot {
 	tb.Helper()
 	last := observe(tb, c)
 	same := 0
-	err := wait.PollUntilContextTimeout(tb.Context(), 500*time.Millisecond, framework.WaitTimeout, false, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(tb.Context(), lookInterval, framework.WaitTimeout, false, func(context.Context) (bool, error) {
 		now := observe(tb, c)
 		same++
 		if !maps.Equal(last, now) {
@@ -122,18 +125,21 @@ func settled(tb testing.TB, c *framework.Cluster) snapshot {
 func compare(tb testing.TB, c *framework.Cluster, before snapshot, when string) {
 	tb.Helper()
 	var kinds []schema.GroupVersionResource // all, if there are none
-	framework.WaitForCondition(tb, framework.WaitTimeout, when+", the cluster to hold what it held before", func() (bool, error) {
-		wanted, isPart := maps.Clone(before), len(kinds) > 0
-		var now snapshot
+	wanted, now := before, snapshot{}
+	err := wait.PollUntilContextTimeout(tb.Context(), lookInterval, framework.WaitTimeout, true, func(context.Context) (bool, error) {
+		isPart := len(kinds) > 0
 		if isPart {
+			wanted, now = maps.Clone(before), observeKinds(tb, c, kinds)
 			maps.DeleteFunc(wanted, func(o object, _ string) bool { return !slices.Contains(kinds, o.kind) })
-			now = observeKinds(tb, c, kinds)
 		} else {
-			now = observe(tb, c)
+			wanted, now = before, observe(tb, c)
 		}
 		kinds = differing(wanted, now)
-		return len(kinds) == 0 && !isPart, fmt.Errorf("(-before,+now):\n%s", cmp.Diff(wanted, now))
+		return len(kinds) == 0 && !isPart, nil
 	})
+	if err != nil {
+		tb.Fatalf("%s, the cluster does not hold what it held before (%v) (-before,+now):\n%s", when, err, cmp.Diff(wanted, now))
+	}
 }
 
 // differing returns the kinds of which two snapshots have different objects.
