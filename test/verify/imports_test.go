@@ -276,7 +276,6 @@ func TestImportRulesBite(t *testing.T) {
 		{"code imports the builders", "pkg/registry/registry.go", module + "/pkg/schedtest", "shipped-code"},
 		{"test imports the builders", "pkg/registry/registry_test.go", module + "/pkg/schedtest", ""},
 
-		{"plugin imports the oracle", "pkg/plugins/labelpresence/plugin.go", module + "/pkg/oracle", "plugins"},
 		{"oracle imports something of ours", "pkg/oracle/check.go", module + "/pkg/apis/names", "oracle"},
 		{"oracle imports the scheduler", "pkg/oracle/check.go", "k8s.io/kubernetes/pkg/scheduler", "kubernetes; oracle"},
 		{"oracle's test imports the names", "pkg/oracle/oracle_test.go", module + "/pkg/apis/names", ""},
@@ -379,8 +378,6 @@ var reach = []struct {
 	{"pkg/device", "k8s.io/client-go/"},
 	{"pkg/device", "k8s.io/kube-scheduler/"},
 	{"pkg/oracle", module + "/pkg/"},
-	{"cmd/berth-scheduler", module + "/pkg/bench"},
-	{"cmd/berth-scheduler", module + "/pkg/oracle"},
 	{"pkg/apis/config", "k8s.io/kubernetes/"},
 	{"pkg/apis/config/v1", "k8s.io/kubernetes/"},
 }
