@@ -70,7 +70,7 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 				{"memory beside thousandths of another container", [][]string{{milli, "1"}, {memory, "1Gi"}}, []string{"[berth.dev/gpu-memory]"}},
 				{"all of the memory and one thousandth", [][]string{{milli, "1", memory, "40Gi"}}, []string{"[berth.dev/gpu-memory]"}},
 				{"device plugin", [][]string{{pluginResource, "8"}}, []string{"[nvidia.com/gpu]"}},
-				{"slices of time", [][]string{{pluginResource + ".shared", "8"}}, []string{"[nvidia.com/gpu.shared]", "requests.nvidia.com/gpu.shared as well"}},
+				{"slices of time", [][]string{{pluginResource + ".shared", "8"}}, []string{"[nvidia.com/gpu.shared]", "add requests.nvidia.com/gpu.shared to it"}},
 				{"MIG devices", [][]string{{mig, "8"}, {mig, "8"}}, []string{"[nvidia.com/mig-1g.5gb]"}},
 				{"what is no device", [][]string{{"nvidia.com/rdma_shared_device_a", "8"}}, nil},
 			},
