@@ -335,7 +335,7 @@ func policyOnControllers(t *testing.T, c *framework.Cluster) {
 			return false, err
 		}
 		for _, condition := range deployment.Status.Conditions {
-			if condition.Type == appsv1.DeploymentReplicaFailure && strings.Contains(condition.Message, `spec.schedulerName: namespace "team-a"`) {
+			if condition.Type == appsv1.DeploymentReplicaFailure && strings.Contains(condition.Message, `spec.schedulerName: must be one of [berth-tenancy], not "default-scheduler", because namespace "team-a"`) {
 				return true, nil
 			}
 		}
