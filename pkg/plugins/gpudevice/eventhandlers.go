@@ -107,10 +107,11 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 			old = nil
 		}
 		s := c.observe(pod)
+		keptBack := c.kept.get(pod.UID) != nil // a former process may have bound it at any time
 		c.observePending(pod)
 		c.wakeAfterRelease(s.released)
 		c.report(logger, pod, s)
-		if s.first && s.problem == nil && old != nil && old.Spec.NodeName == "" {
+		if s.first && s.problem == nil && old != nil && old.Spec.NodeName == "" && !keptBack {
 			c.noteOtherInstance(logger, s.held)
 		}
 		if old != nil && s.held != nil && !s.first && recordChanged(old, pod) {

@@ -57,6 +57,8 @@ type startupWait struct {
 	done atomic.Bool
 	// prepared is whether waitForSyncAndFence has succeeded.
 	prepared atomic.Bool
+	// version is what the informer's store had reached by then. It is written before prepared.
+	version string
 	// expected is whether Prepare will be called; see PrepareLater.
 	expected atomic.Bool
 	// lateBinding is whether a pod that was kept back was seen bound, and no snapshot yet that
@@ -206,8 +208,9 @@ func (c *allocationCache) prepare(ctx context.Context) error {
 
 	s.mu.Lock()
 	s.err, s.retryAt = err, c.clock.Now().Add(startupRetry)
-	s.prepared.Store(err == nil)
 	if err == nil {
+		s.version = c.informerVersion()
+		s.prepared.Store(true)
 		c.kept.forgetFenced()
 	}
 	close(s.attempt)
