@@ -100,6 +100,16 @@ func (pl *GPUDevice) Prepare(ctx context.Context) error {
 	})
 }
 
+// Ready returns why this process is not ready although it has prepared: another one has
+// taken over from it. It goes on with pods without shares. It does not end: where two
+// processes run without an election, each new one would end the other without end.
+func (pl *GPUDevice) Ready() error {
+	if pl.allocations.deposed.Load() {
+		return errFenced
+	}
+	return nil
+}
+
 // PreEnqueue keeps a pod with a share out of the queue while it cannot be bound for a reason
 // that no event of the cluster changes. An attempt would end with a write to the pod's
 // status, in the scheduling goroutine, and what hinders the fence hinders that too.
