@@ -57,7 +57,7 @@ func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 		return shortfall.Unlike, 0
 	case device.WrongModel:
 		return shortfall.Unlike, 0
-	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld, device.OtherInstance:
+	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld, device.OtherInstance, device.KeptForUnfenced:
 		return shortfall.Apart, 0
 	default:
 		return shortfall.Other, 0
