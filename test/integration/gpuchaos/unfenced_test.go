@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -268,36 +269,50 @@ func TestWebhookHangs(t *testing.T) {
 	requireRight(t, c, s, 2*devices+3)
 }
 
-// TestHangingRequests: a request for one pod hangs, of each kind that the plugin sends, and
-// the connection with it. All others are placed while it does.
+// TestHangingRequests lets one request of each kind that a scheduler sends hang, and the
+// connection with it: a Binding, the write of a pod's status, the renewal of the lease, and any
+// request for a single namespace. All other pods are placed meanwhile.
 func TestHangingRequests(t *testing.T) {
 	const others = 30
 	c := startPool(t, 2, 4)
 	hang := make(chan struct{})
-	var hanging [2]atomic.Int64
+	var bindings, statuses, renewals atomic.Int64
+	var leads atomic.Bool
 	stuck := c.CreatePod(t, nowhere("stuck"))
-	s := startBehind(t, c, gpuProfile, faultproxy.Hooks{
+	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), faultproxy.Hooks{
 		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
 			if b.Pod == "hung" {
-				hanging[0].Add(1)
+				bindings.Add(1)
 				<-hang
 			}
 			return passOn(b)
 		},
 		Answer: func(r *http.Request) *faultproxy.Answer {
-			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/"+stuck.Name+"/status") {
-				hanging[1].Add(1)
-				select {
-				case <-hang:
-				case <-r.Context().Done():
-				}
+			switch {
+			case r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/"+stuck.Name+"/status"):
+				statuses.Add(1)
+			case leads.Load() && r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/leases/"):
+				renewals.Add(1)
+			case path.Dir(r.URL.Path) != "/api/v1/namespaces":
+				return nil
+			}
+			select {
+			case <-hang:
+			case <-r.Context().Done():
 			}
 			return nil
 		},
 	})
+	s := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{
+		Kubeconfig: proxy.Kubeconfig, LeaderElect: true,
+		// A leader whose renewals hang leads until the deadline, as with stock.
+		Args: []string{"--leader-elect-lease-duration=3m", "--leader-elect-renew-deadline=2m", "--leader-elect-retry-period=1s"},
+	})
+	leads.Store(true)
 	c.CreatePod(t, gpuchurn.SharePod("hung", "100"))
-	framework.WaitForCondition(t, framework.WaitTimeout, "both to hang", func() (bool, error) {
-		return hanging[0].Load() > 0 && hanging[1].Load() > 0, fmt.Errorf("%d Bindings and %d writes of the status do", hanging[0].Load(), hanging[1].Load())
+	framework.WaitForCondition(t, framework.WaitTimeout, "one of each to hang", func() (bool, error) {
+		b, w, l := bindings.Load(), statuses.Load(), renewals.Load()
+		return b > 0 && w > 0 && l > 0, fmt.Errorf("hanging: %d Bindings, %d writes of the status, %d renewals", b, w, l)
 	})
 	for i := range others {
 		c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("other-%d", i), "50"))
@@ -305,7 +320,7 @@ func TestHangingRequests(t *testing.T) {
 	for i := range others {
 		c.WaitForPodScheduled(t, namespace, fmt.Sprintf("other-%d", i))
 	}
-	if n := hanging[0].Load(); n != 1 {
+	if n := bindings.Load(); n != 1 {
 		t.Errorf("the Binding that hangs was sent %d times", n)
 	}
 	close(hang)

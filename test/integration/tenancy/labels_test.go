@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 // namespaceCount is how many namespaces change their label: a scheduler that
