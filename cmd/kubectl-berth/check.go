@@ -99,7 +99,7 @@ command line is wrong; 5 something was found.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "a KubeSchedulerConfiguration to check")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or yaml")
-	flags.StringVar(&o.severity, "severity", severityWarning, "the least severity that is told, and that counts for the exit code: warning or error")
+	flags.StringVar(&o.severity, "severity", severityWarning, "minimum severity to report: warning or error; the exit code depends on what is reported")
 	completeFlag(cmd, "output", completeValues(outputTable, outputJSON, outputYAML))
 	completeFlag(cmd, "severity", completeValues(severityWarning, severityError))
 	return cmd

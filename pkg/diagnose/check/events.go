@@ -36,7 +36,7 @@ var told = []struct {
 	keep   func(*checker, *corev1.Event) bool
 	wayOut string
 }{
-	{reason: "TenancyViolation", ours: true, decided: (*checker).knowsTenants, keep: (*checker).isPlaced, wayOut: "delete the pod to have it placed anew, or correct the label that is wrong"},
+	{reason: "TenancyViolation", ours: true, decided: (*checker).knowsTenants, keep: (*checker).isPlaced, wayOut: "delete the pod so that it is placed again, or correct the wrong label"},
 	{reason: "GPUDeviceConflict", ours: true, decided: (*checker).knowsDevices, wayOut: "find out what else gives devices of this node (a second scheduler with GPUDevice, or a record that was changed), and delete one of the pods"},
 	{reason: "GPUPodNotFenced", ours: true, keep: (*checker).isPending, wayOut: "delete the pod and create a smaller one, or see why the API server refuses to update it"},
 	{reason: "FailedCreate", keep: (*checker).isRefusedHere, wayOut: "change the pod template as the policy's message says"},

@@ -142,7 +142,7 @@ func (c *checker) checkShared(s, other *runningScheduler, name string) {
 	}
 	c.found(Finding{
 		Error, s.profile.Source, "leaderElection.resourceName",
-		fmt.Sprintf("the lease %s is also that of %s, which serves %s: one of the two waits for ever", name, other.object, strings.Join(other.profile.Names(), ", ")),
+		fmt.Sprintf("the lease %s is also that of %s, which serves %s: only one of the two can schedule", name, other.object, strings.Join(other.profile.Names(), ", ")),
 		"give each scheduler a lease of its own",
 	})
 }
@@ -175,7 +175,7 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 		c.found(f)
 	case !s.available:
 	case holder == "":
-		c.found(Finding{Error, object, "spec.holderIdentity", fmt.Sprintf("nobody holds it, and %s has a replica: no pod of it is scheduled", s.object), "see the log of its pods"})
+		c.found(Finding{Error, object, "spec.holderIdentity", fmt.Sprintf("no scheduler holds it, and %s has a replica: no pod of it is scheduled", s.object), "see the log of its pods"})
 	case lease.Expired(renewed, counts, c.now()):
 		c.found(Finding{Error, object, "spec.renewTime", fmt.Sprintf("%s holds it and has not renewed it since %s: no pod of %s is scheduled", holder, renewed.Format(time.RFC3339), s.object), "see the log of its pods"})
 	default:

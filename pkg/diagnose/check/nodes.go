@@ -68,7 +68,7 @@ func (c *checker) checkPlaced(t *config.LabelPresenceTenancy) {
 		if problem := labelpresence.Violation(t, node, namespace); problem != "" {
 			c.foundPod(pod, &Finding{
 				Severity: Error, Field: "spec.nodeName", Message: problem,
-				WayOut: "delete it to have it placed anew, correct the label that is wrong, or exempt the namespace (tenancy.exemptNamespaces)",
+				WayOut: "delete it so that it is placed again, correct the wrong label, or exempt the namespace (tenancy.exemptNamespaces)",
 			})
 		}
 	}

@@ -166,7 +166,7 @@ func (c *checker) unknownName(pod *corev1.Pod, ours []string) *Finding {
 		f.Message = fmt.Sprintf("the scheduler that served %q is gone: no live lease, Deployment or pod serves it, so the pod waits", name)
 		f.WayOut = "start a scheduler with a profile of this name, or recreate the pod with another schedulerName: " + others
 	} else if meant := pending.MeantSchedulerName(name, slices.Values(ours)); meant != "" {
-		f.WayOut = fmt.Sprintf("if %s is meant, recreate the pod: schedulerName is immutable", meant)
+		f.WayOut = fmt.Sprintf("did you mean %s? Then recreate the pod: schedulerName is immutable", meant)
 	}
 	return f
 }
