@@ -121,7 +121,10 @@ func notAmongFiles() (*http.Response, error) {
 }
 
 // requests takes the path of a request apart.
-var requests = &apirequest.RequestInfoFactory{APIPrefixes: sets.New("api", "apis"), GrouplessAPIPrefixes: sets.New("api")}
+var requests = &apirequest.RequestInfoFactory{
+	APIPrefixes:          map[string]sets.Empty{"api": {}, "apis": {}},
+	GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
+}
 
 func status(reason metav1.StatusReason, code int32, message string) runtime.Object {
 	return &metav1.Status{
