@@ -89,8 +89,8 @@ func (c *checker) forbidden(err error) bool { return apierrors.IsForbidden(err) 
 
 func (c *checker) notFound(err error) bool { return apierrors.IsNotFound(err) }
 
-// seen reports whether err is nil. That something may not be read is told; any other
-// error ends the check.
+// seen reports whether err is nil. What may not be read becomes a note; any other error ends
+// the check.
 func (c *checker) seen(what string, err error) bool {
 	switch {
 	case err == nil:

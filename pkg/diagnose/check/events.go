@@ -47,7 +47,7 @@ func (c *checker) checkEvents() {
 	for _, kind := range told {
 		list, err := c.client.CoreV1().Events(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", kind.reason).String()})
 		if c.options.Files != nil && c.forbidden(err) {
-			return // nobody expects them among manifests
+			return // manifests have none
 		}
 		if !c.seen("events", err) {
 			return

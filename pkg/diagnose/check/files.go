@@ -38,8 +38,7 @@ type Files struct {
 	rbac authorizer.Authorizer
 }
 
-// NewFiles returns files of which none was read. Objects that name no namespace are in the
-// given one.
+// NewFiles returns empty files. Objects that name no namespace are in the given one.
 func NewFiles(namespace string) *Files {
 	f := &Files{reader: cluster.NewReader(), kept: map[schema.GroupVersionResource][]*unstructured.Unstructured{}}
 	f.reader.Namespace = namespace

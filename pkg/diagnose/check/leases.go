@@ -49,7 +49,7 @@ func (c *checker) now() time.Time {
 	return newest
 }
 
-// isLive reports whether somebody holds a lease, and renews it.
+// isLive reports whether a lease is held and renewed.
 func (c *checker) isLive(l *coordinationv1.Lease) bool {
 	renewed, counts := lease.Term(l)
 	return ptr.Deref(l.Spec.HolderIdentity, "") != "" && !lease.Expired(renewed, counts, c.now())

@@ -113,7 +113,7 @@ func (c *checker) hasSharedNode() bool {
 }
 
 // checkDevices finds nodes whose labels contradict each other or have no effect, and
-// devices of which more is held than there is, or nobody knows what.
+// devices that are overcommitted or used without a record.
 func (c *checker) checkDevices() {
 	keys := c.nodeKeys()
 	var owned []*config.LabelPresenceTenancy
@@ -150,8 +150,8 @@ func (c *checker) checkDevices() {
 	}
 }
 
-// checkHeld finds devices of which more is held than there is, and a node whose devices a
-// DRA driver offers too.
+// checkHeld finds devices that are overcommitted, and a node whose devices a DRA driver
+// offers too.
 func (c *checker) checkHeld(node *deviceusage.Node) {
 	for i := range node.Devices {
 		d := &node.Devices[i]

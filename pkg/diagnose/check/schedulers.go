@@ -40,7 +40,7 @@ type runningScheduler struct {
 	by installation
 }
 
-// sole reports whether it was told that nobody else serves default-scheduler.
+// sole reports whether its flags say that no other scheduler serves default-scheduler.
 func (s *runningScheduler) sole() bool {
 	return s.profile.Flags != nil && s.profile.Flags.SoleDefaultScheduler
 }
