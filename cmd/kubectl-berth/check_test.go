@@ -31,8 +31,8 @@ func TestCheck(t *testing.T) {
 		{name: "as YAML", args: []string{"--config", wrong, "-o", "yaml"}, wantCode: exitFound, wantStdout: []string{"formatVersion: 1", "wayOut: "}},
 		{name: "a file that is not there", args: []string{"--config", "testdata/none.yaml"}, wantCode: exitFailed, wantStderr: []string{"--config: open testdata/none.yaml: no such file"}},
 		{name: "no cluster", args: []string{"--kubeconfig", "testdata/none"}, wantCode: exitFailed, wantStderr: []string{"--kubeconfig testdata/none: "}},
-		{name: "an output that is none", args: []string{"--config", gpuProfile, "-o", "wide"}, wantCode: exitUsage, wantStderr: []string{`-o: "wide" is none of table, json, yaml`}},
-		{name: "a severity that is none", args: []string{"--config", gpuProfile, "--severity", "info"}, wantCode: exitUsage, wantStderr: []string{`--severity: "info" is none of warning, error`}},
+		{name: "an output that is none", args: []string{"--config", gpuProfile, "-o", "wide"}, wantCode: exitUsage, wantStderr: []string{`-o: invalid value "wide": must be one of table, json, yaml`}},
+		{name: "a severity that is none", args: []string{"--config", gpuProfile, "--severity", "info"}, wantCode: exitUsage, wantStderr: []string{`--severity: invalid value "info": must be one of warning, error`}},
 		{name: "flags", args: []string{"--config", "../../config/berth-scheduler/tenancy.yaml", "--", "--leader-elect=false"}, wantCode: exitFound, wantStdout: []string{"tenancy.yaml with --leader-elect=false", "leaderElection.leaderElect", "without leader election"}},
 		{name: "flags that there are not", args: []string{"--config", gpuProfile, "--", "--leader-election"}, wantCode: exitUsage, wantStderr: []string{"unknown flag: --leader-election"}},
 		{name: "flags without a profile", args: []string{"--", "--leader-elect=false"}, wantCode: exitUsage, wantStderr: []string{`unexpected argument "--leader-elect=false"`}},
@@ -81,7 +81,7 @@ func TestCheckFiles(t *testing.T) {
 		{name: "switched off", stdin: changed("replicas: 1", "replicas: 0"), wantCode: exitFound, wantStderr: unseen, wantStdout: []string{
 			"Warning", "spec.replicas   is 0: the scheduler is switched off, and none of its pods is scheduled: start it with kubectl -n berth-system scale deployment berth-scheduler --replicas=1, or delete it",
 		}},
-		{name: "a profile for the workloads of a file", args: []string{"--config", gpuProfile}, stdin: changed("berth.dev/gpu-model: ", "berth.dev/gpu-modell: "), wantCode: exitFound, wantStdout: []string{"no plugin reads berth.dev/gpu-modell: is berth.dev/gpu-model meant?"}, wantStderr: []string{"not seen"}},
+		{name: "a profile for the workloads of a file", args: []string{"--config", gpuProfile}, stdin: changed("berth.dev/gpu-model: ", "berth.dev/gpu-modell: "), wantCode: exitFound, wantStdout: []string{"no plugin reads berth.dev/gpu-modell; did you mean berth.dev/gpu-model?"}, wantStderr: []string{"not seen"}},
 		{name: "a misspelt field", stdin: changed("containers:", "container:"), wantCode: exitFailed, wantStderr: []string{`-f: -:`, `unknown field "spec.template.spec.container"`}},
 		{name: "a workload alone", stdin: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulerName: somebody, containers: [{name: c, image: i, resources: {limits: {berth.dev/gpu-milli: \"500\"}}}]}\n", wantStdout: []string{"Nothing was found. Schedulers: none"}, wantStderr: []string{
 			"not seen: Deployments, and so which schedulers there are (name a profile with --config): not among the files",

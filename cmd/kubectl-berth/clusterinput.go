@@ -136,5 +136,5 @@ func oneOf(flag, value string, values ...string) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return usagef("%s: %q is none of %s", flag, value, strings.Join(values, ", "))
+	return usagef("%s: invalid value %q: must be one of %s", flag, value, strings.Join(values, ", "))
 }

@@ -32,15 +32,15 @@ func (p place) String() string {
 	return p.file
 }
 
-// placeKey is an object in a file: one that somebody has written may stand beside the same
-// of an API server.
+// placeKey is an object in a file: one written by hand may stand beside the same object of
+// an API server.
 type placeKey struct {
 	objectKey
 
 	written bool
 }
 
-// writtenObject is an object that somebody has written.
+// writtenObject is an object written by hand.
 type writtenObject struct {
 	object runtime.Object
 	key    objectKey
@@ -76,10 +76,8 @@ func (r *Reader) Onto(base *Cluster) (*Cluster, []Note) {
 		base.has(resource)
 	}
 	there := map[string][]objectKey{}
-	for _, list := range [][]runtime.Object{asObjects(r.served.nodes), r.served.others, asObjects(r.served.pods)} {
-		for _, obj := range list {
-			r.addOnto(base, obj, there)
-		}
+	for _, obj := range r.served.Objects() {
+		r.addOnto(base, obj, there)
 	}
 	arrival := base.afterAll()
 	for i := range r.written {
@@ -134,14 +132,6 @@ func (c *Cluster) afterAll() metav1.Time {
 	return metav1.NewTime(newest.Add(time.Second))
 }
 
-func asObjects[T runtime.Object](list []T) []runtime.Object {
-	objects := make([]runtime.Object, 0, len(list))
-	for _, obj := range list {
-		objects = append(objects, obj)
-	}
-	return objects
-}
-
 // controller is what pods belong to, as a manifest names it.
 type controller struct {
 	kind, namespace, name string
@@ -173,8 +163,8 @@ func (c *Cluster) podsByController() map[controller]int {
 	return count
 }
 
-// IsWritten reports whether the object was written by somebody, and comes from no API
-// server, which would have given it a UID.
+// IsWritten reports whether the pod was written by hand: an API server would have given it a
+// UID.
 func IsWritten(pod *corev1.Pod) bool {
 	return len(pod.UID) > len(uidPrefix) && pod.UID[:len(uidPrefix)] == uidPrefix
 }

@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -49,7 +50,7 @@ func (c *checker) now() time.Time {
 	return newest
 }
 
-// isLive reports whether somebody holds a lease, and renews it.
+// isLive reports whether a lease is held and renewed.
 func (c *checker) isLive(l *coordinationv1.Lease) bool {
 	renewed, counts := lease.Term(l)
 	return ptr.Deref(l.Spec.HolderIdentity, "") != "" && !lease.Expired(renewed, counts, c.now())
@@ -142,7 +143,7 @@ func (c *checker) checkShared(s, other *runningScheduler, name string) {
 	}
 	c.found(Finding{
 		Error, s.profile.Source, "leaderElection.resourceName",
-		fmt.Sprintf("the lease %s is also that of %s, which serves %s: one of the two waits for ever", name, other.object, strings.Join(other.profile.Names(), ", ")),
+		fmt.Sprintf("the lease %s is also that of %s, which serves %s: only one of the two can schedule", name, other.object, strings.Join(other.profile.Names(), ", ")),
 		"give each scheduler a lease of its own",
 	})
 }
@@ -151,7 +152,7 @@ func (c *checker) checkShared(s, other *runningScheduler, name string) {
 func (c *checker) checkLease(s *runningScheduler, name string) {
 	election := s.profile.Config.LeaderElection
 	object := "Lease " + name
-	if c.objects.Has("namespaces") && !c.hasNamespace(election.ResourceNamespace) {
+	if c.objects.Has("namespaces") && c.namespaces()[election.ResourceNamespace] == nil {
 		c.found(Finding{
 			Error, s.profile.Source, "leaderElection.resourceNamespace", fmt.Sprintf("namespace %q does not exist, and the lease must be in one", election.ResourceNamespace),
 			fmt.Sprintf("create it (kubectl create namespace %s), or name another", election.ResourceNamespace),
@@ -159,7 +160,7 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 		return
 	}
 	held, err := c.client.CoordinationV1().Leases(election.ResourceNamespace).Get(c.ctx, election.ResourceName, metav1.GetOptions{})
-	if c.notFound(err) {
+	if apierrors.IsNotFound(err) {
 		held, err = &coordinationv1.Lease{}, nil
 	}
 	if !c.seen(object, err) {
@@ -175,7 +176,7 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 		c.found(f)
 	case !s.available:
 	case holder == "":
-		c.found(Finding{Error, object, "spec.holderIdentity", fmt.Sprintf("nobody holds it, and %s has a replica: no pod of it is scheduled", s.object), "see the log of its pods"})
+		c.found(Finding{Error, object, "spec.holderIdentity", fmt.Sprintf("no scheduler holds it, and %s has a replica: no pod of it is scheduled", s.object), "see the log of its pods"})
 	case lease.Expired(renewed, counts, c.now()):
 		c.found(Finding{Error, object, "spec.renewTime", fmt.Sprintf("%s holds it and has not renewed it since %s: no pod of %s is scheduled", holder, renewed.Format(time.RFC3339), s.object), "see the log of its pods"})
 	default:

@@ -4,14 +4,11 @@
 package check
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -71,16 +68,12 @@ func (r *Report) AtLeast(severity Severity) {
 // WriteTable writes the findings for people, a row each, with the way out behind the
 // problem.
 func (r *Report) WriteTable(w io.Writer) error {
-	var out bytes.Buffer
-	rows := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(rows, "SEVERITY\tOBJECT\tFIELD\tPROBLEM, AND WHAT TO DO")
+	table := output.NewTable("SEVERITY", "OBJECT", "FIELD", "PROBLEM, AND WHAT TO DO")
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		fmt.Fprintf(rows, "%s\t%s\t%s\t%s: %s\n", f.Severity, output.Line(f.Object), output.Line(cmp.Or(f.Field, "-")), output.Line(f.Message), output.Line(f.WayOut))
+		table.Add(f.Severity, f.Object, f.Field, f.Message+": "+f.WayOut)
 	}
-	rows.Flush()
-	_, err := w.Write(out.Bytes())
-	return err
+	return table.Write(w)
 }
 
 // sort brings the findings in order, without repetitions.

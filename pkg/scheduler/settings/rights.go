@@ -55,7 +55,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 	need("pods are what is scheduled", "", "pods", read...)
 	need("preemption deletes its victims", "", "pods", "delete")
 	needSub("a placement is written as a Binding", "", "pods", "binding", "create")
-	needSub("a pod that cannot be placed is told so in its status", "", "pods", "status", "patch")
+	needSub("why a pod is not placed is written to its status", "", "pods", "status", "patch")
 	need("nodes are what pods are placed on", "", "nodes", read...)
 	need("namespace labels decide tenancy, rules with a namespaceSelector and pod affinity", "", "namespaces", read...)
 	need("default topology spreading looks at what selects a pod", "", "services", read...)

@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
@@ -171,7 +170,7 @@ func (f *found) apply(written *cluster.Cluster) {
 	if f.in.Objects == nil {
 		return
 	}
-	for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
+	for _, object := range written.Objects() {
 		if err := f.in.Objects.Apply(object); err != nil {
 			f.notSeen("-f: what it changes of an object that is there already: %v", err)
 		}
@@ -251,14 +250,6 @@ func (f *found) priorities(written *cluster.Cluster, listed bool) func(*corev1.P
 		}
 		return ""
 	}
-}
-
-func objects[T runtime.Object](list []T) []runtime.Object {
-	found := make([]runtime.Object, 0, len(list))
-	for _, object := range list {
-		found = append(found, object)
-	}
-	return found
 }
 
 // readConfig finds the configuration of the scheduler that serves the name.
