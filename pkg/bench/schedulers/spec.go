@@ -89,7 +89,7 @@ type FindOptions struct {
 func bareSpec() *Spec {
 	return &Spec{
 		Name: BareBinderName, Version: "kubectl-berth " + version.String(),
-		Notes: []string{"It is no scheduler: it only posts Bindings, to the nodes in turn, and shows what the API server allows."},
+		Notes: []string{"Not a scheduler: it only posts Bindings, to the nodes in turn, and shows the limit of the API server."},
 	}
 }
 
@@ -106,20 +106,20 @@ func Find(ctx context.Context, name string, options FindOptions) (*Spec, error) 
 	switch name {
 	case BareBinderName:
 		if profile != "" {
-			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
+			return nil, fmt.Errorf("%s: %w: this scheduler takes no profile, got %s", name, ErrProfile, profile)
 		}
 		return bareSpec(), nil
 	case names.RandomScheduler:
 		if profile != "" {
-			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
+			return nil, fmt.Errorf("%s: %w: this scheduler takes no profile, got %s", name, ErrProfile, profile)
 		}
 		binary = randomBinary
-		spec.Notes = append(spec.Notes, "It runs with --fit=resources: of the nodes with room it takes any.")
+		spec.Notes = append(spec.Notes, "It runs with --fit=resources: it picks any node with room.")
 	case corev1.DefaultSchedulerName:
 		binary = stockBinary
 	default:
 		if profile == "" {
-			return nil, fmt.Errorf("%s: %w: there is none: give one with --config %[1]s=PROFILE.yaml", name, ErrProfile)
+			return nil, fmt.Errorf("%s: %w: it needs one: use --config %[1]s=PROFILE.yaml", name, ErrProfile)
 		}
 	}
 	if profile != "" {
@@ -138,14 +138,14 @@ func ExistingSpec(name string, shares bool) *Spec {
 	}
 	return &Spec{
 		Name: name, Shares: shares,
-		Notes: []string{"Its client's rate limit cannot be seen, and may be what was measured: kube-scheduler's is 50 requests/s unless its configuration says otherwise (clientConnection)."},
+		Notes: []string{"The rate limit of its client is unknown and may be what was measured: kube-scheduler's is 50 requests/s unless its configuration says otherwise (clientConnection)."},
 	}
 }
 
 // CheckName returns why a pod's spec.schedulerName cannot be this; nil if it can.
 func CheckName(name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return fmt.Errorf("%q is no scheduler's name: %s", name, strings.Join(problems, "; "))
+		return fmt.Errorf("%q is not a valid scheduler name: %s", name, strings.Join(problems, "; "))
 	}
 	return nil
 }
@@ -168,10 +168,10 @@ func (s *Spec) load(file string) error {
 		for i := range config.Profiles {
 			has = append(has, config.Profiles[i].SchedulerName)
 		}
-		return fmt.Errorf("%s: profiles: none has schedulerName %q, and which of %s is meant cannot be told: leave one, which then runs under that name, or rename one", file, s.Name, strings.Join(has, ", "))
+		return fmt.Errorf("%s: profiles: none has schedulerName %q: keep one of %s, which then runs under that name, or rename one", file, s.Name, strings.Join(has, ", "))
 	}
 	if own := config.Profiles[index].SchedulerName; own != s.Name {
-		s.Notes = append(s.Notes, fmt.Sprintf("The profile calls itself %s; it runs as %s here.", own, s.Name))
+		s.Notes = append(s.Notes, fmt.Sprintf("The schedulerName of the profile is %s; it runs as %s here.", own, s.Name))
 	}
 	s.Shares, s.Colocates = bindsShares(&config.Profiles[index]), colocates(&config.Profiles[index])
 	return nil
