@@ -104,14 +104,12 @@ func Find(ctx context.Context, name string, options FindOptions) (*Spec, error) 
 	profile := options.Profiles[name]
 	binary := berthBinary
 	switch name {
-	case BareBinderName:
+	case BareBinderName, names.RandomScheduler:
 		if profile != "" {
 			return nil, fmt.Errorf("%s: %w: this scheduler takes no profile, got %s", name, ErrProfile, profile)
 		}
-		return bareSpec(), nil
-	case names.RandomScheduler:
-		if profile != "" {
-			return nil, fmt.Errorf("%s: %w: this scheduler takes no profile, got %s", name, ErrProfile, profile)
+		if name == BareBinderName {
+			return bareSpec(), nil
 		}
 		binary = randomBinary
 		spec.Notes = append(spec.Notes, "It runs with --fit=resources: it picks any node with room.")
@@ -173,7 +171,9 @@ func (s *Spec) load(file string) error {
 	if own := config.Profiles[index].SchedulerName; own != s.Name {
 		s.Notes = append(s.Notes, fmt.Sprintf("The schedulerName of the profile is %s; it runs as %s here.", own, s.Name))
 	}
-	s.Shares, s.Colocates = bindsShares(&config.Profiles[index]), colocates(&config.Profiles[index])
+	plugins := config.Profiles[index].Plugins
+	s.Shares = enables(plugins, func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Bind }, gpudevice.Name)
+	s.Colocates = enables(plugins, func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Filter }, colocation.Name)
 	return nil
 }
 
@@ -187,10 +187,11 @@ func (s *Spec) profileIndex() int {
 	return index
 }
 
-// bindsShares reports whether a profile binds with GPUDevice.
-func bindsShares(profile *schedconfig.KubeSchedulerProfile) bool {
-	return profile.Plugins != nil && slices.ContainsFunc(slices.Concat(profile.Plugins.MultiPoint.Enabled, profile.Plugins.Bind.Enabled),
-		func(p schedconfig.Plugin) bool { return p.Name == gpudevice.Name })
+// enables reports whether a profile enables a plugin, for all extension points or at
+// the one whose plugins are given.
+func enables(plugins *schedconfig.Plugins, at func(*schedconfig.Plugins) schedconfig.PluginSet, plugin string) bool {
+	return plugins != nil && slices.ContainsFunc(slices.Concat(plugins.MultiPoint.Enabled, at(plugins).Enabled),
+		func(p schedconfig.Plugin) bool { return p.Name == plugin })
 }
 
 // lease is where the scheduler is elected.
@@ -219,10 +220,4 @@ func (s *Spec) askVersion(ctx context.Context) error {
 	}
 	s.Version = strings.TrimSpace(string(out))
 	return nil
-}
-
-// colocates reports whether a profile filters with Colocation.
-func colocates(profile *schedconfig.KubeSchedulerProfile) bool {
-	return profile.Plugins != nil && slices.ContainsFunc(slices.Concat(profile.Plugins.MultiPoint.Enabled, profile.Plugins.Filter.Enabled),
-		func(p schedconfig.Plugin) bool { return p.Name == colocation.Name })
 }
