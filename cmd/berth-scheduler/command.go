@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server"
@@ -33,7 +34,6 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-scheduler/berth/pkg/compat"
-	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
@@ -132,7 +132,7 @@ func checkFlags(flags *settings.Flags) error {
 	case opts.WriteConfigTo != "" && !flags.Validate:
 		return nil
 	}
-	return check.ErrNoConfig
+	return settings.ErrNoConfig
 }
 
 // scheduler is what upstream's Setup returns, and what each profile of it runs
@@ -143,8 +143,25 @@ type scheduler struct {
 	effective map[string]*schedconfig.Plugins
 	// measuring are the plugins of each profile that say how far nodes are.
 	measuring map[string][]shortfall.Plugin
+	// gangs are the plugins of all profiles that place gangs.
+	gangs []gangPlugin
 	// preparers are the plugins of all profiles that have to prepare.
 	preparers []preparer
+}
+
+// gangPlugin is a plugin that knows how it gave a pod's gang up.
+type gangPlugin interface {
+	GaveUp(pod *corev1.Pod) (found int, this, ok bool)
+}
+
+// gaveUp asks the profile's plugin that places gangs: one alone has heard of the pod.
+func (s *scheduler) gaveUp(pod *corev1.Pod) (found int, this, ok bool) {
+	for _, plugin := range s.gangs {
+		if found, this, ok = plugin.GaveUp(pod); ok {
+			return found, this, ok
+		}
+	}
+	return 0, false, false
 }
 
 // build makes the scheduler that opts describe and checks what can only be checked
@@ -190,6 +207,9 @@ func (s *scheduler) remembered(factory frameworkruntime.PluginFactory) framework
 			s.measuring[profile] = append(s.measuring[profile], measures)
 			slices.SortFunc(s.measuring[profile], func(a, b shortfall.Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
 		}
+		if places, ok := plugin.(gangPlugin); ok {
+			s.gangs = append(s.gangs, places)
+		}
 		if prepares, ok := plugin.(preparer); ok {
 			s.preparers = append(s.preparers, prepares)
 		}
@@ -207,7 +227,7 @@ func validate(ctx context.Context, flags *settings.Flags) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	profile, err := check.Load(ctx, flags.Options.ConfigFile, content, flags)
+	profile, err := settings.Load(ctx, flags.Options.ConfigFile, content, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -285,14 +305,14 @@ func checkCluster(ctx context.Context, file string, s *scheduler, flags *setting
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	problem, err = check.PodGroupsServed(config.Client, flags.Enabled)
+	problem, err = settings.PodGroupsServed(config.Client, flags.Enabled)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
 	}
 	if problem != nil {
 		return problem
 	}
-	rights := check.Rights(&config.ComponentConfig, s.effective, flags.Enabled)
+	rights := settings.Rights(&config.ComponentConfig, s.effective, flags.Enabled)
 	if err := checkRights(ctx, config.Client, flags.Options, rights); err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func (o *checkOptions) check(ctx context.Context, stdin io.Reader) (*check.Repor
 		if err != nil {
 			return nil, usageError{err}
 		}
-		profile, err := check.Load(ctx, o.config, content, flags)
+		profile, err := settings.Load(ctx, o.config, content, flags)
 		if err != nil || o.offline() {
 			return check.ProfileReport(flags.Source(o.config), profile, err), nil
 		}

@@ -60,13 +60,13 @@ func (in *clusterInput) connect() error {
 	if len(in.files) > 0 {
 		return nil
 	}
-	config, err := in.ToRESTConfig()
-	if err == nil {
-		config.UserAgent, config.QPS, config.Burst = program, clientQPS, clientBurst
-		in.host = config.Host
-		in.client, err = kubernetes.NewForConfig(config)
-	}
+	config, err := loadConfig(in.ConfigFlags)
 	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	in.host = config.Host
+	if in.client, err = kubernetes.NewForConfig(config); err != nil {
 		return configError(*in.KubeConfig, *in.Context, err)
 	}
 	return nil

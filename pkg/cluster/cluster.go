@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // Cluster is the objects that a simulation starts from. The zero value is an
@@ -143,7 +144,7 @@ func (c *Cluster) Add(obj runtime.Object) error {
 	if err := validate(kind, obj, accessor); err != nil {
 		return err
 	}
-	if pod, ok := obj.(*corev1.Pod); ok && HasTerminated(pod) {
+	if pod, ok := obj.(*corev1.Pod); ok && podutil.IsPodTerminal(pod) {
 		c.has(kind.Resource)
 		return nil
 	}
@@ -228,12 +229,6 @@ func (c *Cluster) has(resource string) {
 		c.listedIn = map[string]string{}
 	}
 	c.resources.Insert(resource)
-}
-
-// HasTerminated reports whether the pod's containers have ended for good. The
-// scheduler's informer leaves such pods out.
-func HasTerminated(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // strayNotes tell of bound pods whose node is not there.

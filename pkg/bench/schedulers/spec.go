@@ -198,7 +198,7 @@ func enables(plugins *schedconfig.Plugins, at func(*schedconfig.Plugins) schedco
 func (s *Spec) lease() (namespace, name string, elected bool) {
 	switch {
 	case s.Name == names.RandomScheduler:
-		return names.Namespace, names.RandomScheduler, true
+		return "", "", false
 	case s.config == nil:
 		// The defaults of every scheduler that does not say otherwise.
 		return metav1.NamespaceSystem, stockBinary, true

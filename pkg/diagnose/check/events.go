@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
@@ -130,7 +131,7 @@ func (c *checker) podOf(event *corev1.Event) *corev1.Pod {
 
 func (c *checker) isPlaced(event *corev1.Event) bool {
 	pod := c.podOf(event)
-	return pod != nil && pod.Spec.NodeName != "" && !ended(pod)
+	return pod != nil && pod.Spec.NodeName != "" && !podutil.IsPodTerminal(pod)
 }
 
 func (c *checker) isPending(event *corev1.Event) bool {

@@ -75,7 +75,7 @@ func (f *Files) into(c *checker) error {
 		c.report.NotSeen = append(c.report.NotSeen, note.String())
 	}
 	var err error
-	c.client, err = kubernetes.NewForConfigAndClient(&rest.Config{Host: nowhere, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{Transport: f})
+	c.client, err = kubernetes.NewForConfigAndClient(&rest.Config{Host: "https://files.invalid", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{Transport: f})
 	return err
 }
 

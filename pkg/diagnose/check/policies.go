@@ -26,6 +26,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // guarded is a feature that admission policies belong to.
@@ -35,7 +36,7 @@ type guarded struct {
 	// severity is that of a policy that is missing.
 	severity Severity
 	// usedBy returns the schedulerNames of the profiles with the feature.
-	usedBy func(*Profile) []string
+	usedBy func(*settings.Profile) []string
 	// needed is whether the cluster has what the policies guard; nil if it always has.
 	needed func(*checker) bool
 	// mentions are what a policy has to name, by the policy's name: it does not fit the
@@ -79,7 +80,7 @@ func guardedFeatures() []guarded {
 		},
 		{
 			feature: gpudevice.Name, component: "components/gpu", severity: Warning,
-			usedBy: func(p *Profile) []string { return registry.ProfilesRunning(p.Effective, gpudevice.Name) },
+			usedBy: func(p *settings.Profile) []string { return registry.ProfilesRunning(p.Effective, gpudevice.Name) },
 			needed: (*checker).hasSharedNode,
 			mentions: func(s *runningScheduler) map[string][]string {
 				return map[string][]string{gpuDevices: registry.ProfilesRunning(s.profile.Effective, gpudevice.Name)}
@@ -88,13 +89,13 @@ func guardedFeatures() []guarded {
 		},
 		{
 			feature: colocation.Name, component: "components/colocation", severity: Warning,
-			usedBy: func(p *Profile) []string { return registry.ProfilesRunning(p.Effective, colocation.Name) },
+			usedBy: func(p *settings.Profile) []string { return registry.ProfilesRunning(p.Effective, colocation.Name) },
 		},
 	}
 }
 
 // tenancies returns the tenancy of each profile that has one.
-func tenancies(p *Profile) []*config.LabelPresenceTenancy {
+func tenancies(p *settings.Profile) []*config.LabelPresenceTenancy {
 	var found []*config.LabelPresenceTenancy
 	for i := range p.Config.Profiles {
 		if t := registry.TenancyOf(&p.Config.Profiles[i]); t != nil {
@@ -104,7 +105,7 @@ func tenancies(p *Profile) []*config.LabelPresenceTenancy {
 	return found
 }
 
-func withTenancy(p *Profile) []string {
+func withTenancy(p *settings.Profile) []string {
 	var served []string
 	for i := range p.Config.Profiles {
 		if registry.TenancyOf(&p.Config.Profiles[i]) != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // Severity says how bad a finding is.
@@ -91,8 +92,8 @@ func (r *Report) sort() {
 }
 
 // ProfileReport is the report of a profile that was loaded, or could not be: err is
-// [Load]'s.
-func ProfileReport(source string, p *Profile, err error) *Report {
+// [settings.Load]'s.
+func ProfileReport(source string, p *settings.Profile, err error) *Report {
 	r := &Report{FormatVersion: FormatVersion, Schedulers: []string{}, Findings: []Finding{}}
 	if err != nil {
 		r.Findings = append(r.Findings, profileFindings(source, err)...)
@@ -103,9 +104,11 @@ func ProfileReport(source string, p *Profile, err error) *Report {
 	return r
 }
 
-func served(source string, p *Profile) string { return source + ": " + strings.Join(p.Names(), ", ") }
+func served(source string, p *settings.Profile) string {
+	return source + ": " + strings.Join(p.Names(), ", ")
+}
 
-// profileFindings takes the error of Load apart.
+// profileFindings takes the error of settings.Load apart.
 func profileFindings(source string, err error) []Finding {
 	problems := []error{err}
 	if aggregate, ok := errors.AsType[utilerrors.Aggregate](err); ok {

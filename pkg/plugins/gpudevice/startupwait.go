@@ -24,6 +24,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
@@ -128,7 +129,7 @@ func (c *allocationCache) whyKeptBack(pod *corev1.Pod) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, errFenced.Error())
 	}
 	if err := c.kept.get(pod.UID); err != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, escape(keptText(err)))
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, messages.Escape(keptText(err)))
 	}
 	return nil
 }

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package settings reads what a berth-scheduler runs with: its flags over its file over the
-// defaults, merged as kube-scheduler merges them.
+// defaults, merged as kube-scheduler merges them; and what that needs of a cluster: rights,
+// and resources that the API server serves.
 //
-// Whoever judges a scheduler asks here (its start, --validate, kubectl berth check and
-// explain), so that a flag has the effect on a check that it has on the process.
+// The start of a scheduler, --validate, kubectl berth check and explain all use it, so that
+// a flag has the effect on a check that it has on the process.
 package settings
 
 import (

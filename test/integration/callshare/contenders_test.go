@@ -73,7 +73,7 @@ func startSchedulers(t *testing.T, c *framework.Cluster) {
 	}
 	framework.StartProcess(t, framework.RandomScheduler,
 		"--kubeconfig="+c.ServiceAccountKubeconfig(t, names.Namespace, names.RandomScheduler),
-		"--fit=resources", "--seed=1", "--workers=1", "--kube-api-qps=0", "--secure-port=0", "--leader-elect=false", "-v=2",
+		"--fit=resources", "--seed=1", "--workers=1", "--kube-api-qps=0", "--bind-address=", "-v=2",
 	).WaitForOutput(t, framework.WaitTimeout, "Started binding")
 }
 

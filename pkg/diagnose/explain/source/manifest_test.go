@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-scheduler/berth/pkg/cluster/source"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
+	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
 )
 
 // TestAppliedObjects: what a manifest says of an object that the cluster has is taken for

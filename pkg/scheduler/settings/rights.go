@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package settings
 
 import (
 	"slices"
@@ -112,8 +112,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 }
 
 // customRights are the rights that the watches on custom resources need.
-func customRights(needed []registry.CustomResource) []preflight.Right {
-	var rights []preflight.Right
+func customRights(needed []registry.CustomResource) (rights []preflight.Right) {
 	for _, resource := range needed {
 		rights = append(rights, preflight.Expand(preflight.Right{
 			Group: resource.Group, Resource: resource.Resource, Why: resource.Plugin + " reads them",
