@@ -50,45 +50,44 @@ func newBenchCommand() *cobra.Command {
 	o := &benchOptions{}
 	cmd := &cobra.Command{
 		Use:   "bench -f WORKLOAD.yaml --schedulers NAME,…",
-		Short: "Let schedulers place the same pods, and compare how fast and how well",
-		Long: `Let several schedulers place the same pods on the same fake nodes, in turns, and
-compare how fast they are, what they cost and the quality of the placement.
+		Short: "Compare the speed and the placements of several schedulers",
+		Long: `Run several schedulers on the same pods and fake nodes, in alternating order, and
+compare their speed, their cost and the quality of the placement.
 
-Without --kubeconfig everything runs on this machine: a control plane of its own
-(berth-local), and in each round exactly one scheduler, a fresh process that the
-benchmark starts. Every client has the same limit, spec.clientQPS of the workload.
-The schedulers are found by name:
+Without --kubeconfig everything runs on this machine: a local control plane
+(berth-local), and in each round one scheduler, a new process that the benchmark
+starts. Every client has the same rate limit, spec.clientQPS of the workload. The
+name selects the scheduler:
 
   default-scheduler   kube-scheduler, with its defaults or a profile
   berth-scheduler     with the profile that the workload or --config names
-  random-scheduler    with --fit=resources; bare-binder comes with it
-  bare-binder         no scheduler: a loop that only posts Bindings, which shows
-                      what the API server allows
+  random-scheduler    with --fit=resources; bare-binder is added
+  bare-binder         not a scheduler: a loop that only posts Bindings and shows the
+                      limit of the API server
   any other NAME      berth-scheduler with --config NAME=PROFILE.yaml; the one
                       profile in the file runs under that name
 
-With --kubeconfig the schedulers of that cluster are used as they run, with limits of
-their own. The pods go to a namespace and to fake nodes (kwok) that the benchmark
-creates, labels and taints; other nodes get none of them. At the end all of that is
-removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C leaves what
-is there. "kubectl berth bench clean" removes what a killed one left; so does "kubectl
-delete namespace", but for events about the nodes, which expire.
+With --kubeconfig the benchmark uses the schedulers of that cluster as they run, with
+their own rate limits. It creates a namespace and fake nodes (kwok), labels and taints
+them, and puts its pods there; other nodes get none of them. At the end it deletes all
+of that. Ctrl-C stops the benchmark; a second Ctrl-C stops it without cleaning up.
+"kubectl berth bench clean" deletes what a killed benchmark left; so does "kubectl
+delete namespace", except for events about the nodes, which expire.
 
-Others in that cluster notice a benchmark: new pods of theirs wait behind its pods,
-and what counts nodes or pending pods counts its own. The benchmark refuses to start if
-it sees pods whose topologySpreadConstraints would keep new ones Pending meanwhile,
-unless --ignore-spread-constraints is given. The README of kubectl-berth has them all.
+A benchmark affects others in that cluster: their new pods wait behind its pods, and
+whatever counts nodes or pending pods counts its own. The benchmark does not start if
+pods have topologySpreadConstraints that would keep new ones Pending meanwhile, unless
+--ignore-spread-constraints is set. The README of kubectl-berth lists all effects.
 
-The rounds of the schedulers alternate. After them comes a steady round for each, in
-which the pods arrive at 80 % of the throughput that it reached. A round that says
-more about a limit of a client, or that did not come to an end, is shown and does not
-count.
+After the rounds as planned, each scheduler has a steady round, in which pods arrive at
+80 % of the throughput that it reached. A round that a client's rate limit dominates, or
+that does not finish, is shown but does not count.
 
-Exit codes: 0 measured; 1 the benchmark failed, something of it is left in the
-cluster, or a placement cannot be (a device held twice, a node asked for more than it
-has); 2 the command line, the workload or a profile is wrong; 4 measured, and none of
-a scheduler's rounds counts; 130 interrupted, and nothing is left. What was measured is printed and written in all cases if every scheduler
-has a round behind it.`,
+Exit codes: 0 measured; 1 the benchmark failed, left objects in the cluster, or found
+an invalid placement (a device allocated twice, a node with more requests than
+capacity); 2 the command line, the workload or a profile is wrong; 4 measured, but no
+round of some scheduler counts; 130 interrupted and cleaned up. If every scheduler has
+finished a round, the results are printed and written in all cases.`,
 		Example: `  kubectl berth bench -f config/bench/smoke.yaml --schedulers default-scheduler,berth-scheduler,random-scheduler
   kubectl berth bench -f config/bench/gpu-mix.yaml --schedulers default-scheduler,berth-scheduler --out report
   kubectl berth bench -f config/bench/burst.yaml --schedulers default-scheduler,berth-scheduler \
@@ -103,18 +102,18 @@ has a round behind it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.file, "filename", "f", "", "the workload, a YAML file (config/bench has some)")
-	flags.StringSliceVar(&o.schedulers, "schedulers", nil, "schedulers by name, separated by commas, in the order of the report")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run on this cluster, with the schedulers that run there; without it, on a control plane of this machine")
-	flags.StringVar(&o.kubecontext, "context", "", "run on the cluster of this context, of --kubeconfig or of kubectl's files")
-	flags.StringArrayVar(&o.configs, "config", nil, "NAME=PROFILE.yaml: the KubeSchedulerConfiguration to start scheduler NAME with, in place of the workload's; give it once for each")
-	flags.StringSliceVar(&o.shares, "shares", nil, "with --kubeconfig: the schedulers that know shares of devices (GPUDevice); the others get each share as one whole device")
-	flags.IntVar(&o.rounds, "rounds", 0, "rounds for each scheduler (default: the workload's)")
-	flags.IntVar(&o.steadyRounds, "steady-rounds", 1, "rounds for each scheduler at 80 % of its throughput; only where all pods arrive at once")
+	flags.StringVarP(&o.file, "filename", "f", "", "workload file (YAML); examples are in config/bench")
+	flags.StringSliceVar(&o.schedulers, "schedulers", nil, "names of the schedulers, separated by commas, in the order of the report")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster to use, with the schedulers that run there (default: a local control plane)")
+	flags.StringVar(&o.kubecontext, "context", "", "use the cluster of this context, from --kubeconfig or from kubectl's files")
+	flags.StringArrayVar(&o.configs, "config", nil, "NAME=PROFILE.yaml: the KubeSchedulerConfiguration for scheduler NAME, instead of the workload's (repeatable)")
+	flags.StringSliceVar(&o.shares, "shares", nil, "with --kubeconfig: schedulers that support shares of devices (GPUDevice); for the others, each share becomes one whole device")
+	flags.IntVar(&o.rounds, "rounds", 0, "rounds per scheduler (default: the workload's)")
+	flags.IntVar(&o.steadyRounds, "steady-rounds", 1, "rounds per scheduler at 80 % of its throughput; only for workloads whose pods all arrive at once")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json and report.html to")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or markdown")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "output format: table, json or markdown")
 	flags.StringVar(&o.binDir, "bin-dir", "", "folder with berth-local and the schedulers (default: where kubectl-berth is)")
-	flags.BoolVar(&o.ignoreSpread, "ignore-spread-constraints", false, "with --kubeconfig: go on although pods of the cluster are spread with DoNotSchedule, so that new ones may stay Pending meanwhile")
+	flags.BoolVar(&o.ignoreSpread, "ignore-spread-constraints", false, "with --kubeconfig: run although new pods with topologySpreadConstraints may stay Pending meanwhile")
 	cmd.AddCommand(newBenchCleanCommand())
 	return cmd
 }
@@ -132,7 +131,7 @@ func (o *benchOptions) complete(cmd *cobra.Command) error {
 		return usageError{err}
 	}
 	if o.existing() && o.workload.Spec.Hostile != nil {
-		return usagef("--kubeconfig: %s has spec.hostile, which is made to slow down whoever uses the same cluster: leave the flag out, and it runs on a control plane of its own", o.file)
+		return usagef("--kubeconfig: %s has spec.hostile, which slows down everyone on the cluster: leave the flag out to run on a local control plane", o.file)
 	}
 	if o.rounds == 0 {
 		o.rounds = o.workload.Spec.Rounds
@@ -153,13 +152,13 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		wrong bool
 		err   error
 	}{
-		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml; the cluster of a kubeconfig is used with --kubeconfig or --context only, never because of the environment variable KUBECONFIG alone")},
+		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml; bench uses the cluster of a kubeconfig only with --kubeconfig or --context, not because KUBECONFIG is set")},
 		{len(o.schedulers) == 0, usagef("--schedulers: required: name schedulers, such as default-scheduler,berth-scheduler")},
-		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), usagef("-o: %q is none of table, json, markdown", o.output)},
+		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), usagef("-o: invalid value %q: must be table, json or markdown", o.output)},
 		{roundsSet && (o.rounds < 1 || o.rounds > 100), usagef("--rounds: %d must be from 1 to 100", o.rounds)},
 		{o.steadyRounds < 0 || o.steadyRounds > 100, usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)},
 		{o.existing() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
-		{!o.existing() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")},
+		{!o.existing() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: the profile of a scheduler that the benchmark starts says it")},
 		{!o.existing() && o.ignoreSpread, usagef("--ignore-spread-constraints: only with --kubeconfig")},
 	}
 	for _, check := range checks {

@@ -25,13 +25,13 @@ func newBenchCleanCommand() *cobra.Command {
 	o := &benchCleanOptions{}
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove what a benchmark that was killed has left in a cluster",
-		Long: `Remove namespaces, fake nodes and all that belongs to them which benchmarks have
-left in a cluster because they were killed. Other objects are left alone, and so is a
-benchmark that is still running, unless --force is given.
+		Short: "Delete what a killed benchmark left in a cluster",
+		Long: `Delete the namespaces, fake nodes and related objects that killed benchmarks left in
+a cluster. Other objects stay, and so do benchmarks that are still running, unless
+--force is set.
 
-Exit codes: 0 nothing is left but what running benchmarks use; 1 it failed, or
---run names a benchmark that is running; 2 the command line is wrong.`,
+Exit codes: 0 only objects of running benchmarks are left; 1 it failed, or --run names
+a benchmark that is still running; 2 the command line is wrong.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.runID != "" {
@@ -43,10 +43,10 @@ Exit codes: 0 nothing is left but what running benchmarks use; 1 it failed, or
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "the cluster (default: kubectl's)")
-	flags.StringVar(&o.kubecontext, "context", "", "the context of the kubeconfig to use")
-	flags.StringVar(&o.runID, "run", "", "remove what this run has left (default: what any has)")
-	flags.BoolVar(&o.force, "force", false, "take a benchmark that is still running too: it fails")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: kubectl's)")
+	flags.StringVar(&o.kubecontext, "context", "", "context of the kubeconfig to use")
+	flags.StringVar(&o.runID, "run", "", "delete what this run created (default: what any run created)")
+	flags.BoolVar(&o.force, "force", false, "also remove benchmarks that are still running; they fail")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer
 	removed, err := environment.Clean(ctx, config, environment.CleanOptions{RunID: o.runID, Force: o.force, Progress: progress.Step})
 	progress.end()
 	for _, run := range removed.Alive {
-		fmt.Fprintf(out, "left alone: run %s is running (%s); --force takes it too\n", run.ID, run.Holder)
+		fmt.Fprintf(out, "skipped: run %s is still running (%s); --force removes it too\n", run.ID, run.Holder)
 	}
 	if len(removed.Runs) == 0 {
 		fmt.Fprintf(out, "nothing removed from the cluster at %s\n", config.Host)
@@ -72,7 +72,7 @@ func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer
 		return errors.Join(errInterrupted, err)
 	}
 	if err == nil && o.runID != "" && len(removed.Alive) > 0 {
-		return fmt.Errorf("run %s is still running: end it, or give --force", o.runID)
+		return fmt.Errorf("run %s is still running: stop it, or use --force", o.runID)
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func prepareBenchOutDir(path string) (*benchOutDir, error) {
 	}
 	if err := d.tryRoom(); err != nil {
 		d.removeIfNew()
-		return nil, fmt.Errorf("--out: a report may not find room there: %w", err)
+		return nil, fmt.Errorf("--out: not enough room for a report: %w", err)
 	}
 	return d, nil
 }

@@ -93,9 +93,9 @@ func measure(signals *benchSignals, o *benchOptions, outDir *benchOutDir, status
 	r = o.report(experiment, machine, place, place.version())
 	if runErr != nil {
 		for i := range r.Schedulers {
-			r.Schedulers[i].Notes = append(r.Schedulers[i].Notes, fmt.Sprintf("The benchmark did not come to its end: %d of %d rounds are complete.", experiment.FullRounds(), o.rounds))
+			r.Schedulers[i].Notes = append(r.Schedulers[i].Notes, fmt.Sprintf("The benchmark is incomplete: %d of %d rounds finished.", experiment.FullRounds(), o.rounds))
 		}
-		fmt.Fprintf(status, "%s: what the %d complete rounds came to is told nevertheless\n", program, experiment.FullRounds())
+		fmt.Fprintf(status, "%s: reporting the %d complete rounds\n", program, experiment.FullRounds())
 	}
 	r.Summarise()
 	// What was measured is safe before anything else can go wrong.

@@ -46,7 +46,7 @@ const (
 
 // errViolations is returned when the verdict is not a good one. The verdict has been
 // printed then.
-var errViolations = errors.New("a pod is where its scheduler's rules do not allow it")
+var errViolations = errors.New("a pod is on a node that the rules of its scheduler do not allow")
 
 // schedulers are the three, in the order of schedulerNames: the binary, which is also the
 // name of its lease, the lease's namespace, flags of "berth-local kubeconfig", and its own.
@@ -131,7 +131,7 @@ func (d *demo) show(ctx context.Context) (good bool, err error) {
 			return false, err
 		}
 	}
-	d.step("waiting until every pod is placed and running, or refused")
+	d.step("waiting until every pod is placed and running, or rejected")
 	cluster, report, err := d.settled(ctx)
 	if err != nil {
 		return false, err
@@ -244,7 +244,7 @@ func (d *demo) createNamespaces(ctx context.Context) error {
 // startSchedulers starts the three, each with its own credential, and waits until each is
 // ready and leads.
 func (d *demo) startSchedulers(ctx context.Context) error {
-	d.step("starting kube-scheduler, berth-scheduler (hack/demo/berth-scheduler.yaml) and random-scheduler, each with a credential of its own")
+	d.step("starting kube-scheduler, berth-scheduler (hack/demo/berth-scheduler.yaml) and random-scheduler, each with its own credential")
 	// Certificates are not checked: each scheduler makes its own, and what it says is no
 	// secret.
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

@@ -142,7 +142,7 @@ func TestKept(t *testing.T) {
 		t.Errorf("the folder of a demo that has ended: %v", err)
 	}
 	notes := write(t, filepath.Join(dir, "thesis.tex"), "")
-	if err := claimKept(dir); err == nil || !strings.Contains(err.Error(), "holds something else") || !isFile(notes) {
+	if err := claimKept(dir); err == nil || !strings.Contains(err.Error(), "contains other files") || !isFile(notes) {
 		t.Errorf("a folder with something else in it: got error %v", err)
 	}
 }
@@ -322,7 +322,7 @@ NODE ZONE SELECTABLE DEVICE TAINTS default-scheduler berth-scheduler random-sche
 n1 a true gpu - 0 2 0
 n2 - - - old:NoSchedule 0 0 1
 
-The devices of the shared nodes, and to whom they are allocated, as the pods' annotations say:
+The devices of the shared nodes and their allocations, from the pods' annotations:
 NODE MODEL DEVICE FREE ALLOCATED TO
 n1 Tesla-T4 0 -100m 6656Mi gpu/half main (500m 7680Mi), gpu/pair side (600m 1024Mi)
 n1 Tesla-T4 1 1000m 15360Mi -

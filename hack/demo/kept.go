@@ -96,7 +96,7 @@ func claimKept(dir string) error {
 	}
 	entries, err := os.ReadDir(dir)
 	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("--dir %s: holds something else than a demo: name an empty or a new folder", dir)
+		err = fmt.Errorf("--dir %s: contains other files than a demo's: use an empty or a new folder", dir)
 	}
 	return err
 }

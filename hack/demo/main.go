@@ -100,7 +100,7 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	flags.SetOutput(io.Discard) // the caller prints the error
 	flags.BoolVar(&opts.keep, "keep", false, "leave cluster and schedulers running (environment: KEEP=1)")
 	flags.BoolVar(&opts.breakRules, "break", false, "inject violations, which the verdict must find (environment: DEMO_BREAK=1)")
-	flags.BoolVar(&opts.stop, "stop", false, "stop what an earlier run with --keep left running")
+	flags.BoolVar(&opts.stop, "stop", false, "stop a demo that an earlier run with --keep left running")
 	flags.StringVar(&opts.dir, "dir", keptDir, "folder of a demo that is left running")
 	flags.StringVar(&opts.shop, "shop", "", fmt.Sprintf("file of Deployments and Services to place (default: $BERTH_DATA/%s if it exists, else %s)", datasets.OnlineBoutique, sampleShop))
 	for name, variable := range map[string]string{"keep": "KEEP", "break": "DEMO_BREAK"} {

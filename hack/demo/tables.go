@@ -79,7 +79,7 @@ func printDevices(out io.Writer, devices []oracle.Device) {
 			fmt.Sprintf("%dm %dMi", device.FreeMilli, device.FreeMiB), strings.Join(to, ", "),
 		})
 	}
-	printTable(out, "The devices of the shared nodes, and to whom they are allocated, as the pods' annotations say:", rows...)
+	printTable(out, "The devices of the shared nodes and their allocations, from the pods' annotations:", rows...)
 }
 
 // printCalls prints how many of the calls between the compared pods stay within a node and

@@ -43,7 +43,7 @@ const (
 )
 
 // errCloseTimeout ends a removal after closeTimeout.
-var errCloseTimeout = fmt.Errorf("not everything has gone after %v", closeTimeout)
+var errCloseTimeout = fmt.Errorf("some objects still exist after %v", closeTimeout)
 
 // Options say what a run wants of its environment.
 type Options struct {
@@ -325,7 +325,7 @@ type LeftBehindError struct {
 
 // Error tells all of it.
 func (e *LeftBehindError) Error() string {
-	return fmt.Sprintf("run %s has left something behind in the cluster at %s: %v\nremove it with: %s", e.RunID, e.Server, e.Err, e.Command)
+	return fmt.Sprintf("run %s left objects in the cluster at %s: %v\nremove it with: %s", e.RunID, e.Server, e.Err, e.Command)
 }
 
 // Unwrap returns why it was not removed.

@@ -86,9 +86,9 @@ func (e *Environment) explain(ctx context.Context, pod, schedulerName string) er
 		}
 	}
 	if said != "" {
-		return fmt.Errorf("the scheduler %s has not bound a pod that asks for nothing to a fake node within %v; it says: %s", schedulerName, e.timeout, said)
+		return fmt.Errorf("scheduler %s has not bound a pod without requests to a fake node within %v; it reports: %s", schedulerName, e.timeout, said)
 	}
-	return fmt.Errorf("no scheduler has answered for the name %s within %v: none of that name runs, it does not lead, or it does not see namespace %s: start it, or leave the name out",
+	return fmt.Errorf("scheduler %s has not answered within %v: it is not running, is not the leader, or cannot see namespace %s: start it, or leave it out",
 		schedulerName, e.timeout, e.namespace)
 }
 
@@ -97,6 +97,6 @@ func (e *Environment) CheckNode(pod *corev1.Pod) error {
 	if pod.Spec.NodeName == "" || e.OwnsNode(pod.Spec.NodeName) {
 		return nil
 	}
-	return fmt.Errorf("pod %s/%s is on node %s, which is not one of the run's: the scheduler %s heeds neither nodeSelector nor taints, so it cannot be measured in this cluster; leave it out, or run on a local cluster",
+	return fmt.Errorf("pod %s/%s is on node %s, which is not one of the run's: scheduler %s ignores nodeSelector and taints, so it cannot be measured in this cluster; leave it out, or run on a local cluster",
 		pod.Namespace, pod.Name, pod.Spec.NodeName, pod.Spec.SchedulerName)
 }

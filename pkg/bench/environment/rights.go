@@ -26,18 +26,18 @@ func Rights(namespace string, exclusive bool) []preflight.Right {
 	}
 	need(preflight.Right{Resource: "namespaces", Why: "a run works in a namespace of its own"}, "create", "get", "delete")
 	need(preflight.Right{Resource: "nodes", Why: "a run works on fake nodes of its own"}, "create", "list", "delete")
-	need(preflight.Right{Resource: "serviceaccounts", Namespace: namespace, Why: "tells when the namespace takes pods"}, "get")
+	need(preflight.Right{Resource: "serviceaccounts", Namespace: namespace, Why: "shows when the namespace accepts pods"}, "get")
 	need(preflight.Right{Resource: "pods", Namespace: namespace, Why: "the pods to schedule"}, "create", "get", "list", "watch", "delete")
 	need(preflight.Right{Resource: "services", Namespace: namespace, Why: "the Services of the pods"}, "create", "list", "delete")
-	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "tells why a pod stays pending"}, "list")
+	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "shows why a pod stays Pending"}, "list")
 	if exclusive {
 		return rights
 	}
 	need(preflight.Right{Resource: "events", Namespace: namespace, Why: "each round starts without those of the last one"}, "delete")
 	need(preflight.Right{Group: coordinationv1.GroupName, Resource: "leases", Namespace: namespace, Why: "shows that the run is alive"}, "create", "get", "update")
-	need(preflight.Right{Resource: "namespaces", Why: "tells when it is gone, and which runs were killed"}, "list")
+	need(preflight.Right{Resource: "namespaces", Why: "shows when it is gone and which runs were killed"}, "list")
 	need(preflight.Right{Resource: "events", Namespace: metav1.NamespaceDefault, Why: "removes the events about the fake nodes"}, "list", "delete")
-	need(preflight.Right{Resource: "pods", Why: "tells whom fake nodes disturb, and removes what tolerates every taint from them"}, "list", "delete")
+	need(preflight.Right{Resource: "pods", Why: "finds pods that fake nodes affect, and deletes pods from fake nodes that tolerate every taint"}, "list", "delete")
 	return rights
 }
 

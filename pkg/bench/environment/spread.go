@@ -22,7 +22,7 @@ func checkSpread(ctx context.Context, client kubernetes.Interface, node *corev1.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("looking for pods that fake nodes would hold up: %w", err)
+		return fmt.Errorf("looking for pods that fake nodes would delay: %w", err)
 	}
 	count := 0
 	var first error
@@ -39,7 +39,7 @@ func checkSpread(ctx context.Context, client kubernetes.Interface, node *corev1.
 	if count == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w, to which each fake node, taint or not, is one more place without pods: new pods like it may stay Pending as long as the benchmark runs (%d pods have such constraints): add nodeTaintsPolicy: Honor to them, leave out --kubeconfig to run on a local cluster, or accept it with --ignore-spread-constraints",
+	return fmt.Errorf("%w, which counts fake nodes in spite of their taint: new pods like it may stay Pending while the benchmark runs (%d pods have such constraints): add nodeTaintsPolicy: Honor to them, leave out --kubeconfig to run on a local cluster, or accept it with --ignore-spread-constraints",
 		first, count)
 }
 

@@ -20,7 +20,7 @@ func (m *Machine) BusyWarning() string {
 	if m.LoadBefore == nil || m.Cores < 1 || *m.LoadBefore <= busyPart*float64(m.Cores) {
 		return ""
 	}
-	return fmt.Sprintf("The machine was busy before the first round (load %.2f on %s): what else it did is in every number and every ratio below. Measure again when it is idle.",
+	return fmt.Sprintf("The machine was busy before the first round (load %.2f on %s): its other work affects every number and ratio below. Measure again when it is idle.",
 		*m.LoadBefore, output.Count(m.Cores, "core"))
 }
 
@@ -39,7 +39,7 @@ func (r *Report) warnings() []string {
 		}
 	}
 	if fewest > 0 && fewest < minPairs {
-		warnings = append(warnings, fmt.Sprintf("There are ratios of %s of rounds only: they may be chance. An interval takes %d.", output.Count(fewest, "pair"), minPairs))
+		warnings = append(warnings, fmt.Sprintf("Some ratios are of only %s of rounds and may be chance. An interval needs %d.", output.Count(fewest, "pair"), minPairs))
 	}
 	return warnings
 }

@@ -164,7 +164,7 @@ func (r *Report) controlNote(s *Scheduler) string {
 	if s.Control == "" {
 		return ""
 	}
-	const leftOut = "No ratio to this scheduler is told: "
+	const leftOut = "No ratio to this scheduler is reported: "
 	control := r.scheduler(s.Control)
 	if control == nil {
 		return fmt.Sprintf(leftOut+"its control, %s, did not run.", s.Control)
@@ -173,7 +173,7 @@ func (r *Report) controlNote(s *Scheduler) string {
 	case !ok:
 		return fmt.Sprintf(leftOut+"it and its control, %s, have no valid round of the same number.", s.Control)
 	case ratio.Mean < ControlShare:
-		return fmt.Sprintf(leftOut+"it reaches %.2f of %s, its control, and less than %.1f says more about the scheduler than about the API server.", ratio.Mean, s.Control, ControlShare)
+		return fmt.Sprintf(leftOut+"it reaches %.2f of the throughput of %s, its control; below %.1f the scheduler is the limit, not the API server.", ratio.Mean, s.Control, ControlShare)
 	}
 	return ""
 }

@@ -128,7 +128,7 @@ func TestControl(t *testing.T) {
 		wantNote string
 	}{
 		{name: "reaches its control", random: planned(90, 95), control: "bare-binder"},
-		{name: "does not", random: planned(89, 89), control: "bare-binder", wantNote: "it reaches 0.89 of bare-binder"},
+		{name: "does not", random: planned(89, 89), control: "bare-binder", wantNote: "it reaches 0.89 of the throughput of bare-binder"},
 		{name: "has no valid round", control: "bare-binder", wantNote: "bare-binder, have no valid round of the same number"},
 		{name: "its control did not run", random: planned(90, 95), control: "other", wantNote: "its control, other, did not run"},
 	}

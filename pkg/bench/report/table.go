@@ -57,7 +57,7 @@ func WriteTable(w io.Writer, r *Report) error {
 		writeRows(&out, r.names(), ratios)
 	}
 	writeRemarks(&out, "Notes", r.remarks())
-	writeRemarks(&out, "Rounds that do not count, or not in all", r.excluded())
+	writeRemarks(&out, "Rounds that do not count, or count in part", r.excluded())
 	writeRemarks(&out, "Why pods were not placed", r.unplaced())
 	_, err := w.Write(out.Bytes())
 	return err

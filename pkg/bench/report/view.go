@@ -57,7 +57,7 @@ func (r *Report) cluster() string {
 	version := cmp.Or(e.Kubernetes, "of unknown version")
 	qps := strconv.FormatFloat(e.ClientQPS, 'f', -1, 64)
 	if r.isLocal() {
-		return fmt.Sprintf("a control plane of the bench's own on this machine, Kubernetes %s, every client at %s requests/s", version, qps)
+		return fmt.Sprintf("a local control plane on this machine, Kubernetes %s, every client at %s requests/s", version, qps)
 	}
 	return fmt.Sprintf("%s, Kubernetes %s, the bench's client at %s requests/s", e.Cluster, version, qps)
 }

@@ -96,7 +96,7 @@ func wrongPlacement(errs []error) error {
 	if more := len(errs) - maxWrong; more > 0 {
 		errs = append(errs[:maxWrong:maxWrong], fmt.Errorf("and %d more", more))
 	}
-	return fmt.Errorf("this placement cannot be: %w", errors.Join(errs...))
+	return fmt.Errorf("invalid placement: %w", errors.Join(errs...))
 }
 
 // imbalance is the standard deviation of the requested part of the nodes' CPU, in

@@ -67,7 +67,7 @@ func (o *observation) invalid() []string {
 	var why []string
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	if o.timeout > 0 {
-		add("it had not settled after %v: %d of %d pods were neither bound nor refused", o.timeout, o.left, o.planned)
+		add("it had not settled after %v: %d of %d pods were neither bound nor rejected", o.timeout, o.left, o.planned)
 	}
 	if o.bound == 0 {
 		add("no pod was bound")
@@ -85,7 +85,7 @@ func (o *observation) invalid() []string {
 		add("a pod was created %v later than planned: the API server does not keep up", o.lateness.Round(time.Millisecond))
 	}
 	for _, line := range o.rbacErrors {
-		add("the scheduler lacks a right: %s", line)
+		add("the scheduler lacks a permission: %s", line)
 	}
 	return why
 }

@@ -112,9 +112,10 @@ func (l *Local) Start(ctx context.Context, spec *Spec, place Place) (Running, er
 	}
 	// Its predecessor's, which it would wait for if that did not give it back.
 	namespace, lease, elected := spec.lease()
-	err = l.client.CoordinationV1().Leases(namespace).Delete(ctx, lease, metav1.DeleteOptions{})
-	if elected && err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("deleting lease %s/%s: %w", namespace, lease, err)
+	if elected {
+		if err := l.client.CoordinationV1().Leases(namespace).Delete(ctx, lease, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("deleting lease %s/%s: %w", namespace, lease, err)
+		}
 	}
 	p, err := startProcess(spec.Binary, args, filepath.Join(l.dir, spec.Name+".log"))
 	if err != nil {

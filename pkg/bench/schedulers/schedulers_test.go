@@ -113,14 +113,14 @@ func TestFind(t *testing.T) {
 	}{
 		{name: "the only profile, under another name", scheduler: "mine", profile: write(t, "one.yaml", one, 0o600)},
 		{name: "one of two, by its name", scheduler: "other", profile: write(t, "two.yaml", two, 0o600)},
-		{name: "none of two", scheduler: "mine", profile: write(t, "two.yaml", two, 0o600), want: "which of own, other is meant", profileError: true},
-		{name: "no profile", scheduler: "mine", want: "give one with --config mine=PROFILE.yaml", profileError: true},
+		{name: "none of two", scheduler: "mine", profile: write(t, "two.yaml", two, 0o600), want: "keep one of own, other,", profileError: true},
+		{name: "no profile", scheduler: "mine", want: "it needs one: use --config mine=PROFILE.yaml", profileError: true},
 		{name: "no file", scheduler: "mine", profile: "none.yaml", want: "none.yaml: no such file", profileError: true},
 		{name: "a field that is unknown", scheduler: "mine", profile: write(t, "x.yaml", one+"colour: red\n", 0o600), want: "colour", profileError: true},
-		{name: "a profile for who takes none", scheduler: "random-scheduler", profile: gpu, want: "it takes none", profileError: true},
-		{name: "a profile for no scheduler", scheduler: BareBinderName, profile: gpu, want: "it takes none", profileError: true},
+		{name: "a profile for who takes none", scheduler: "random-scheduler", profile: gpu, want: "this scheduler takes no profile", profileError: true},
+		{name: "a profile for no scheduler", scheduler: BareBinderName, profile: gpu, want: "this scheduler takes no profile", profileError: true},
 		{name: "no binary", scheduler: "random-scheduler", want: "no random-scheduler in "},
-		{name: "a name that is none", scheduler: "A", want: `"A" is no scheduler's name`},
+		{name: "a name that is none", scheduler: "A", want: `"A" is not a valid scheduler name`},
 		{name: "the bare binder", scheduler: BareBinderName},
 	}
 	for _, tt := range tests {
@@ -155,11 +155,11 @@ func TestFind(t *testing.T) {
 // binder has ours.
 func TestGiven(t *testing.T) {
 	spec := ExistingSpec("own", true)
-	if !spec.Shares || spec.Binary != "" || len(spec.Notes) != 1 || !strings.Contains(spec.Notes[0], "rate limit cannot be seen") {
+	if !spec.Shares || spec.Binary != "" || len(spec.Notes) != 1 || !strings.Contains(spec.Notes[0], "rate limit of its client is unknown") {
 		t.Errorf("own: %+v", spec)
 	}
 	for _, note := range ExistingSpec(BareBinderName, false).Notes {
-		if strings.Contains(note, "cannot be seen") {
+		if strings.Contains(note, "rate limit of its client is unknown") {
 			t.Errorf("%s: %s", BareBinderName, note)
 		}
 	}

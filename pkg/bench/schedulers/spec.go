@@ -89,7 +89,7 @@ type FindOptions struct {
 func bareSpec() *Spec {
 	return &Spec{
 		Name: BareBinderName, Version: "kubectl-berth " + version.String(),
-		Notes: []string{"It is no scheduler: it only posts Bindings, to the nodes in turn, and shows what the API server allows."},
+		Notes: []string{"Not a scheduler: it only posts Bindings, to the nodes in turn, and shows the limit of the API server."},
 	}
 }
 
@@ -104,22 +104,20 @@ func Find(ctx context.Context, name string, options FindOptions) (*Spec, error) 
 	profile := options.Profiles[name]
 	binary := berthBinary
 	switch name {
-	case BareBinderName:
+	case BareBinderName, names.RandomScheduler:
 		if profile != "" {
-			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
+			return nil, fmt.Errorf("%s: %w: this scheduler takes no profile, got %s", name, ErrProfile, profile)
 		}
-		return bareSpec(), nil
-	case names.RandomScheduler:
-		if profile != "" {
-			return nil, fmt.Errorf("%s: %w: it takes none, and %s is given", name, ErrProfile, profile)
+		if name == BareBinderName {
+			return bareSpec(), nil
 		}
 		binary = randomBinary
-		spec.Notes = append(spec.Notes, "It runs with --fit=resources: of the nodes with room it takes any.")
+		spec.Notes = append(spec.Notes, "It runs with --fit=resources: it picks any node with room.")
 	case corev1.DefaultSchedulerName:
 		binary = stockBinary
 	default:
 		if profile == "" {
-			return nil, fmt.Errorf("%s: %w: there is none: give one with --config %[1]s=PROFILE.yaml", name, ErrProfile)
+			return nil, fmt.Errorf("%s: %w: it needs one: use --config %[1]s=PROFILE.yaml", name, ErrProfile)
 		}
 	}
 	if profile != "" {
@@ -138,14 +136,14 @@ func ExistingSpec(name string, shares bool) *Spec {
 	}
 	return &Spec{
 		Name: name, Shares: shares,
-		Notes: []string{"Its client's rate limit cannot be seen, and may be what was measured: kube-scheduler's is 50 requests/s unless its configuration says otherwise (clientConnection)."},
+		Notes: []string{"The rate limit of its client is unknown and may be what was measured: kube-scheduler's is 50 requests/s unless its configuration says otherwise (clientConnection)."},
 	}
 }
 
 // CheckName returns why a pod's spec.schedulerName cannot be this; nil if it can.
 func CheckName(name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return fmt.Errorf("%q is no scheduler's name: %s", name, strings.Join(problems, "; "))
+		return fmt.Errorf("%q is not a valid scheduler name: %s", name, strings.Join(problems, "; "))
 	}
 	return nil
 }
@@ -168,12 +166,14 @@ func (s *Spec) load(file string) error {
 		for i := range config.Profiles {
 			has = append(has, config.Profiles[i].SchedulerName)
 		}
-		return fmt.Errorf("%s: profiles: none has schedulerName %q, and which of %s is meant cannot be told: leave one, which then runs under that name, or rename one", file, s.Name, strings.Join(has, ", "))
+		return fmt.Errorf("%s: profiles: none has schedulerName %q: keep one of %s, which then runs under that name, or rename one", file, s.Name, strings.Join(has, ", "))
 	}
 	if own := config.Profiles[index].SchedulerName; own != s.Name {
-		s.Notes = append(s.Notes, fmt.Sprintf("The profile calls itself %s; it runs as %s here.", own, s.Name))
+		s.Notes = append(s.Notes, fmt.Sprintf("The schedulerName of the profile is %s; it runs as %s here.", own, s.Name))
 	}
-	s.Shares, s.Colocates = bindsShares(&config.Profiles[index]), colocates(&config.Profiles[index])
+	plugins := config.Profiles[index].Plugins
+	s.Shares = enables(plugins, func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Bind }, gpudevice.Name)
+	s.Colocates = enables(plugins, func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Filter }, colocation.Name)
 	return nil
 }
 
@@ -187,10 +187,11 @@ func (s *Spec) profileIndex() int {
 	return index
 }
 
-// bindsShares reports whether a profile binds with GPUDevice.
-func bindsShares(profile *schedconfig.KubeSchedulerProfile) bool {
-	return profile.Plugins != nil && slices.ContainsFunc(slices.Concat(profile.Plugins.MultiPoint.Enabled, profile.Plugins.Bind.Enabled),
-		func(p schedconfig.Plugin) bool { return p.Name == gpudevice.Name })
+// enables reports whether a profile enables a plugin, for all extension points or at
+// the one whose plugins are given.
+func enables(plugins *schedconfig.Plugins, at func(*schedconfig.Plugins) schedconfig.PluginSet, plugin string) bool {
+	return plugins != nil && slices.ContainsFunc(slices.Concat(plugins.MultiPoint.Enabled, at(plugins).Enabled),
+		func(p schedconfig.Plugin) bool { return p.Name == plugin })
 }
 
 // lease is where the scheduler is elected.
@@ -219,10 +220,4 @@ func (s *Spec) askVersion(ctx context.Context) error {
 	}
 	s.Version = strings.TrimSpace(string(out))
 	return nil
-}
-
-// colocates reports whether a profile filters with Colocation.
-func colocates(profile *schedconfig.KubeSchedulerProfile) bool {
-	return profile.Plugins != nil && slices.ContainsFunc(slices.Concat(profile.Plugins.MultiPoint.Enabled, profile.Plugins.Filter.Enabled),
-		func(p schedconfig.Plugin) bool { return p.Name == colocation.Name })
 }

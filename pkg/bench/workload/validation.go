@@ -66,7 +66,7 @@ func validateProfiles(path *field.Path, profiles map[string]string) field.ErrorL
 		case file == "":
 			errs = append(errs, field.Required(path.Key(name), "name the scheduler's configuration file, relative to this one, or remove the entry"))
 		case filepath.IsAbs(file):
-			errs = append(errs, field.Invalid(path.Key(name), file, "must be relative to the folder of this file: an absolute path is of use on one machine only"))
+			errs = append(errs, field.Invalid(path.Key(name), file, "must be relative to the folder of this file: an absolute path works on one machine only"))
 		}
 	}
 	return errs

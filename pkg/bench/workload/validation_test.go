@@ -51,7 +51,7 @@ func TestValidation(t *testing.T) {
 			`spec.profiles: Invalid value: "Berth": is not a schedulerName: a lowercase RFC 1123 subdomain`,
 			"spec.profiles[b]: Required value: name the scheduler's configuration file, relative to this one, or remove the entry",
 		}},
-		{"an absolute profile", more("  profiles: {b: /etc/b.yaml}\n"), []string{`spec.profiles[b]: Invalid value: "/etc/b.yaml": must be relative to the folder of this file: an absolute path is of use on one machine only`}},
+		{"an absolute profile", more("  profiles: {b: /etc/b.yaml}\n"), []string{`spec.profiles[b]: Invalid value: "/etc/b.yaml": must be relative to the folder of this file: an absolute path works on one machine only`}},
 
 		{"an empty group of nodes", node(""), []string{
 			"spec.nodes[0].count: Invalid value: 0: must be between 1 and 20000",

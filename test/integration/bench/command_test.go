@@ -159,11 +159,11 @@ func TestRefuses(t *testing.T) {
 	}{
 		{"an invalid workload", []string{"-f", invalid, "--schedulers", "random-scheduler"}, exitUsage, []string{invalid, "spec.pods[0].count", "-1"}},
 		{"a workload that is not there", []string{"-f", "none.yaml", "--schedulers", "random-scheduler"}, exitUsage, []string{"none.yaml", "no such file"}},
-		{"a scheduler without profile", []string{"-f", churn, "--schedulers", "mine"}, exitUsage, []string{"mine: the profile cannot be used: there is none: give one with --config mine=PROFILE.yaml"}},
+		{"a scheduler without profile", []string{"-f", churn, "--schedulers", "mine"}, exitUsage, []string{"mine: the profile cannot be used: it needs one: use --config mine=PROFILE.yaml"}},
 		{"a profile that is none", []string{"-f", churn, "--schedulers", "mine", "--config", "mine=" + churn}, exitUsage, []string{"mine: the profile cannot be used: " + churn, "kubescheduler.config.k8s.io/v1"}},
 		{"berth-scheduler without profile", []string{"-f", churn, "--schedulers", "berth-scheduler"}, exitUsage, []string{"--config berth-scheduler=PROFILE.yaml"}},
 		{"a name twice", []string{"-f", churn, "--schedulers", "random-scheduler,random-scheduler"}, exitUsage, []string{"--schedulers: random-scheduler is given more than once"}},
-		{"a name that is none", []string{"-f", churn, "--schedulers", "Random"}, exitUsage, []string{`--schedulers: "Random" is no scheduler's name`}},
+		{"a name that is none", []string{"-f", churn, "--schedulers", "Random"}, exitUsage, []string{`--schedulers: "Random" is not a valid scheduler name`}},
 		{"no rounds", []string{"-f", churn, "--schedulers", "random-scheduler", "--rounds", "0"}, exitUsage, []string{"--rounds: 0 must be from 1 to 100"}},
 		{"a flag for another place", []string{"-f", churn, "--schedulers", "random-scheduler", "--shares", "random-scheduler"}, exitUsage, []string{"--shares: only with --kubeconfig"}},
 		{"a binary that is missing", []string{"-f", churn, "--schedulers", "random-scheduler", "--bin-dir", t.TempDir()}, exitFailed, []string{"random-scheduler: no random-scheduler in ", "--bin-dir"}},
@@ -257,7 +257,7 @@ func TestInterrupted(t *testing.T) {
 			if got := len(r.Schedulers[0].Rounds); got != 2 {
 				t.Errorf("the report has %d rounds, want the 2 that were complete", got)
 			}
-			want(t, strings.Join(r.Schedulers[0].Notes, "\n"), "did not come to its end: 2 of 9 rounds are complete")
+			want(t, strings.Join(r.Schedulers[0].Notes, "\n"), "is incomplete: 2 of 9 rounds finished")
 		})
 	}
 }
@@ -402,7 +402,7 @@ func interruptedTwice(t *testing.T, c *framework.Cluster) {
 		t.Errorf("exit code %d, want %d: something is left", code, exitFailed)
 	}
 	run, _, _ := strings.Cut(strings.TrimPrefix(node, names.BenchPrefix), "-")
-	want(t, command.Output(), "interrupted: run "+run+" has left something behind", "kubectl berth bench clean --run "+run+" --kubeconfig '"+kubeconfig+"'\n")
+	want(t, command.Output(), "interrupted: run "+run+" left objects in the cluster at", "kubectl berth bench clean --run "+run+" --kubeconfig '"+kubeconfig+"'\n")
 	if got := strings.Count(command.Output(), "bench clean"); got != 1 {
 		t.Errorf("%d commands are printed, want one:\n%s", got, command.Output())
 	}

@@ -168,7 +168,7 @@ func runsSideBySide(t *testing.T, c *framework.Cluster) {
 func schedulerMissing(t *testing.T, c *framework.Cluster) {
 	e := prepare(t, c, environment.Options{Timeout: 2 * time.Second})
 	defer closeEnvironment(t, e)
-	wantError(t, e.Probe(t.Context(), "nobody"), "the name nobody", "none of that name runs")
+	wantError(t, e.Probe(t.Context(), "nobody"), "scheduler nobody", "it is not running")
 	// One that runs and does not find a node says so.
 	node, err := c.Client.CoreV1().Nodes().Get(t.Context(), e.NodeName("probe"), metav1.GetOptions{})
 	if err != nil {

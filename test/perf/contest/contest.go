@@ -32,8 +32,8 @@ import (
 const MeasuredLabel = "measured"
 
 var (
-	pairs    = flag.Int("pairs", 1, "how often the schedulers run, in turn")
-	scenario = flag.String("scenario", "", "the only scenario to run, all without it")
+	pairs    = flag.Int("pairs", 1, "how often each scheduler runs, in alternating order")
+	scenario = flag.String("scenario", "", "run only this scenario (default: all)")
 	check    = flag.Bool("check", false, "fail if a ratio is beyond its bound in "+thresholdsFile)
 	record   = flag.Bool("record", false, "write what was measured into "+thresholdsFile)
 )
