@@ -83,7 +83,7 @@ func TestMetrics(t *testing.T) {
 	filter := func(pod *corev1.Pod) { profile.Filter(t.Context(), t, pod) }
 	// What an earlier run in the same process has counted does not count.
 	nodeRejections.Reset()
-	podRefusals.Reset()
+	podRejections.Reset()
 	placements.Reset()
 	pl.counters = newCounters(t.Name())
 	filter(asking(with, "backend", require, zone))
@@ -114,7 +114,7 @@ func TestMetrics(t *testing.T) {
 	}
 	got := map[string]float64{}
 	for vector, reasons := range map[*metrics.CounterVec][]string{
-		nodeRejections: {"NoPeer", "NoTopologyLabel"}, podRefusals: {"Malformed", "WaitingForPeer", "NoTopologyKey", "UnknownNamespace"},
+		nodeRejections: {"NoPeer", "NoTopologyLabel"}, podRejections: {"Malformed", "WaitingForPeer", "NoTopologyKey", "UnknownNamespace"},
 		placements: {"Nearest", "Near", "Apart"},
 	} {
 		for _, reason := range reasons {
@@ -137,7 +137,7 @@ func TestMetrics(t *testing.T) {
 	for _, family := range families {
 		served[family.GetName()] = true
 	}
-	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_refusals_total", "berth_colocation_placements_total", "berth_colocation_index_drift"} {
+	for _, name := range []string{"berth_colocation_node_rejections_total", "berth_colocation_pod_rejections_total", "berth_colocation_placements_total", "berth_colocation_index_drift"} {
 		if !served[name] {
 			t.Errorf("%s is not served", name)
 		}

@@ -17,7 +17,7 @@ import (
 
 const (
 	// ReasonIgnored is the reason of the Warning event on a pod that asks for
-	// something that has no effect: a Service or a level that holds nobody.
+	// something that has no effect: a Service or a level without pods or nodes.
 	ReasonIgnored = "ColocationIgnored"
 	actionIgnored = "Scheduling"
 )
@@ -39,7 +39,7 @@ func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) 
 	}
 	var parts []string
 	if len(found.unknown) > 0 {
-		parts = append(parts, fmt.Sprintf("Service %s attracts nobody: no Service of that name lets pods of namespace %s near it (check the name and, of another namespace's Service, its annotation %s)",
+		parts = append(parts, fmt.Sprintf("Service %s has no effect: no Service of that name allows pods of namespace %s (check the name; a Service of another namespace needs the annotation %s)",
 			list(found.unknown), pod.Namespace, names.AllowColocationFromAnnotation))
 	}
 	if len(found.emptyLevels) > 0 {

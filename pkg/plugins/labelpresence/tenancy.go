@@ -195,7 +195,7 @@ func CheckOrder(path *field.Path, running *schedconfig.Plugins) field.ErrorList 
 	}{{"preFilter", running.PreFilter.Enabled}, {"filter", running.Filter.Enabled}} {
 		if first := point.enabled[0].Name; first != Name {
 			errs = append(errs, field.Invalid(path.Child(point.name, "enabled"), first, fmt.Sprintf(
-				"runs before %s with tenancy, and tells tenants about the nodes of others: list %s first under %s.enabled, as well as under multiPoint.enabled",
+				"runs before %s, and with tenancy its messages would name the nodes of other tenants: list %s first under %s.enabled, as well as under multiPoint.enabled",
 				Name, Name, point.name)))
 		}
 	}
