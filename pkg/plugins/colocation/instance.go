@@ -24,7 +24,6 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
@@ -50,7 +49,7 @@ type instanceState struct {
 func instanceOf(ctx context.Context, handle fwk.Handle) (*instanceState, error) {
 	factory := handle.SharedInformerFactory()
 	core := factory.Core().V1()
-	return instance.Shared(core.Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
+	return plugin.Shared(core.Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
 		s := &instanceState{
 			index: peers.New(peers.Stores{
 				Pods:           core.Pods().Informer().GetStore(),

@@ -65,7 +65,7 @@ func newCounters(profile string) counters {
 	c := counters{}
 	for vector, outcomes := range map[*metrics.CounterVec][]outcome{
 		nodeRejections: {nodeWithoutPeer, nodeUnlabelled},
-		podRejections:    {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
+		podRejections:  {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
 		placements:     {placedNearest, placedNear, placedApart},
 	} {
 		for _, o := range outcomes {

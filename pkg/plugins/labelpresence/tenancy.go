@@ -13,7 +13,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // tenancy is args.tenancy, compiled. It looks at the node's label and taint, and
@@ -139,7 +139,7 @@ func (t *tenancy) reject(node *corev1.Node, owner tenant) *rejection {
 
 // visibleTo returns which nodes the owners of the pods of a tenant may know of: those that
 // tenancy does not keep from them.
-func (t *tenancy) visibleTo(owner tenant) visible.Func {
+func (t *tenancy) visibleTo(owner tenant) plugin.VisibleNodes {
 	return func(node *corev1.Node) bool { return t.reject(node, owner) == nil }
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/test/integration/framework"
 )
 
 // namespaceCount is how many namespaces change their label: a scheduler that

@@ -15,7 +15,6 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
-	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
 // violationsMetric is the series that counts the pods on wrong nodes.
