@@ -26,7 +26,7 @@ const (
 // is another one in each.
 const maxIdle = 1024
 
-// warn tells the author of the pod what of its annotations has no effect, and the
+// warn reports to the author of the pod which of its annotations have no effect, and the
 // log, once, what of the rules has none: a rule may select every pod of the cluster,
 // and their authors cannot change it. One event says all of it: events that differ
 // in their text alone are taken for one.

@@ -56,7 +56,7 @@
 // preferences.
 //
 // The labels of namespaces come from an index (namespaceIndex) and never from a
-// lister: the index is told of an event by the queueing hint before the hint
+// lister: the queueing hint passes an event to the index before the hint
 // wakes a pod, so that the pod does not meet an older state and sleep again.
 //
 // A monitor (tenancyMonitor) finds the pods that run where tenancy does not

@@ -46,7 +46,7 @@ type tenancyMonitor struct {
 	tenancy    *tenancy
 	namespaces *namespaceIndex
 	nodes      corelisters.NodeLister
-	// report tells the owner of the pod. It is called without a lock held.
+	// report informs the owner of the pod. It is called without a lock held.
 	report func(violation)
 	gauge  metrics.GaugeMetric
 

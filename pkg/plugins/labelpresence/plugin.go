@@ -315,7 +315,7 @@ func (pl *LabelPresence) isSchedulableAfterPodLabelChange(logger klog.Logger, po
 // changed such that a rule does not apply any more or the tenant is another one.
 //
 // The event's objects come from a dynamic informer, so they are read through the
-// interface that all objects have. The index is told before the answer is given:
+// interface that all objects have. The index is updated before the answer is given:
 // PreFilter must not see less than the event that woke the pod.
 func (pl *LabelPresence) isSchedulableAfterNamespaceChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	old, updated, err := util.As[metav1.Object](oldObj, newObj)

@@ -26,7 +26,7 @@ type tenancy struct {
 	confined          bool
 	exemptNamespaces  sets.Set[string]
 
-	// The four ways to be rejected. None of them tells the value of another
+	// The four ways to be rejected. None of them shows the value of another
 	// tenant's label: the reason ends up in an event in the pod's namespace.
 	noTenant      *rejection // the node belongs to a tenant, the namespace has none
 	unknownTenant *rejection // the namespace has a tenant, and it is not known whether the node is that one's

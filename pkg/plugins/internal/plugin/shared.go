@@ -18,7 +18,7 @@ type probe struct{ value any }
 // and to everybody who asks later.
 //
 // A process may hold several scheduler instances (a simulator does), and nothing
-// but the informer factory tells to which a profile belongs. The value is
+// but the informer factory shows to which instance a profile belongs. The value is
 // therefore kept where the factory is, as an index of one of its informers that
 // indexes nothing, and goes with it. A map of factories in a package would keep
 // every value. Plugins are built one after the other, so there is no lock.
