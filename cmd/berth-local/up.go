@@ -38,17 +38,18 @@ print one line on standard output as soon as they are usable:
 
   berth-local ready: server URL, kubeconfig FILE, data DIR, nodes N
 
-It counts every node of the cluster, those of earlier runs on --data-dir included.
+It counts every node of the cluster, including those of earlier runs on --data-dir.
 SIGINT and SIGTERM stop everything in order, also before that line; the exit code
-is then 0. A second signal changes nothing. If a component dies, the others are stopped, the last lines of its log are printed,
-and the exit code is 1. A wrong value of a flag, and a file of nodes that cannot
-be used, give exit code 2; a port, folder or file that is not free gives 1.
+is then 0. A second signal changes nothing. If a component dies, the others are
+stopped, the last lines of its log are printed, and the exit code is 1. An invalid
+flag or file of nodes gives exit code 2; a port, folder or file that is in use
+gives 1.
 
 With --data-dir the data, the certificate authority and the service account
 signing key are kept, so objects and tokens outlive a restart; the kubeconfig is
 left and rewritten at the next start. Without it everything lives in a temporary
-folder, which is removed at the end together with the kubeconfig. What one that was
-killed has left of these, the next start removes.
+folder, which is removed at the end together with the kubeconfig. If the process was
+killed, the next start removes what it left behind.
 
 kwok simulates every node, including those that you create with kubectl: it makes
 them ready, and the pods bound to them Running. A node or pod annotated
@@ -101,9 +102,9 @@ answer "no preferred addresses found".`,
 	flags.IntVar(&options.Port, "port", 0, "port of the API server on 127.0.0.1 (default: the port of the last run if free, else any free one)")
 	flags.StringVar(&options.AuditLog, "audit-log", "", "file to append the API server's audit log to (default: none)")
 	flags.StringVar(&featureGates, "feature-gates", "", "feature gates of kube-apiserver and kube-controller-manager, such as GenericWorkload=true (default: Kubernetes' own)")
-	flags.StringVar(&runtimeConfig, "runtime-config", "", "API versions that kube-apiserver serves besides, such as api/beta=true (default: none)")
-	flags.StringArrayVar(&options.APIServerArgs, "apiserver-arg", nil, "further flag for kube-apiserver, such as --runtime-config=api/alpha=true (repeatable)")
-	flags.StringArrayVar(&options.ControllerManagerArgs, "controller-manager-arg", nil, "further flag for kube-controller-manager (repeatable)")
+	flags.StringVar(&runtimeConfig, "runtime-config", "", "additional API versions that kube-apiserver serves, such as api/beta=true (default: none)")
+	flags.StringArrayVar(&options.APIServerArgs, "apiserver-arg", nil, "additional flag for kube-apiserver, such as --runtime-config=api/alpha=true (repeatable)")
+	flags.StringArrayVar(&options.ControllerManagerArgs, "controller-manager-arg", nil, "additional flag for kube-controller-manager (repeatable)")
 	flags.DurationVar(&options.StartTimeout, "start-timeout", localcluster.DefaultStartTimeout, "how long to wait until everything is usable")
 	return cmd
 }

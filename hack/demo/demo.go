@@ -49,7 +49,7 @@ const (
 var errViolations = errors.New("a pod is on a node that the rules of its scheduler do not allow")
 
 // schedulers are the three, in the order of schedulerNames: the binary, which is also the
-// name of its lease, the lease's namespace, flags of "berth-local kubeconfig", and its own.
+// name of its lease, the lease's namespace (empty without election), flags of "berth-local kubeconfig", and its own.
 var schedulers = []struct {
 	binary, leaseNamespace string
 	credential, args       []string

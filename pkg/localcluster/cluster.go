@@ -78,7 +78,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	c := newCluster(options, f)
 	if err := c.start(ctx); err != nil {
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-			// Nothing failed, so nobody needs the logs. What cannot be stopped or
+			// Nothing failed, so the logs are not needed. What cannot be stopped or
 			// removed is a failure of its own.
 			if err := c.Stop(); err != nil {
 				return nil, err
@@ -156,7 +156,7 @@ func (c *Cluster) publishKubeconfig() error {
 	if err != nil {
 		return unwritable(c.folder.root, err)
 	}
-	// Known before it is there, so that whoever sweeps up after a kill finds it.
+	// Known before it is there, so that the sweep after a kill finds it.
 	if err := os.WriteFile(c.folder.published(), []byte(c.options.Kubeconfig), 0o600); err != nil {
 		return unwritable(c.folder.root, err)
 	}
@@ -255,7 +255,7 @@ func (c *Cluster) shutdown(remove func() error) error {
 			errs = append(errs, p.Stop(c.stopTimeout(component)))
 		}
 	}
-	// Before the lock goes: nobody may start in a folder that is being removed.
+	// Before the lock goes: no other process may start in a folder that is being removed.
 	return errors.Join(append(errs, c.removeKubeconfig(), remove(), c.folder.close())...)
 }
 

@@ -85,7 +85,7 @@ func openFolder(dir string) (*folder, error) {
 }
 
 // checkOurs refuses a folder that holds something else than our data: a typo in
-// --data-dir must not fill somebody's home directory.
+// --data-dir must not fill a home directory.
 func checkOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

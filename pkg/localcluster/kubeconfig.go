@@ -160,7 +160,7 @@ func ownerOf(cluster *clientcmdapi.Cluster) string {
 }
 
 // removeOwned removes the kubeconfig of the control plane in dataDir. A file that
-// has become another's, or nobody's, is left alone.
+// belongs to another control plane now, or to none, is left alone.
 func removeOwned(kubeconfig, dataDir string) error {
 	content, err := os.ReadFile(kubeconfig)
 	if cluster := ownCluster(content); err != nil || cluster == nil || ownerOf(cluster) != dataDir {

@@ -32,7 +32,7 @@ func checkSpace(f *folder) error {
 	}
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(f.root, &stat); err != nil {
-		return nil //nolint:nilerr // not every file system tells
+		return nil //nolint:nilerr // not every file system reports it
 	}
 	free := stat.Bavail * uint64(stat.Bsize)
 	if free >= need {
@@ -42,7 +42,7 @@ func checkSpace(f *folder) error {
 		f.root, syscall.ENOSPC, free/mebibyte, need/mebibyte)
 }
 
-// withCause puts before the failure of a component that its log tells of a full disk.
+// withCause puts before the failure of a component that its log reports a full disk.
 // etcd says so before a stack that is longer than what is quoted.
 func withCause(failure error) error {
 	failed, ok := errors.AsType[*process.Error](failure)

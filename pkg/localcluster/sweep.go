@@ -16,7 +16,7 @@ import (
 // sweep removes what control planes in temporary folders have left that were
 // killed: the folders, with the keys of their authorities, and the kubeconfigs that
 // they published. A folder is one of these if it says that it is temporary, belongs
-// to this user and nobody holds its lock. What cannot be removed is logged, and the
+// to this user and its lock is free. What cannot be removed is logged, and the
 // next start tries again.
 func sweep(ctx context.Context) {
 	found, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*"))
@@ -34,7 +34,7 @@ func sweep(ctx context.Context) {
 	}
 }
 
-// removeAbandoned removes dir unless it is somebody else's, or in use.
+// removeAbandoned removes dir unless it belongs to another user, or is in use.
 func removeAbandoned(dir string) (removed bool, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() {

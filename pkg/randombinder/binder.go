@@ -120,7 +120,7 @@ func start[T any](ctx context.Context, informer cache.SharedIndexInformer, apply
 }
 
 // watchedNamespaces returns the namespaces to watch pods in. FitResources needs
-// everybody's pods, whoever binds them.
+// the pods of all schedulers.
 func (o *Options) watchedNamespaces() []string {
 	if len(o.Namespaces) == 0 || o.Fit == FitResources {
 		return []string{metav1.NamespaceAll}

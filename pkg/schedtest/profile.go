@@ -51,7 +51,7 @@ type Options struct {
 	Namespaces []*corev1.Namespace
 	// Objects of any other kind are in the client too.
 	Objects []runtime.Object
-	// Extenders are what the plugin is told that there are. Nobody calls them.
+	// Extenders are those that the handle lists. They are never called.
 	Extenders []fwk.Extender
 }
 

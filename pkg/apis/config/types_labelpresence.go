@@ -70,7 +70,7 @@ type LabelPresenceTenancy struct {
 	// unless AllowUnrestrictedNodeLabelKey says otherwise.
 	NodeLabelKey string
 	// AllowUnrestrictedNodeLabelKey accepts a NodeLabelKey that a kubelet may set
-	// on its own Node: whoever gets hold of a node chooses its tenant.
+	// on its own Node: whoever takes over a node can choose its tenant.
 	// Default: false.
 	AllowUnrestrictedNodeLabelKey bool
 	// NodeTaintKey is the key of the taint that keeps other schedulers off the

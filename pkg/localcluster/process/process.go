@@ -74,7 +74,7 @@ type Process struct {
 	Name, LogFile string
 
 	cmd *exec.Cmd
-	// asked is set before the process is told to end, so that its end is no failure.
+	// asked is set before the process is asked to end, so that its end is no failure.
 	asked atomic.Bool
 	// failure is set before done is closed.
 	failure error

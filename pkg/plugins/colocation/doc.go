@@ -12,7 +12,7 @@
 //     scheduler instance knows; where no node has one, because the Service has no pod
 //     with a node, does not exist, or does not let the pod near it, the pod stays
 //     pending, also if that comes about while it waits. A pod that is itself behind the
-//     Service is the exception, while nobody else behind it is where the key has a
+//     Service is the exception, while no other pod behind it is where the key has a
 //     value: see requirement.first.
 //   - Two pods that are scheduled one after the other see each other: what was
 //     reserved counts as if it were bound.

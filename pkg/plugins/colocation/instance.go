@@ -24,7 +24,6 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation/peers"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
@@ -50,7 +49,7 @@ type instanceState struct {
 func instanceOf(ctx context.Context, handle fwk.Handle) (*instanceState, error) {
 	factory := handle.SharedInformerFactory()
 	core := factory.Core().V1()
-	return instance.Shared(core.Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
+	return plugin.Shared(core.Pods().Informer(), Name+"/instance", func() (*instanceState, error) {
 		s := &instanceState{
 			index: peers.New(peers.Stores{
 				Pods:           core.Pods().Informer().GetStore(),
@@ -92,8 +91,8 @@ func (s *instanceState) watch(ctx context.Context, factory informers.SharedInfor
 	return nil
 }
 
-// endpointSlices returns an informer of the EndpointSlices that somebody else than
-// the controller of Services with selectors has made. The pods behind those are
+// endpointSlices returns an informer of the EndpointSlices that were not made by
+// the controller of Services with selectors. The pods behind those are
 // found by the selector, and their slices, one for each hundred pods, change all
 // the time. Nobody else in the scheduler uses the informer of this type, which the
 // factory has once.
@@ -136,7 +135,7 @@ type event struct {
 // eventSeen brings the index up to an event of the scheduler, by sync, which asks about
 // each event once for each pod that it may help, in one goroutine after the other.
 // sync believes no event: the scheduler also calls pods deleted whose binding failed or
-// whose nomination changed, and it tells of events anew when an attempt ends that was
+// whose nomination changed, and it repeats events when an attempt ends that was
 // under way.
 func (s *instanceState) eventSeen(old, updated any, sync func()) *event {
 	seen := s.hinted.Load()

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// outcome is the value of the label that tells what came of something. The set is
+// outcome is the value of the label with the result of something. The set is
 // closed, and no two metrics have one in common.
 type outcome string
 

@@ -207,7 +207,7 @@ func parseServices(list string, problems *problems) []serviceRef {
 		return nil
 	}
 	if n := strings.Count(list, ",") + 1; n > validation.MaxServices {
-		problems.add("annotation %s names %d Services: it may name %d", key, n, validation.MaxServices)
+		problems.add("annotation %s names %d Services: at most %d are accepted", key, n, validation.MaxServices)
 		return nil
 	}
 	var services []serviceRef
@@ -255,7 +255,7 @@ func parseTopologyKeys(list string, problems *problems) []string {
 		return nil
 	}
 	if n := strings.Count(list, ",") + 1; n > validation.MaxTopologyKeys {
-		problems.add("annotation %s names %d topology keys: it may name %d", key, n, validation.MaxTopologyKeys)
+		problems.add("annotation %s names %d topology keys: at most %d are accepted", key, n, validation.MaxTopologyKeys)
 		return nil
 	}
 	var topologyKeys []string

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
@@ -24,10 +23,9 @@ type policy struct {
 
 // rule is one of args.rules, compiled.
 type rule struct {
-	// podSelector and namespaceSelector are nil if they match everything.
-	podSelector       labels.Selector
-	namespaceSelector labels.Selector
-	term              term
+	plugin.RuleSelectors
+
+	term term
 }
 
 // newPolicy compiles valid arguments.
@@ -35,17 +33,13 @@ func newPolicy(args *config.ColocationArgs) (*policy, error) {
 	p := &policy{topologyKeys: slices.Clone(args.TopologyKeys)}
 	for i := range args.Rules {
 		from := &args.Rules[i]
-		podSelector, err := plugin.CompileSelector(from.PodSelector)
+		selectors, err := plugin.CompileSelectors(i, from.PodSelector, from.NamespaceSelector)
 		if err != nil {
-			return nil, fmt.Errorf("parsing rules[%d].podSelector: %w", i, err)
-		}
-		namespaceSelector, err := plugin.CompileSelector(from.NamespaceSelector)
-		if err != nil {
-			return nil, fmt.Errorf("parsing rules[%d].namespaceSelector: %w", i, err)
+			return nil, err
 		}
 		r := rule{
-			podSelector: podSelector, namespaceSelector: namespaceSelector,
-			term: term{rule: i, topologyKeys: p.topologyKeys, requiredTopologyKey: from.RequiredTopologyKey, weight: int64(from.Weight)},
+			RuleSelectors: selectors,
+			term:          term{rule: i, topologyKeys: p.topologyKeys, requiredTopologyKey: from.RequiredTopologyKey, weight: int64(from.Weight)},
 		}
 		if len(from.TopologyKeys) > 0 {
 			r.term.topologyKeys = slices.Clone(from.TopologyKeys)
@@ -54,15 +48,10 @@ func newPolicy(args *config.ColocationArgs) (*policy, error) {
 			namespace, name, _ := validation.ParseServiceName(service.Name)
 			r.term.services = append(r.term.services, serviceRef{namespace: namespace, name: name, weight: int64(service.Weight)})
 		}
-		p.usesNamespaces = p.usesNamespaces || namespaceSelector != nil
+		p.usesNamespaces = p.usesNamespaces || selectors.NamespaceSelector != nil
 		p.rules = append(p.rules, r)
 	}
 	return p, nil
-}
-
-// selects reports whether the selector, nil for all, matches the labels.
-func selects(selector labels.Selector, of map[string]string) bool {
-	return selector == nil || selector.Matches(labels.Set(of))
 }
 
 // namespaceLabels returns the labels of a namespace, and whether it is known.
@@ -80,7 +69,7 @@ func (e errUnknownNamespace) Error() string {
 // rules, as far as their labels decide it.
 func (p *policy) selectionDiffers(old, updated *corev1.Pod) bool {
 	for i := range p.rules {
-		if selector := p.rules[i].podSelector; selects(selector, old.Labels) != selects(selector, updated.Labels) {
+		if rule := &p.rules[i]; rule.SelectsPod(old.Labels) != rule.SelectsPod(updated.Labels) {
 			return true
 		}
 	}
@@ -93,15 +82,15 @@ func (p *policy) matchingRules(pod *corev1.Pod, namespaces namespaceLabels) ([]i
 	var matching []int
 	for i := range p.rules {
 		rule := &p.rules[i]
-		if !selects(rule.podSelector, pod.Labels) {
+		if !rule.SelectsPod(pod.Labels) {
 			continue
 		}
-		if rule.namespaceSelector != nil {
+		if rule.NamespaceSelector != nil {
 			of, known := namespaces(pod.Namespace)
 			if !known {
 				return nil, errUnknownNamespace{pod.Namespace}
 			}
-			if !selects(rule.namespaceSelector, of) {
+			if !rule.SelectsNamespace(of) {
 				continue
 			}
 		}

@@ -46,7 +46,7 @@ type requirement struct {
 	key             string
 	// view is nil if there was no Service that let the pod near it.
 	view *peers.View
-	// first is whether the pod is behind the Service, and nobody else behind it is
+	// first is whether the pod is behind the Service, and no other pod behind it is
 	// where the key has a value: any node with the key will do. As for required pod
 	// affinity (InterPodAffinity), a group whose pods require each other can start so.
 	// It is decided for each Service by itself: a pod that is the first of one group
@@ -90,13 +90,13 @@ type lookup struct {
 	// nothing has.
 	waits []string
 	// unknown are the Services that the annotations prefer, and that do not exist or
-	// do not let the pod near them, as namespace/name; nobody but the index can tell
+	// do not let the pod near them, as namespace/name; only the index knows
 	// which.
 	unknown []string
 	// emptyLevels and emptyRequirements are the fields that name a topology key
 	// that no node has.
 	emptyLevels, emptyRequirements []string
-	// idle are the Services and levels of rules that hold nobody: the administrator's
+	// idle are the Services and levels of rules that have no effect: the administrator's
 	// concern, where those of the annotations are the concern of the pod's author.
 	idle []string
 }

@@ -31,7 +31,7 @@ type waitingPods struct {
 	// rejected has those that the plugin has rejected, by what may help them.
 	rejected map[waitKey]map[types.UID]*rejection
 	// changed are the keys that have changed since the pods that they may help were
-	// looked at, and looking is whether somebody does.
+	// looked at, and looking is whether a goroutine does.
 	changed map[waitKey]struct{}
 	looking bool
 }
@@ -230,7 +230,7 @@ func (w *waitingPods) attempt(pod *corev1.Pod, namespaceVersion string, r reques
 	known.attempts++
 }
 
-// addWarning records what the author of the pod is told, and reports whether it is news.
+// addWarning records the warning to the author of the pod, and reports whether it is new.
 func (w *waitingPods) addWarning(uid types.UID, note string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -318,7 +318,7 @@ func (w *waitingPods) of(key waitKey) []*rejection {
 	return rejections
 }
 
-// addChanged adds a key that has changed, and reports whether somebody has to begin to
+// addChanged adds a key that has changed, and reports whether the caller has to begin to
 // look.
 func (w *waitingPods) addChanged(key waitKey) bool {
 	w.mu.Lock()
@@ -332,8 +332,8 @@ func (w *waitingPods) addChanged(key waitKey) bool {
 	return begin
 }
 
-// takeChanged returns the keys that have changed. When there is none, nobody looks any
-// more.
+// takeChanged returns the keys that have changed. When there is none, looking is
+// over.
 func (w *waitingPods) takeChanged() map[waitKey]struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -424,7 +424,7 @@ func (s *instanceState) activate(logger klog.Logger, r *rejection) {
 }
 
 func (s *instanceState) activateNow(logger klog.Logger, r *rejection) {
-	// First: a change that comes while this looks is looked at by somebody else.
+	// First: a change that comes while this looks is looked at by another goroutine.
 	r.activating.Store(false)
 	if s.waiting.rejectionOf(r.pod.UID) != r || !r.isSchedulableAfterService(peersAnywhere()) || !r.activating.CompareAndSwap(false, true) {
 		return

@@ -418,7 +418,7 @@ func TestWarnings(t *testing.T) {
 			return ""
 		}
 	}
-	const nobody = `Warning ColocationIgnored Service shop/missing attracts nobody: no Service of that name lets pods of namespace shop near it (check the name and, of another namespace's Service, its annotation berth.dev/allow-colocation-from)`
+	const nobody = `Warning ColocationIgnored Service shop/missing has no effect: no Service of that name allows pods of namespace shop (check the name; a Service of another namespace needs the annotation berth.dev/allow-colocation-from)`
 	const noLevel = `no node has the label "example.com/rack" of annotation berth.dev/colocate-topology-keys: correct the key, or label the nodes`
 	steps := []struct {
 		name string

@@ -17,7 +17,7 @@ import (
 
 const (
 	// ReasonIgnored is the reason of the Warning event on a pod that asks for
-	// something that has no effect: a Service or a level that holds nobody.
+	// something that has no effect: a Service or a level without pods or nodes.
 	ReasonIgnored = "ColocationIgnored"
 	actionIgnored = "Scheduling"
 )
@@ -26,7 +26,7 @@ const (
 // is another one in each.
 const maxIdle = 1024
 
-// warn tells the author of the pod what of its annotations has no effect, and the
+// warn reports to the author of the pod which of its annotations have no effect, and the
 // log, once, what of the rules has none: a rule may select every pod of the cluster,
 // and their authors cannot change it. One event says all of it: events that differ
 // in their text alone are taken for one.
@@ -39,7 +39,7 @@ func (pl *Colocation) warn(ctx context.Context, pod *corev1.Pod, found *lookup) 
 	}
 	var parts []string
 	if len(found.unknown) > 0 {
-		parts = append(parts, fmt.Sprintf("Service %s attracts nobody: no Service of that name lets pods of namespace %s near it (check the name and, of another namespace's Service, its annotation %s)",
+		parts = append(parts, fmt.Sprintf("Service %s has no effect: no Service of that name allows pods of namespace %s (check the name; a Service of another namespace needs the annotation %s)",
 			list(found.unknown), pod.Namespace, names.AllowColocationFromAnnotation))
 	}
 	if len(found.emptyLevels) > 0 {

@@ -19,11 +19,10 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/instance"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// sharedAllocationCacheKey is the key under which instance.Shared keeps the cache of a
+// sharedAllocationCacheKey is the key under which plugin.Shared keeps the cache of a
 // scheduler instance with its pod informer.
 const sharedAllocationCacheKey = Name + "/allocations"
 
@@ -32,7 +31,7 @@ const sharedAllocationCacheKey = Name + "/allocations"
 func sharedAllocationCache(ctx context.Context, handle fwk.Handle) (*allocationCache, error) {
 	core := handle.SharedInformerFactory().Core().V1()
 	pods := core.Pods().Informer()
-	return instance.Shared(pods, sharedAllocationCacheKey, func() (*allocationCache, error) {
+	return plugin.Shared(pods, sharedAllocationCacheKey, func() (*allocationCache, error) {
 		l := &allocationCache{
 			ctx:        ctx,
 			clock:      clock.RealClock{},

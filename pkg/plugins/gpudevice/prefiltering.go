@@ -19,7 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // PreFilter finds out what the pod asks for, and refuses what can never be given.
@@ -51,7 +51,7 @@ func (pl *GPUDevice) PreFilter(_ context.Context, state fwk.CycleState, pod *cor
 	if len(request.Containers) > 0 {
 		pl.workload.learn(pl, pod, s.podRequest, nodes)
 	}
-	if reason := pl.whyNeverFits(request, nodes, visible.Read(state)); reason != "" {
+	if reason := pl.whyNeverFits(request, nodes, plugin.ReadVisible(state)); reason != "" {
 		pl.countRejection(rejectionNoNode)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 	}
@@ -138,7 +138,7 @@ func isDaemonPod(pod *corev1.Pod) bool {
 // As a rule the first node that is asked could: the one that could last time. All
 // are asked only for a pod that no Filter would let through either. The answer is about the
 // nodes that the pod's owner may know of.
-func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo, sees visible.Func) string {
+func (pl *GPUDevice) whyNeverFits(request *device.Request, nodes []fwk.NodeInfo, sees plugin.VisibleNodes) string {
 	if request.Kind == device.RequestNone {
 		return ""
 	}

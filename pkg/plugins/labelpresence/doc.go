@@ -16,7 +16,7 @@
 //     waits: nothing is let through on a guess.
 //   - With tenancy, the owner of a pod learns nothing about the nodes that tenancy keeps
 //     from it: the plugin comes first in PreFilter and Filter (CheckOrder), leaves in the
-//     cycle which nodes other plugins may speak of (package visible), and tells pkg/scheduler/pending
+//     cycle which nodes other plugins may speak of (plugin.WriteVisible), and tells pkg/scheduler/pending
 //     which nodes a message may be about (View).
 //   - A pod that was rejected is tried again as soon as the scheduler learns of a
 //     change that can help it, and of no other.
@@ -56,7 +56,7 @@
 // preferences.
 //
 // The labels of namespaces come from an index (namespaceIndex) and never from a
-// lister: the index is told of an event by the queueing hint before the hint
+// lister: the queueing hint passes an event to the index before the hint
 // wakes a pod, so that the pod does not meet an older state and sleep again.
 //
 // A monitor (tenancyMonitor) finds the pods that run where tenancy does not

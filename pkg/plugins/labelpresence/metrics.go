@@ -29,7 +29,7 @@ var (
 		Namespace:      "berth",
 		Subsystem:      metricsSubsystem,
 		Name:           "tenancy_violations",
-		Help:           "Number of pods that are on a node where the tenancy of the profile does not allow them, whoever put them there.",
+		Help:           "Number of pods on a node where the tenancy of the profile does not allow them.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile"})
 )

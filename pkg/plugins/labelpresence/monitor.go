@@ -46,7 +46,7 @@ type tenancyMonitor struct {
 	tenancy    *tenancy
 	namespaces *namespaceIndex
 	nodes      corelisters.NodeLister
-	// report tells the owner of the pod. It is called without a lock held.
+	// report informs the owner of the pod. It is called without a lock held.
 	report func(violation)
 	gauge  metrics.GaugeMetric
 
@@ -262,7 +262,7 @@ func (pl *LabelPresence) reportViolation(v violation) {
 // violationNote says what is wrong and what can be done. Like the reasons, it
 // does not tell the name of another tenant to the pod's namespace.
 func violationNote(t *tenancy, v violation) string {
-	return messages.Cut(t.describe(v.reason, v.node.Name, v.pod.Namespace) + ". The pod keeps running: delete it to have it placed anew, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces.")
+	return messages.Cut(t.describe(v.reason, v.node.Name, v.pod.Namespace) + ". The pod keeps running: delete it so that its replacement is placed again, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces.")
 }
 
 // describe says of a pod on a node why it must not be there.

@@ -291,7 +291,7 @@ func TestTenancyViolationIsReported(t *testing.T) {
 		})
 		return event
 	}
-	const wayOut = " The pod keeps running: delete it to have it placed anew, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces."
+	const wayOut = " The pod keeps running: delete it so that its replacement is placed again, correct the label that is wrong, or exempt the namespace in LabelPresenceArgs.tenancy.exemptNamespaces."
 
 	intruder := runningPod("blue", "intruder", "red")
 	if _, err := profile.Client.CoreV1().Pods("blue").Create(t.Context(), intruder, metav1.CreateOptions{}); err != nil {

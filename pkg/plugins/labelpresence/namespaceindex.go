@@ -17,8 +17,8 @@ import (
 // It is fed from two watches that run independently of each other: the plugin's
 // own informer, and the one whose events wake pods. Each may be ahead of the
 // other, and a pod must not be activated by an event that the index has not seen, or
-// it is rejected again and then sleeps for minutes. So whoever learns something
-// first says so, in any order, and any number of times:
+// it is rejected again and then sleeps for minutes. So each of the two passes on what it
+// learns, in any order, and any number of times:
 //
 //	absent ── observe ──> known (uid, version) ── forget, same uid ──> absent
 //	                        │  ▲
@@ -94,7 +94,7 @@ func (x *namespaceIndex) take(old, updated metav1.Object, delivered bool) {
 func (x *namespaceIndex) observeHinted(namespace metav1.Object) {
 	version := namespace.GetResourceVersion()
 	if x.lost != "" && !isNewer(version, x.lost) {
-		return // the informer tells what is true
+		return // what the informer delivers is the truth
 	}
 	if entry, known := x.entries[namespace.GetName()]; known {
 		if !isNewer(version, entry.version) {

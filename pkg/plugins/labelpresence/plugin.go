@@ -23,7 +23,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -123,7 +122,7 @@ func (s *preFilterState) Clone() fwk.StateData {
 // PreFilter finds out which rules apply to the pod and which tenant owns its
 // namespace. It does not narrow the set of nodes: nominated and hinted nodes
 // pass by a PreFilterResult, so Filter has to look at every node anyway. Other plugins
-// read in the state which nodes tenancy keeps from the pod (package visible).
+// read in the state which nodes tenancy keeps from the pod (plugin.WriteVisible).
 func (pl *LabelPresence) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	selected := pl.policy.selectFor(pod)
 	var facts namespaceFacts
@@ -151,7 +150,7 @@ func (pl *LabelPresence) PreFilter(ctx context.Context, state fwk.CycleState, po
 	}
 	state.Write(preFilterStateKey, s)
 	if c.tenancy != nil {
-		visible.Write(state, c.tenancy.visibleTo(c.owner))
+		plugin.WriteVisible(state, c.tenancy.visibleTo(c.owner))
 	}
 	return nil, nil
 }
@@ -316,7 +315,7 @@ func (pl *LabelPresence) isSchedulableAfterPodLabelChange(logger klog.Logger, po
 // changed such that a rule does not apply any more or the tenant is another one.
 //
 // The event's objects come from a dynamic informer, so they are read through the
-// interface that all objects have. The index is told before the answer is given:
+// interface that all objects have. The index is updated before the answer is given:
 // PreFilter must not see less than the event that woke the pod.
 func (pl *LabelPresence) isSchedulableAfterNamespaceChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	old, updated, err := util.As[metav1.Object](oldObj, newObj)

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,11 +29,10 @@ type rejection struct {
 
 // rule is one of args.rules, compiled.
 type rule struct {
+	plugin.RuleSelectors
+
 	presence bool
 	labels   []ruleLabel
-	// podSelector and namespaceSelector are nil if they match everything.
-	podSelector       labels.Selector
-	namespaceSelector labels.Selector
 }
 
 // ruleLabel is one label key of a rule, and how a node without it (or, for a
@@ -49,15 +47,11 @@ type ruleLabel struct {
 func newRules(args []config.LabelPresenceRule, profile string, counter func(index int) metrics.CounterMetric) ([]*rule, error) {
 	rules := make([]*rule, 0, len(args))
 	for i := range args {
-		podSelector, err := plugin.CompileSelector(args[i].PodSelector)
+		selectors, err := plugin.CompileSelectors(i, args[i].PodSelector, args[i].NamespaceSelector)
 		if err != nil {
-			return nil, fmt.Errorf("parsing rules[%d].podSelector: %w", i, err)
+			return nil, err
 		}
-		namespaceSelector, err := plugin.CompileSelector(args[i].NamespaceSelector)
-		if err != nil {
-			return nil, fmt.Errorf("parsing rules[%d].namespaceSelector: %w", i, err)
-		}
-		r := &rule{presence: *args[i].Presence, podSelector: podSelector, namespaceSelector: namespaceSelector}
+		r := &rule{RuleSelectors: selectors, presence: *args[i].Presence}
 		for _, key := range args[i].Labels {
 			r.labels = append(r.labels, ruleLabel{
 				key:       key,
@@ -89,11 +83,6 @@ func (r *rule) reject(nodeLabels map[string]string) *rejection {
 	return nil
 }
 
-// selects reports whether the rule's podSelector matches the pod's labels.
-func (r *rule) selects(podLabels map[string]string) bool {
-	return r.podSelector == nil || r.podSelector.Matches(labels.Set(podLabels))
-}
-
 // policy is what the arguments say about nodes, compiled. It does not change.
 type policy struct {
 	rules   []*rule
@@ -104,12 +93,12 @@ type policy struct {
 
 // usesNamespaces reports whether anything depends on a namespace's labels.
 func (p *policy) usesNamespaces() bool {
-	return p.tenancy != nil || slices.ContainsFunc(p.rules, func(r *rule) bool { return r.namespaceSelector != nil })
+	return p.tenancy != nil || slices.ContainsFunc(p.rules, func(r *rule) bool { return r.NamespaceSelector != nil })
 }
 
 // usesPodLabels reports whether anything depends on a pod's labels.
 func (p *policy) usesPodLabels() bool {
-	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.podSelector != nil })
+	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.PodSelector != nil })
 }
 
 // selection is what a pod's own fields say about how the policy applies to it,
@@ -133,11 +122,11 @@ func (p *policy) selectFor(pod *corev1.Pod) selection {
 		return s
 	}
 	for i, r := range p.rules {
-		if !r.selects(pod.Labels) {
+		if !r.SelectsPod(pod.Labels) {
 			continue
 		}
 		s.rules = append(s.rules, i)
-		s.needsNamespace = s.needsNamespace || r.namespaceSelector != nil
+		s.needsNamespace = s.needsNamespace || r.NamespaceSelector != nil
 	}
 	return s
 }
@@ -159,7 +148,7 @@ func (f namespaceFacts) equal(other namespaceFacts) bool {
 func (p *policy) factsOf(namespaceLabels map[string]string) namespaceFacts {
 	facts := namespaceFacts{matched: make([]bool, len(p.rules))}
 	for i, r := range p.rules {
-		facts.matched[i] = r.namespaceSelector == nil || r.namespaceSelector.Matches(labels.Set(namespaceLabels))
+		facts.matched[i] = r.SelectsNamespace(namespaceLabels)
 	}
 	if p.tenancy != nil {
 		facts.tenant = tenantOf(namespaceLabels, p.tenancy.namespaceLabelKey)
@@ -193,7 +182,7 @@ type constraints struct {
 func (p *policy) constrain(s selection, facts namespaceFacts) constraints {
 	var c constraints
 	for _, i := range s.rules {
-		if p.rules[i].namespaceSelector == nil || facts.matched[i] {
+		if p.rules[i].NamespaceSelector == nil || facts.matched[i] {
 			c.rules = append(c.rules, p.rules[i])
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/messages"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // tenancy is args.tenancy, compiled. It looks at the node's label and taint, and
@@ -27,7 +27,7 @@ type tenancy struct {
 	confined          bool
 	exemptNamespaces  sets.Set[string]
 
-	// The four ways to be rejected. None of them tells the value of another
+	// The four ways to be rejected. None of them shows the value of another
 	// tenant's label: the reason ends up in an event in the pod's namespace.
 	noTenant      *rejection // the node belongs to a tenant, the namespace has none
 	unknownTenant *rejection // the namespace has a tenant, and it is not known whether the node is that one's
@@ -140,7 +140,7 @@ func (t *tenancy) reject(node *corev1.Node, owner tenant) *rejection {
 
 // visibleTo returns which nodes the owners of the pods of a tenant may know of: those that
 // tenancy does not keep from them.
-func (t *tenancy) visibleTo(owner tenant) visible.Func {
+func (t *tenancy) visibleTo(owner tenant) plugin.VisibleNodes {
 	return func(node *corev1.Node) bool { return t.reject(node, owner) == nil }
 }
 
@@ -196,7 +196,7 @@ func CheckOrder(path *field.Path, running *schedconfig.Plugins) field.ErrorList 
 	}{{"preFilter", running.PreFilter.Enabled}, {"filter", running.Filter.Enabled}} {
 		if first := point.enabled[0].Name; first != Name {
 			errs = append(errs, field.Invalid(path.Child(point.name, "enabled"), first, fmt.Sprintf(
-				"runs before %s with tenancy, and tells tenants about the nodes of others: list %s first under %s.enabled, as well as under multiPoint.enabled",
+				"runs before %s, and with tenancy its messages would name the nodes of other tenants: list %s first under %s.enabled, as well as under multiPoint.enabled",
 				Name, Name, point.name)))
 		}
 	}

@@ -40,7 +40,7 @@ const (
 	defaultPreemption = "DefaultPreemption"
 )
 
-// profile is what the plugin is told of its profile, at the first cycle: when the plugin is
+// profile is what the plugin learns about its profile at the first cycle: when the plugin is
 // built, the profile is not.
 type profile struct {
 	load   sync.Once
@@ -84,14 +84,14 @@ func CheckOrder(path *field.Path, running *schedconfig.Plugins) field.ErrorList 
 	var errs field.ErrorList
 	if list := running.PreFilter.Enabled; list[len(list)-1].Name != Name {
 		errs = append(errs, field.Invalid(path.Child("preFilter", "enabled"), list[len(list)-1].Name, fmt.Sprintf(
-			"runs after %s, which narrows a cycle by what all other plugins have found: list %s last under multiPoint.enabled", Name, Name)))
+			"runs after %s, which must see the results of all other plugins: list %s last under multiPoint.enabled", Name, Name)))
 	}
 	at := func(name string) int {
 		return slices.IndexFunc(running.PostFilter.Enabled, func(p schedconfig.Plugin) bool { return p.Name == name })
 	}
 	if own, preemption := at(Name), at(defaultPreemption); preemption >= 0 && (own < 0 || preemption < own) {
 		errs = append(errs, field.Invalid(path.Child("postFilter", "enabled"), defaultPreemption, fmt.Sprintf(
-			"runs before %s, and would evict pods for one that fits without: list %s under postFilter.enabled as well as under multiPoint.enabled, before %s",
+			"runs before %s, and would evict pods for a pod that may fit without eviction: list %s under postFilter.enabled as well as under multiPoint.enabled, before %s",
 			Name, Name, defaultPreemption)))
 	}
 	return errs
@@ -117,7 +117,7 @@ type dryRun struct {
 // fail anyway.
 //
 // What a Filter needs, PreFilter has prepared, and which plugins have no Filter to run for
-// this pod, the framework tells none of them before all of PreFilter is done. So PreFilter
+// this pod, the framework reports to none of them before all of PreFilter is done. So PreFilter
 // of all plugins runs once more, in a copy of the state, within this one's.
 func (pl *NodeCandidates) newDryRun(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *dryRun {
 	run := &dryRun{handle: pl.handle, pod: pod, state: candidates.NewDryRun(state)}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
-	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // Name is the name of the plugin in the registry and in configurations.
@@ -129,7 +129,7 @@ func (pl *NodeCandidates) offer(ctx context.Context, state fwk.CycleState, pod *
 	}
 	f.others = fwk.MaxScore * (pl.profile.total - f.known)
 	// Those that tenancy keeps from the pod are not tried at all.
-	sees := visible.Read(state)
+	sees := plugin.ReadVisible(state)
 	allowed := func(i int) bool { return run.allows(nodes[i]) && sees(nodes[i].Node()) }
 	best := f.best(pl.offset, allowed, func(i int) bool { return run.fits(ctx, nodes[i]) })
 	if best < 0 {

@@ -88,7 +88,7 @@ func serviceDeletedWhileWaiting(s *suite) {
 	// Another pod that names the same tells when the scheduler knows: it is told that
 	// there is no such Service.
 	s.create(s.pod("ignored", with("backend")))
-	s.c.WaitForEvent(s, s.ns, "ignored", "ColocationIgnored", "Service service-deleted-while-waiting/backend attracts nobody")
+	s.c.WaitForEvent(s, s.ns, "ignored", "ColocationIgnored", "Service service-deleted-while-waiting/backend has no effect")
 	before := s.attempts("waiter")
 	if before == 0 {
 		s.Fatal("the scheduler's log tells of no attempt")

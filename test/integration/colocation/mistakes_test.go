@@ -70,7 +70,7 @@ func mistakes(s *suite) {
 		},
 		{
 			name: "unknown-service", mistake: []func(*corev1.Pod){with("bakcend")},
-			placed: true, reason: "ColocationIgnored", text: "Service mistakes/bakcend attracts nobody",
+			placed: true, reason: "ColocationIgnored", text: "Service mistakes/bakcend has no effect",
 		},
 		{
 			name: "required-unknown-service", mistake: []func(*corev1.Pod){with("bakcend"), within("topology.kubernetes.io/zone")},

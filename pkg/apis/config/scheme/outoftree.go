@@ -12,7 +12,7 @@ import (
 // addOutOfTree registers the arguments of the plugins that Berth compiles in from
 // sigs.k8s.io/scheduler-plugins. That project's own registration reaches the
 // scheme that decodes files and not the one that defaults and converts, so it
-// works only as long as nobody asked for the latter before.
+// works only as long as the latter was not asked for before.
 func addOutOfTree(scheme *runtime.Scheme) error {
 	if err := pluginsconfig.AddToScheme(scheme); err != nil {
 		return err

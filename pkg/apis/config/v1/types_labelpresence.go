@@ -78,7 +78,7 @@ type LabelPresenceTenancy struct {
 	// unless allowUnrestrictedNodeLabelKey says otherwise. Required.
 	NodeLabelKey string `json:"nodeLabelKey"`
 	// AllowUnrestrictedNodeLabelKey accepts a nodeLabelKey that a kubelet may set
-	// on its own Node: whoever gets hold of a node chooses its tenant.
+	// on its own Node: whoever takes over a node can choose its tenant.
 	// Default: false.
 	// +optional
 	AllowUnrestrictedNodeLabelKey bool `json:"allowUnrestrictedNodeLabelKey,omitempty"`

@@ -34,10 +34,10 @@ type Consent struct {
 func ParseConsent(list string) (Consent, error) {
 	const key = names.AllowColocationFromAnnotation
 	if len(list) > MaxConsentBytes {
-		return Consent{}, fmt.Errorf("annotation %s has %d bytes: it may have %d, and allows nobody as it is", key, len(list), MaxConsentBytes)
+		return Consent{}, fmt.Errorf("annotation %s has %d bytes, and at most %d are accepted: it allows no namespace until it is shortened", key, len(list), MaxConsentBytes)
 	}
 	if n := strings.Count(list, ",") + 1; n > MaxConsentEntries {
-		return Consent{}, fmt.Errorf("annotation %s names %d namespaces: it may name %d, and allows nobody as it is; name *, or fewer", key, n, MaxConsentEntries)
+		return Consent{}, fmt.Errorf("annotation %s names %d namespaces, and at most %d are accepted: it allows none of them; name fewer, or *", key, n, MaxConsentEntries)
 	}
 	var c Consent
 	var wrong error

@@ -57,7 +57,7 @@
 //
 // A pod event costs a look at each of the pod's labels and at the groups that
 // stand under them, not at all Services of the namespace. A Service's peers are
-// counted when somebody asks for it first, and again after what is behind it has
+// counted at the first Lookup, and again after what is behind it has
 // changed, by a look at the pods of its namespace; Services that nobody asks for
 // cost nothing.
 //

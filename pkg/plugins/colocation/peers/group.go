@@ -20,7 +20,7 @@ import (
 // most so many (or, if that is more, as many as one call names).
 const MaxTopologyKeys = 16
 
-// group counts the peers behind a Service that somebody asked for: it is watched.
+// group counts the peers behind a Service that Lookup was called for: it is watched.
 type group struct {
 	// service is the name of the Service.
 	service string
@@ -42,7 +42,7 @@ type group struct {
 	total  int
 	levels []level
 
-	// view is what the above says; nil if it changed since somebody asked.
+	// view is what the above says; nil if it changed since the last Lookup.
 	view *View
 }
 

@@ -19,7 +19,7 @@ import (
 // Nobody changes the objects that are in them.
 //
 // An informer changes its store before it tells any handler, so a store is never
-// behind the event that somebody passes on.
+// behind the event that a caller passes on.
 type Stores struct {
 	Pods, Nodes, Services, EndpointSlices cache.Store
 }
@@ -126,7 +126,7 @@ func (x *Index) Relabelled(since uint64) (nodes []string, now uint64, ok bool) {
 	return slices.Clone(x.relabelled[uint64(len(x.relabelled))-missed:]), x.relabellings, true
 }
 
-// NodeLabels returns the labels of a node, which nobody may change, and whether the
+// NodeLabels returns the labels of a node, which must not be changed, and whether the
 // node exists.
 func (x *Index) NodeLabels(node string) (map[string]string, bool) {
 	x.mu.Lock()
@@ -139,7 +139,7 @@ func (x *Index) NodeLabels(node string) (map[string]string, bool) {
 }
 
 // HasTopologyKey reports whether any node carries a label with the key. A level
-// whose key no node has holds nobody: most likely the key is misspelt.
+// whose key no node has is empty: most likely the key is misspelt.
 func (x *Index) HasTopologyKey(key string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -214,8 +214,8 @@ func (p *pod) node() string {
 	return p.reserved
 }
 
-// isTerminal reports whether the pod is terminating or has terminated: it attracts
-// nobody any more.
+// isTerminal reports whether the pod is terminating or has terminated: it no longer
+// counts as a peer.
 func isTerminal(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || podphase.IsTerminated(pod)
 }

@@ -187,8 +187,8 @@ func (x *Index) SyncService(namespace, name string) {
 		s.consent, _ = ParseConsent(object.Annotations[consent])
 	}
 	if isExternal(object) != isExternal(s.object) || !maps.Equal(object.Spec.Selector, s.object.Spec.Selector) {
-		// Nothing that was counted is worth keeping. Whoever asks next has it
-		// counted anew; nobody may.
+		// What was counted is no longer right. The next Lookup, if there is one, counts
+		// again.
 		x.unwatch(ns, s)
 	}
 	s.object = object

@@ -85,7 +85,7 @@ func (v *View) IsPeer(pod *corev1.Pod) bool {
 // shardCount is in how many parts a Level is copied when it changes.
 const shardCount = 64
 
-// hashSeed makes the hashes of this process its own, so that nobody can choose
+// hashSeed makes the hashes of this process its own, so that no author of labels can choose
 // values that all fall into one shard.
 var hashSeed = maphash.MakeSeed()
 

@@ -19,8 +19,8 @@ const Unfit int32 = -1
 type Ranking struct {
 	// Scores are by position in the nodes that PreFilter was given: what the plugin's
 	// Score would return for the node in this cycle, before NormalizeScore, or Unfit.
-	// They are the plugin's own, which changes them no earlier than in the next cycle,
-	// and nobody else does.
+	// They belong to the plugin, which changes them no earlier than in the next cycle.
+	// No other code may change them.
 	Scores []int32
 	// Ordinal is whether NormalizeScore makes an order of the scores: the best of the
 	// nodes that fit gets 100, each next distinct one a point less, and what would be
@@ -46,7 +46,7 @@ type Written struct {
 // for the pod, and would not have the cycle narrowed for that, writes in the dry run
 // alone (IsDryRun): its ranking then counts beside those of others. So does, with nil, one
 // that scores none, which costs other cycles nothing. A plugin that writes neither is
-// taken to score nodes in a way that nobody knows.
+// assumed to score nodes in an unknown way.
 func Write(state fwk.CycleState, plugin string, rank func() *Ranking) {
 	written := Read(state)
 	if slices.ContainsFunc(written, func(w Written) bool { return w.Plugin == plugin }) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// EventHandler is a handler that tells changed of every change of an object from one
+// EventHandler is a handler that calls changed for every change of an object from one
 // version to the next: old is nil if the object is new, and updated if it is gone.
 //
 // An informer that missed a deletion delivers a tombstone, or the next object of the

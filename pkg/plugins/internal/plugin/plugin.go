@@ -27,9 +27,36 @@ func ReadState[T fwk.StateData](state fwk.CycleState, key fwk.StateKey) (T, erro
 	return s, nil
 }
 
-// CompileSelector returns nil for a selector that matches everything. (In the
+// RuleSelectors are the selectors of a rule in arguments, compiled; one that is nil matches
+// everything.
+type RuleSelectors struct {
+	PodSelector, NamespaceSelector labels.Selector
+}
+
+// CompileSelectors compiles the selectors of rules[index].
+func CompileSelectors(index int, podSelector, namespaceSelector *metav1.LabelSelector) (s RuleSelectors, err error) {
+	if s.PodSelector, err = compileSelector(podSelector); err != nil {
+		return s, fmt.Errorf("parsing rules[%d].podSelector: %w", index, err)
+	}
+	if s.NamespaceSelector, err = compileSelector(namespaceSelector); err != nil {
+		return s, fmt.Errorf("parsing rules[%d].namespaceSelector: %w", index, err)
+	}
+	return s, nil
+}
+
+// SelectsPod reports whether the rule is for pods with these labels, whatever their namespace.
+func (s *RuleSelectors) SelectsPod(of map[string]string) bool {
+	return s.PodSelector == nil || s.PodSelector.Matches(labels.Set(of))
+}
+
+// SelectsNamespace reports whether the rule is for pods of a namespace with these labels.
+func (s *RuleSelectors) SelectsNamespace(of map[string]string) bool {
+	return s.NamespaceSelector == nil || s.NamespaceSelector.Matches(labels.Set(of))
+}
+
+// compileSelector returns nil for a selector that matches everything. (In the
 // API's own conversion an absent selector matches nothing.)
-func CompileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
+func compileSelector(selector *metav1.LabelSelector) (labels.Selector, error) {
 	if selector == nil {
 		return nil, nil
 	}

@@ -1,10 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instance lets the profiles of one scheduler instance share what a plugin
-// knows. The framework builds a plugin once for each profile, and tells it nothing
-// about the others.
-package instance
+package plugin
 
 import (
 	"fmt"
@@ -21,10 +18,10 @@ type probe struct{ value any }
 // and to everybody who asks later.
 //
 // A process may hold several scheduler instances (a simulator does), and nothing
-// but the informer factory tells to which a profile belongs. The value is
+// but the informer factory shows to which instance a profile belongs. The value is
 // therefore kept where the factory is, as an index of one of its informers that
 // indexes nothing, and goes with it. A map of factories in a package would keep
-// every value for ever. Plugins are built one after the other, so there is no lock.
+// every value. Plugins are built one after the other, so there is no lock.
 func Shared[T any](informer cache.SharedIndexInformer, name string, build func() (*T, error)) (*T, error) {
 	if index, ok := informer.GetIndexer().GetIndexers()[name]; ok {
 		found := &probe{}
