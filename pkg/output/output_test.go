@@ -139,14 +139,35 @@ func TestLine(t *testing.T) {
 	}
 }
 
-func TestWriteColumns(t *testing.T) {
-	var out bytes.Buffer
-	if err := WriteColumns(&out, [][]string{{"", "a", "größer"}, {"pods/s", "12.5", "1"}, {"rest"}, {}}); err != nil {
-		t.Fatal(err)
+func TestTable(t *testing.T) {
+	tests := []struct {
+		name  string
+		table Table
+		want  string
+	}{
+		{name: "text", table: Table{Header: []string{"NODE", "FREE"}, Rows: [][]string{{"größer", ""}, {"b"}, {}}}, want: "NODE     FREE\ngrößer   -\nb\n\n"},
+		{
+			name:  "numbers",
+			table: Table{Numbers: true, Header: []string{"", "a", "größer"}, Rows: [][]string{{"pods/s", "12.5", "1"}, {"rest"}}},
+			want:  "            a   größer\npods/s   12.5        1\nrest\n",
+		},
+		{name: "no header, and a cell that would break the table", table: Table{Indent: "  ", Rows: [][]string{{"a\nb", "c\t\x1b[2J"}}}, want: "  a b   c \\x1b[2J\n"},
 	}
-	want := "            a   größer\npods/s   12.5        1\nrest\n\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("columns (-want,+got):\n%s", diff)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := tt.table.Write(&out); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, out.String()); diff != "" {
+				t.Errorf("table (-want,+got):\n%s", diff)
+			}
+		})
+	}
+	table := NewTable("POD", "DEVICES")
+	table.Add("a", 2)
+	if diff := cmp.Diff(&Table{Header: []string{"POD", "DEVICES"}, Rows: [][]string{{"a", "2"}}}, table); diff != "" {
+		t.Errorf("rows (-want,+got):\n%s", diff)
 	}
 }
 

@@ -4,7 +4,6 @@
 package output
 
 import (
-	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -34,9 +33,6 @@ func Line(s string) string {
 // isUnseen finds control characters, and those that turn or hide other text.
 func isUnseen(r rune) bool { return !unicode.IsGraphic(r) }
 
-// columnGap stands between two columns.
-const columnGap = 3
-
 // ShellWord quotes an argument for a shell, where it needs that.
 func ShellWord(arg string) string {
 	if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
@@ -45,33 +41,4 @@ func ShellWord(arg string) string {
 		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 	}
 	return arg
-}
-
-// WriteColumns writes rows of cells, each a line (Line), in columns: the first one
-// aligned to the left, the others, numbers mostly, to the right.
-func WriteColumns(w io.Writer, rows [][]string) error {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var out strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				line.WriteString(cell + padding)
-			} else {
-				line.WriteString(strings.Repeat(" ", columnGap) + padding + cell)
-			}
-		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }

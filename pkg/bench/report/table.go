@@ -65,15 +65,15 @@ func WriteTable(w io.Writer, r *Report) error {
 
 // writeRows writes rows below the names of the schedulers.
 func writeRows(out *bytes.Buffer, names []string, rows []row) {
-	lines := [][]string{append([]string{""}, names...)}
+	table := output.Table{Numbers: true, Header: append([]string{""}, names...)}
 	for _, row := range rows {
-		line := []string{row.Title}
+		cells := []string{row.Title}
 		for _, cell := range row.Cells {
-			line = append(line, cell.String())
+			cells = append(cells, cell.String())
 		}
-		lines = append(lines, line)
+		table.Rows = append(table.Rows, cells)
 	}
-	_ = output.WriteColumns(out, lines) // a buffer takes everything
+	_ = table.Write(out) // a buffer takes everything
 }
 
 // writeRemarks writes a heading and a line for each remark, or nothing.
