@@ -33,7 +33,6 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-scheduler/berth/pkg/compat"
-	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
@@ -132,7 +131,7 @@ func checkFlags(flags *settings.Flags) error {
 	case opts.WriteConfigTo != "" && !flags.Validate:
 		return nil
 	}
-	return check.ErrNoConfig
+	return settings.ErrNoConfig
 }
 
 // scheduler is what upstream's Setup returns, and what each profile of it runs
@@ -207,7 +206,7 @@ func validate(ctx context.Context, flags *settings.Flags) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	profile, err := check.Load(ctx, flags.Options.ConfigFile, content, flags)
+	profile, err := settings.Load(ctx, flags.Options.ConfigFile, content, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -285,14 +284,14 @@ func checkCluster(ctx context.Context, file string, s *scheduler, flags *setting
 	if err := checkServed(ctx, config.Client, custom); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	problem, err = check.PodGroupsServed(config.Client, flags.Enabled)
+	problem, err = settings.PodGroupsServed(config.Client, flags.Enabled)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
 	}
 	if problem != nil {
 		return problem
 	}
-	rights := check.Rights(&config.ComponentConfig, s.effective, flags.Enabled)
+	rights := settings.Rights(&config.ComponentConfig, s.effective, flags.Enabled)
 	if err := checkRights(ctx, config.Client, flags.Options, rights); err != nil {
 		return err
 	}

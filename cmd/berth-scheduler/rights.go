@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
-	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // checkRights fails if the API server denies something that the scheduler needs:
@@ -83,7 +83,7 @@ func delegate(kubeconfig string) kubernetes.Interface {
 // checkServed fails if the API server does not serve a resource that a profile
 // needs. If it cannot be asked, the scheduler starts regardless, as with [checkRights].
 func checkServed(ctx context.Context, client kubernetes.Interface, needed []registry.CustomResource) error {
-	unserved, err := check.Unserved(client, needed)
+	unserved, err := settings.Unserved(client, needed)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
 	}

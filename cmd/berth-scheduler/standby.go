@@ -19,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 
-	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
 	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
@@ -72,7 +71,7 @@ func checkSole(ctx context.Context, s *scheduler, flags *settings.Flags) error {
 		return err == nil || errors.Is(err, lease.ErrNeverHeld), nil
 	})
 	if errors.Is(err, lease.ErrNeverHeld) {
-		return check.NeverHeld(err)
+		return settings.NeverHeld(err)
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
-	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
@@ -44,13 +43,13 @@ func tellTaints(ctx context.Context, built *scheduler) error {
 }
 
 func watchTaints(ctx context.Context, factory informers.SharedInformerFactory, tenancies []*config.LabelPresenceTenancy, shares bool, recorder events.EventRecorder) error {
-	tell := func(before []check.Finding, node *corev1.Node) {
-		for _, missing := range check.MissingTaints(node, tenancies, shares) {
+	tell := func(before []registry.TaintProblem, node *corev1.Node) {
+		for _, missing := range registry.MissingTaints(node, tenancies, shares) {
 			if slices.Contains(before, missing) {
 				continue
 			}
-			klog.FromContext(ctx).Info("A node takes the pods of other schedulers", "node", klog.KObj(node), "problem", missing.Message, "wayOut", missing.WayOut)
-			recorder.Eventf(node, nil, corev1.EventTypeWarning, reasonTaintMissing, actionTaintCheck, "%s", messages.Cut(fmt.Sprintf("%s: %s", missing.Message, missing.WayOut)))
+			klog.FromContext(ctx).Info("A node takes the pods of other schedulers", "node", klog.KObj(node), "problem", missing.Message, "command", missing.Command)
+			recorder.Eventf(node, nil, corev1.EventTypeWarning, reasonTaintMissing, actionTaintCheck, "%s", messages.Cut(fmt.Sprintf("%s: %s", missing.Message, missing.Command)))
 		}
 	}
 	_, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -62,7 +61,7 @@ func watchTaints(ctx context.Context, factory informers.SharedInformerFactory, t
 		UpdateFunc: func(oldObj, newObj any) {
 			old, wasNode := oldObj.(*corev1.Node)
 			if node, ok := newObj.(*corev1.Node); ok && wasNode {
-				tell(check.MissingTaints(old, tenancies, shares), node)
+				tell(registry.MissingTaints(old, tenancies, shares), node)
 			}
 		},
 	})

@@ -23,7 +23,7 @@ const syncTimeout = 30 * time.Second
 // nameUnsynced logs which informers have not filled, every timeout again until all
 // have or ctx is done; that the API server cannot be reached, where that is why. It
 // is the one symptom that is left if a right is missing
-// that check.Rights does not know, or if the API server does not serve a
+// that settings.Rights does not know, or if the API server does not serve a
 // resource: upstream only logs that it retries. dynamic may be nil.
 func nameUnsynced(ctx context.Context, timeout time.Duration, reach func() error, typed informers.SharedInformerFactory, dynamic dynamicinformer.DynamicSharedInformerFactory) {
 	ticker := time.NewTicker(timeout)

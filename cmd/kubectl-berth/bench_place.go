@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -134,7 +135,9 @@ func (o *benchOptions) clusterFlags() []string {
 
 // benchConfig reads a kubeconfig; an empty path means the files that kubectl reads.
 func benchConfig(path, kubecontext string) (*rest.Config, error) {
-	config, err := loadConfig(path, kubecontext)
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.KubeConfig, flags.Context = &path, &kubecontext
+	config, err := loadConfig(flags)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ command line is wrong; 5 something was found.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "a KubeSchedulerConfiguration to check")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or yaml")
-	flags.StringVar(&o.severity, "severity", severityWarning, "the least severity that is told, and that counts for the exit code: warning or error")
+	flags.StringVar(&o.severity, "severity", severityWarning, "minimum severity to report: warning or error; the exit code depends on what is reported")
 	completeFlag(cmd, "output", completeValues(outputTable, outputJSON, outputYAML))
 	completeFlag(cmd, "severity", completeValues(severityWarning, severityError))
 	return cmd
@@ -177,7 +177,7 @@ func (o *checkOptions) check(ctx context.Context, stdin io.Reader) (*check.Repor
 		if err != nil {
 			return nil, usageError{err}
 		}
-		profile, err := check.Load(ctx, o.config, content, flags)
+		profile, err := settings.Load(ctx, o.config, content, flags)
 		if err != nil || o.offline() {
 			return check.ProfileReport(flags.Source(o.config), profile, err), nil
 		}

@@ -60,13 +60,13 @@ func (in *clusterInput) connect() error {
 	if len(in.files) > 0 {
 		return nil
 	}
-	config, err := in.ToRESTConfig()
-	if err == nil {
-		config.UserAgent, config.QPS, config.Burst = program, clientQPS, clientBurst
-		in.host = config.Host
-		in.client, err = kubernetes.NewForConfig(config)
-	}
+	config, err := loadConfig(in.ConfigFlags)
 	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	in.host = config.Host
+	if in.client, err = kubernetes.NewForConfig(config); err != nil {
 		return configError(*in.KubeConfig, *in.Context, err)
 	}
 	return nil
@@ -136,5 +136,5 @@ func oneOf(flag, value string, values ...string) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return usagef("%s: %q is none of %s", flag, value, strings.Join(values, ", "))
+	return usagef("%s: invalid value %q: must be one of %s", flag, value, strings.Join(values, ", "))
 }

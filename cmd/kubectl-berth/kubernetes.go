@@ -7,19 +7,17 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// loadConfig reads a kubeconfig; an empty path means the files that kubectl reads, and
-// an empty context the current one.
-func loadConfig(path, kubecontext string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = path
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext})
-	config, err := loader.ClientConfig()
+// loadConfig reads the kubeconfig that the flags choose, as kubectl does. Every command uses
+// it.
+func loadConfig(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
+	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return nil, configError(path, kubecontext, err)
+		return nil, configError(*flags.KubeConfig, *flags.Context, err)
 	}
 	config.UserAgent = program
 	return config, nil

@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/berth-scheduler/berth/pkg/cluster/source"
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/simulator"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
@@ -171,7 +171,7 @@ func (o *simulateOptions) checkInput() error {
 	case len(o.Files) == 0:
 		return usagef("-f: required: name files with nodes and pods, or a cluster with --kubeconfig, --context or the environment variable KUBECONFIG")
 	}
-	o.Namespace, o.Running = cmp.Or(o.currentNamespace(), corev1.NamespaceDefault), &source.Configurations{}
+	o.Namespace, o.Running = cmp.Or(o.currentNamespace(), corev1.NamespaceDefault), &schedulers.Schedulers{}
 	if i := duplicate(o.Files); i >= 0 {
 		return usagef("-f: %s is given more than once", o.Files[i])
 	}

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // Cluster is the objects that a simulation starts from. The zero value is an
@@ -82,6 +84,19 @@ func (c *Cluster) Pods() []*corev1.Pod { return c.pods }
 // input. The slice and the objects are shared and must not be changed.
 func (c *Cluster) Others() []runtime.Object { return c.others }
 
+// Objects returns all objects: the nodes, those of other kinds, and the pods.
+func (c *Cluster) Objects() []runtime.Object {
+	return slices.Concat(asObjects(c.nodes), c.others, asObjects(c.pods))
+}
+
+func asObjects[T runtime.Object](list []T) []runtime.Object {
+	objects := make([]runtime.Object, 0, len(list))
+	for _, obj := range list {
+		objects = append(objects, obj)
+	}
+	return objects
+}
+
 // Bound returns the pods that have a node.
 func (c *Cluster) Bound() []*corev1.Pod {
 	return c.podsThat(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
@@ -143,7 +158,7 @@ func (c *Cluster) Add(obj runtime.Object) error {
 	if err := validate(kind, obj, accessor); err != nil {
 		return err
 	}
-	if pod, ok := obj.(*corev1.Pod); ok && HasTerminated(pod) {
+	if pod, ok := obj.(*corev1.Pod); ok && podutil.IsPodTerminal(pod) {
 		c.has(kind.Resource)
 		return nil
 	}
@@ -171,9 +186,9 @@ func (c *Cluster) Add(obj runtime.Object) error {
 	return nil
 }
 
-// Apply adds an object as it is after somebody has applied it: it takes the place of the
-// one of its kind and name, if there is one, and is known by the same UID. What a
-// controller says of a node stays, if the object says nothing of it.
+// Apply adds an object as kubectl apply would: it takes the place of the one of its kind and
+// name, if there is one, and keeps that one's UID. A node without a status keeps the status
+// that is there.
 func (c *Cluster) Apply(obj runtime.Object) error {
 	kind, ok := KindOf(obj)
 	if !ok {
@@ -190,33 +205,32 @@ func (c *Cluster) Apply(obj runtime.Object) error {
 	if err := validate(kind, obj, accessor); err != nil {
 		return err
 	}
-	same := func(other metav1.Object) bool {
-		return other.GetNamespace() == key.namespace && other.GetName() == key.name
-	}
 	switch obj := obj.(type) {
 	case *corev1.Node:
-		i := slices.IndexFunc(c.nodes, func(other *corev1.Node) bool { return same(other) })
-		obj.UID = c.nodes[i].UID
-		if len(obj.Status.Allocatable)+len(obj.Status.Capacity) == 0 {
-			obj.Status = c.nodes[i].Status
+		if replaced := replace(c.nodes, obj, accessor); len(obj.Status.Allocatable)+len(obj.Status.Capacity) == 0 {
+			obj.Status = replaced.Status
 		}
-		c.nodes[i] = obj
 	case *corev1.Pod:
-		i := slices.IndexFunc(c.pods, func(other *corev1.Pod) bool { return same(other) })
-		obj.UID = c.pods[i].UID
-		c.pods[i] = obj
+		replace(c.pods, obj, accessor)
 	default:
-		i := slices.IndexFunc(c.others, func(other runtime.Object) bool {
-			otherKind, _ := KindOf(other)
-			otherMeta, err := meta.Accessor(other)
-			return err == nil && otherKind.Resource == kind.Resource && same(otherMeta)
-		})
-		if replaced, err := meta.Accessor(c.others[i]); err == nil {
-			accessor.SetUID(replaced.GetUID())
-		}
-		c.others[i] = obj
+		replace(c.others, obj, accessor)
 	}
 	return nil
+}
+
+// replace puts an object in the place of the one of its type and name, which is there, gives
+// it the UID of that one, and returns that one.
+func replace[T runtime.Object](list []T, obj T, accessor metav1.Object) (replaced T) {
+	for i, other := range list {
+		is, err := meta.Accessor(other)
+		if err != nil || is.GetName() != accessor.GetName() || is.GetNamespace() != accessor.GetNamespace() || reflect.TypeOf(other) != reflect.TypeOf(obj) {
+			continue
+		}
+		accessor.SetUID(is.GetUID())
+		list[i] = obj
+		return other
+	}
+	return replaced
 }
 
 // has takes note that the input has the resource.
@@ -228,12 +242,6 @@ func (c *Cluster) has(resource string) {
 		c.listedIn = map[string]string{}
 	}
 	c.resources.Insert(resource)
-}
-
-// HasTerminated reports whether the pod's containers have ended for good. The
-// scheduler's informer leaves such pods out.
-func HasTerminated(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // strayNotes tell of bound pods whose node is not there.

@@ -76,10 +76,8 @@ func (r *Reader) Onto(base *Cluster) (*Cluster, []Note) {
 		base.has(resource)
 	}
 	there := map[string][]objectKey{}
-	for _, list := range [][]runtime.Object{asObjects(r.served.nodes), r.served.others, asObjects(r.served.pods)} {
-		for _, obj := range list {
-			r.addOnto(base, obj, there)
-		}
+	for _, obj := range r.served.Objects() {
+		r.addOnto(base, obj, there)
 	}
 	arrival := base.afterAll()
 	for i := range r.written {
@@ -132,14 +130,6 @@ func (c *Cluster) afterAll() metav1.Time {
 		return newest
 	}
 	return metav1.NewTime(newest.Add(time.Second))
-}
-
-func asObjects[T runtime.Object](list []T) []runtime.Object {
-	objects := make([]runtime.Object, 0, len(list))
-	for _, obj := range list {
-		objects = append(objects, obj)
-	}
-	return objects
 }
 
 // controller is what pods belong to, as a manifest names it.

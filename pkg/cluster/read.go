@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializerjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/client-go/kubernetes/scheme"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
 )
@@ -157,7 +158,7 @@ type items struct {
 func (i *items) UnmarshalJSON(text []byte) error {
 	i.present = true
 	if err := json.Unmarshal(text, &i.values); err != nil {
-		return fmt.Errorf("items: want a list: %w", err)
+		return fmt.Errorf("items: want a list, not %s", text[:min(len(text), 32)])
 	}
 	return nil
 }
@@ -313,7 +314,7 @@ func (s *source) addObject(it item, kind Kind, obj runtime.Object, written bool)
 		return err
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
-		if HasTerminated(pod) {
+		if podutil.IsPodTerminal(pod) {
 			s.reader.served.has(kind.Resource)
 			s.leaveOut("pod(s) were left out: they have terminated")
 			s.reader.ended[pod.Namespace+"/"+pod.Name] = pod

@@ -284,7 +284,7 @@ func TestReadErrors(t *testing.T) {
 		{"items of something else", "apiVersion: v1\nitems:\n- a\n", "file:3: item 1: want a Kubernetes object, with kind and apiVersion"},
 		{"items without a list", "kind: ConfigMap\napiVersion: v1\nitems: []\n", `file:1: kind: is "ConfigMap", but the document has items: want List`},
 		{"cut off JSON", `{"kind":"List","apiVersion":"v1","items":[{"kind":"Node","apiVer`, "file: the file ends within an object: it is cut off"},
-		{"JSON that is none", `{"kind":"Node",}`, "file: byte 15: invalid character '}'"},
+		{"JSON that is none", `{"kind":"Node",}`, "file: byte 16: invalid character '}'"},
 		{"JSON items that are none", `{"kind":"List","items":7}`, "file: items: want a list, not 7"},
 		{"a web page", "<!DOCTYPE html>\n<p>Forbidden</p>\n", "file:1: want a Kubernetes object, with kind and apiVersion"},
 	}

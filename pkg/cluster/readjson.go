@@ -9,33 +9,61 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	kjson "sigs.k8s.io/json"
 )
 
-// readJSON reads objects one after the other. The items of a list stay where they are in
+// readJSON reads objects one after the other. The items of one list stay where they are in
 // the content: nothing of a large list is copied.
 func (s *source) readJSON(content []byte) error {
-	if ok, err := s.readList(content); ok {
-		return err
+	var d document
+	rest, values, ok := splitList(content)
+	if !ok || kjson.UnmarshalCaseSensitivePreserveInts(rest, &d) != nil || !d.Items.present {
+		return s.readDocuments(content)
 	}
-	return s.readDocuments(content)
+	d.Items.values = values
+	err := s.addDocument(&d, item{}, nil)
+	if err == nil {
+		return nil
+	}
+	// An item that is no JSON is named by its place in the file.
+	if _, invalid := nextDocument(json.NewDecoder(bytes.NewReader(content))); invalid != nil {
+		return s.jsonError(invalid)
+	}
+	return err
 }
 
 // readDocuments is readJSON for any content.
 func (s *source) readDocuments(content []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for {
-		begin := decoder.InputOffset()
-		d, err := nextDocument(decoder, content)
+		text, err := nextDocument(decoder)
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		var d document
+		if err == nil {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(text, &d)
 		}
 		if err != nil {
 			return s.jsonError(err)
 		}
-		if err := s.addDocument(d, item{json: content[begin:decoder.InputOffset()]}, nil); err != nil {
+		if err := s.addDocument(&d, item{json: text}, nil); err != nil {
 			return err
 		}
 	}
+}
+
+// nextDocument returns the text of the next object, or io.EOF.
+func nextDocument(decoder *json.Decoder) (json.RawMessage, error) {
+	var text json.RawMessage
+	if err := decoder.Decode(&text); err != nil {
+		return nil, err
+	}
+	if text[0] != '{' {
+		return nil, errors.New("want a Kubernetes object, with kind and apiVersion")
+	}
+	return text, nil
 }
 
 // jsonError says where the file is no JSON.
@@ -49,81 +77,3 @@ func (s *source) jsonError(err error) error {
 	}
 	return &Error{File: s.file, Err: err}
 }
-
-// nextDocument reads the next object of the content, or returns io.EOF.
-func nextDocument(decoder *json.Decoder, content []byte) (*document, error) {
-	begin, err := decoder.Token()
-	if err != nil {
-		return nil, err
-	}
-	if begin != json.Delim('{') {
-		return nil, errors.New("want a Kubernetes object, with kind and apiVersion")
-	}
-	d := &document{}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err == nil {
-			err = d.read(fmt.Sprint(key), decoder, content)
-		}
-		if err != nil {
-			return nil, unexpected(err)
-		}
-	}
-	_, err = decoder.Token()
-	return d, unexpected(err)
-}
-
-// read reads the value of a key.
-func (d *document) read(key string, decoder *json.Decoder, content []byte) error {
-	var err error
-	switch key {
-	case "kind":
-		err = decoder.Decode(&d.Kind)
-	case "apiVersion":
-		err = decoder.Decode(&d.APIVersion)
-	case "items":
-		return d.Items.read(decoder, content)
-	default:
-		return decoder.Decode(&skipped{})
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
-	}
-	return nil
-}
-
-// read reads a list without decoding its items.
-func (i *items) read(decoder *json.Decoder, content []byte) error {
-	i.present = true
-	switch begin, err := decoder.Token(); {
-	case err != nil:
-		return err
-	case begin == nil:
-		return nil
-	case begin != json.Delim('['):
-		return fmt.Errorf("items: want a list, not %v", begin)
-	}
-	for decoder.More() {
-		begin := decoder.InputOffset()
-		if err := decoder.Decode(&skipped{}); err != nil {
-			return err
-		}
-		i.values = append(i.values, bytes.TrimLeft(content[begin:decoder.InputOffset()], ", \t\r\n"))
-	}
-	_, err := decoder.Token()
-	return err
-}
-
-// unexpected is an error within an object, whose text must not end there.
-func unexpected(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// skipped is a value that is not looked at.
-type skipped struct{}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (*skipped) UnmarshalJSON([]byte) error { return nil }

@@ -6,16 +6,13 @@ package cluster
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"slices"
 )
 
 // splitList cuts the items out of a document that is one list, by counting brackets,
 // which takes a tenth of the time of parsing them: that is done when they are decoded,
-// side by side. rest is the document without them. It is false for everything that is not
-// as kubectl prints a list, or that it does not understand, which is for [nextDocument] to
-// say something about.
+// side by side. rest is the document without them. ok is false for everything else, and for
+// what it does not understand: the decoder reads that, and says what is wrong.
 func splitList(content []byte) (rest []byte, values []json.RawMessage, ok bool) {
 	s := splitter{text: content}
 	if !s.take('{') {
@@ -144,26 +141,4 @@ func (s *splitter) quoted() bool {
 			return true
 		}
 	}
-}
-
-// readList reads the content if it is one list. ok is false if it has read nothing.
-func (s *source) readList(content []byte) (ok bool, err error) {
-	rest, values, ok := splitList(content)
-	if !ok {
-		return false, nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(rest))
-	d, err := nextDocument(decoder, rest)
-	if err != nil || !d.Items.present {
-		return false, nil //nolint:nilerr // reading it as it is says what is wrong with it
-	}
-	d.Items.values = values
-	if err = s.addDocument(d, item{}, nil); err == nil {
-		return true, nil
-	}
-	// An item that is no JSON is told by its place in the file.
-	if _, wrong := nextDocument(json.NewDecoder(bytes.NewReader(content)), content); wrong != nil && !errors.Is(wrong, io.EOF) {
-		return true, s.jsonError(wrong)
-	}
-	return true, err
 }

@@ -103,8 +103,8 @@ const (
 	stockLeaseName      = "kube-scheduler"
 )
 
-// checkLease refuses the lease of the cluster's own scheduler, behind which
-// Berth would wait for ever, unless Berth is to take that scheduler's place: then
+// checkLease refuses the lease of the cluster's own scheduler, with which Berth would
+// never become leader, unless Berth is to take that scheduler's place: then
 // sharing the lease is what keeps the two from scheduling at the same time.
 func checkLease(config *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
 	le := config.LeaderElection
@@ -117,7 +117,7 @@ func checkLease(config *schedconfig.KubeSchedulerConfiguration) field.ErrorList 
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("leaderElection", "resourceName"), le.ResourceName,
-		fmt.Sprintf("in namespace %q this is the lease of the cluster's own scheduler (and the default), behind which this one would wait for ever: set resourceNamespace and resourceName to a lease of this scheduler's own",
+		fmt.Sprintf("in namespace %q this is the lease of the cluster's own scheduler (and the default): this scheduler would never become leader: set resourceNamespace and resourceName to a lease of this scheduler's own",
 			stockLeaseNamespace))}
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -113,7 +114,7 @@ func (s *claimSource) ClassOf(name corev1.ResourceName) *resourcev1.DeviceClass 
 func (o *Objects) byNode() map[string][]*corev1.Pod {
 	byNode := map[string][]*corev1.Pod{}
 	for _, pod := range o.Pods {
-		if pod.Spec.NodeName != "" && !cluster.HasTerminated(pod) {
+		if pod.Spec.NodeName != "" && !podutil.IsPodTerminal(pod) {
 			byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], pod)
 		}
 	}

@@ -128,7 +128,7 @@ func TestByDevice(t *testing.T) {
 				Nodes: []*corev1.Node{node("n", "1")},
 				Pods:  []*corev1.Pod{sharePod("a/one", "n", "600", "0", ""), sharePod("a/two", "n", "600", "0", "")},
 			},
-			want: []string{"n t4 0 -200m -2000Mi a/one (600m 6000Mi), a/two (600m 6000Mi) given twice"},
+			want: []string{"n t4 0 -200m -2000Mi a/one (600m 6000Mi), a/two (600m 6000Mi) allocated twice"},
 		},
 		{
 			name: "a device that is no more",
@@ -136,7 +136,7 @@ func TestByDevice(t *testing.T) {
 				Nodes: []*corev1.Node{node("n", "1")},
 				Pods:  []*corev1.Pod{sharePod("a/one", "n", "600", "3", "")},
 			},
-			want: []string{"n t4 0 1000m 10000Mi - -", "n t4 3 - a/one (600m 6000Mi) not there any more"},
+			want: []string{"n t4 0 1000m 10000Mi - -", "n t4 3 - a/one (600m 6000Mi) no longer on the node"},
 		},
 		{
 			name: "a device that is listed elsewhere now",

@@ -4,13 +4,10 @@
 package deviceusage
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/output"
@@ -57,21 +54,11 @@ func (r *Report) Table(by By, wide bool) *Table {
 
 // Write writes the table in columns, with the header if asked for.
 func (t *Table) Write(w io.Writer, header bool) error {
-	var out bytes.Buffer
-	rows := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
+	table := output.Table{Rows: t.Rows}
 	if header {
-		fmt.Fprintln(rows, strings.Join(t.Header, "\t"))
+		table.Header = t.Header
 	}
-	for _, row := range t.Rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = output.Line(cmp.Or(cell, "-"))
-		}
-		fmt.Fprintln(rows, strings.Join(cells, "\t"))
-	}
-	rows.Flush()
-	_, err := w.Write(out.Bytes())
-	return err
+	return table.Write(w)
 }
 
 // Changed returns the rows that before does not have, and one for each that is gone.
@@ -282,9 +269,9 @@ func (n *Node) status(d *Device, nominated []string) string {
 }
 
 var conflictText = map[Conflict]string{
-	GivenTwice:   "given twice",
+	GivenTwice:   "allocated twice",
 	MemoryShrank: "more memory held than it has",
-	NotThere:     "not there any more",
+	NotThere:     "no longer on the node",
 }
 
 // maxHolders bounds the cell of a device that many pods hold.

@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/output"
 )
@@ -40,7 +40,7 @@ type Waiting struct {
 // addWaiting adds the pods that ask for devices and have no node.
 func (c *computation) addWaiting(pods []*corev1.Pod) {
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || cluster.HasTerminated(pod) {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || podutil.IsPodTerminal(pod) {
 			continue
 		}
 		shares, plugin := device.HasShareRequest(pod), c.keys.HasDevicePluginRequest(pod)

@@ -43,11 +43,12 @@ func (w Watching) Watch(ctx context.Context, client kubernetes.Interface, change
 	defer stop()
 	news := make(chan struct{}, 1)
 	stores := map[string]cache.Store{}
-	for _, resource := range Resources() {
-		if !w.Seen.Has(resource) {
+	for _, kind := range cluster.Supported() {
+		resource := kind.Resource
+		if !slices.Contains(Resources(), resource) || !w.Seen.Has(resource) {
 			continue
 		}
-		informer, err := w.informer(client, resource, news)
+		informer, err := w.informer(client, kind.GroupVersion().WithResource(resource), news)
 		if err != nil {
 			return err
 		}
@@ -81,18 +82,13 @@ func (w Watching) Watch(ctx context.Context, client kubernetes.Interface, change
 	}
 }
 
-var groupVersions = map[string]schema.GroupVersion{
-	"nodes": corev1.SchemeGroupVersion, "pods": corev1.SchemeGroupVersion,
-	"resourceslices": resourcev1.SchemeGroupVersion, "resourceclaims": resourcev1.SchemeGroupVersion, "deviceclasses": resourcev1.SchemeGroupVersion,
-}
-
 // informer returns an informer of the resource, in the namespace in which it could be
 // listed, that puts a word into news with each change.
-func (w Watching) informer(client kubernetes.Interface, resource string, news chan<- struct{}) (cache.SharedInformer, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(w.Seen.ListedIn(resource)), informers.WithTransform(withoutManagedFields))
-	generic, err := factory.ForResource(groupVersions[resource].WithResource(resource))
+func (w Watching) informer(client kubernetes.Interface, resource schema.GroupVersionResource, news chan<- struct{}) (cache.SharedInformer, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(w.Seen.ListedIn(resource.Resource)), informers.WithTransform(withoutManagedFields))
+	generic, err := factory.ForResource(resource)
 	if err != nil {
-		return nil, fmt.Errorf("watching %s: %w", resource, err)
+		return nil, fmt.Errorf("watching %s: %w", resource.Resource, err)
 	}
 	tell := func() {
 		select {
@@ -105,7 +101,7 @@ func (w Watching) informer(client kubernetes.Interface, resource string, news ch
 		AddFunc: func(any) { tell() }, UpdateFunc: func(_, _ any) { tell() }, DeleteFunc: func(any) { tell() },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watching %s: %w", resource, err)
+		return nil, fmt.Errorf("watching %s: %w", resource.Resource, err)
 	}
 	return informer, nil
 }

@@ -9,16 +9,17 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // checkServed finds resources that are not served and that a profile needs.
 func (c *checker) checkServed() {
 	for _, s := range c.schedulers {
-		missing, err := Unserved(c.client, registry.CustomResources(s.profile.Effective))
+		missing, err := settings.Unserved(c.client, registry.CustomResources(s.profile.Effective))
 		if !c.seen("what the API server serves", err) {
 			return
 		}
-		if problem, err := PodGroupsServed(c.client, s.profile.Flags.Enabled); err == nil && problem != nil {
+		if problem, err := settings.PodGroupsServed(c.client, s.profile.Flags.Enabled); err == nil && problem != nil {
 			f := Finding{Severity: Error, Object: s.object, Field: argsField}
 			f.Message, f.WayOut = splitWayOut(problem.Error(), "")
 			c.found(f)
@@ -36,7 +37,7 @@ func (c *checker) checkServed() {
 // checkRights finds rights that a scheduler lacks.
 func (c *checker) checkRights() {
 	for _, s := range c.schedulers {
-		rights := Rights(s.profile.Config, s.profile.Effective, s.profile.Flags.Enabled)
+		rights := settings.Rights(s.profile.Config, s.profile.Effective, s.profile.Flags.Enabled)
 		if s.deployment != "" {
 			rights = append(rights, preflight.ServingRights(true)...)
 		}

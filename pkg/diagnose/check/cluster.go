@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // Options say what is checked.
@@ -24,7 +25,7 @@ type Options struct {
 	Files  *Files
 	// Profile is that of the scheduler that is checked, whose credential Client has. Nil:
 	// those of the Deployments of berth-scheduler.
-	Profile *Profile
+	Profile *settings.Profile
 	// Now is the time.
 	Now time.Time
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
@@ -35,7 +36,7 @@ var told = []struct {
 	keep   func(*checker, *corev1.Event) bool
 	wayOut string
 }{
-	{reason: "TenancyViolation", ours: true, decided: (*checker).knowsTenants, keep: (*checker).isPlaced, wayOut: "delete the pod to have it placed anew, or correct the label that is wrong"},
+	{reason: "TenancyViolation", ours: true, decided: (*checker).knowsTenants, keep: (*checker).isPlaced, wayOut: "delete the pod so that it is placed again, or correct the wrong label"},
 	{reason: "GPUDeviceConflict", ours: true, decided: (*checker).knowsDevices, wayOut: "find out what else gives devices of this node (a second scheduler with GPUDevice, or a record that was changed), and delete one of the pods"},
 	{reason: "GPUPodNotFenced", ours: true, keep: (*checker).isPending, wayOut: "delete the pod and create a smaller one, or see why the API server refuses to update it"},
 	{reason: "FailedCreate", keep: (*checker).isRefusedHere, wayOut: "change the pod template as the policy's message says"},
@@ -130,7 +131,7 @@ func (c *checker) podOf(event *corev1.Event) *corev1.Pod {
 
 func (c *checker) isPlaced(event *corev1.Event) bool {
 	pod := c.podOf(event)
-	return pod != nil && pod.Spec.NodeName != "" && !ended(pod)
+	return pod != nil && pod.Spec.NodeName != "" && !podutil.IsPodTerminal(pod)
 }
 
 func (c *checker) isPending(event *corev1.Event) bool {

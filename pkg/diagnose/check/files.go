@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -75,7 +75,7 @@ func (f *Files) into(c *checker) error {
 		c.report.NotSeen = append(c.report.NotSeen, note.String())
 	}
 	var err error
-	c.client, err = kubernetes.NewForConfigAndClient(&rest.Config{Host: nowhere, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{Transport: f})
+	c.client, err = kubernetes.NewForConfigAndClient(&rest.Config{Host: "https://files.invalid", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &http.Client{Transport: f})
 	return err
 }
 
@@ -84,7 +84,11 @@ var _ http.RoundTripper = &Files{}
 // RoundTrip implements http.RoundTripper: it answers requests to get and to list the
 // objects, and what their roles allow, and refuses all others.
 func (f *Files) RoundTrip(request *http.Request) (*http.Response, error) {
-	resource, namespace, name := resourceOf(request.URL.Path)
+	info, err := requests.NewRequestInfo(request)
+	if err != nil {
+		return nil, err
+	}
+	resource, namespace, name := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}, info.Namespace, info.Name
 	if request.Method == http.MethodPost && resource == accessReviews {
 		return f.review(request)
 	}
@@ -116,25 +120,8 @@ func notAmongFiles() (*http.Response, error) {
 	return respond(http.StatusForbidden, status(metav1.StatusReasonForbidden, http.StatusForbidden, "not among the files"))
 }
 
-// resourceOf takes the path of a request apart.
-func resourceOf(url string) (resource schema.GroupVersionResource, namespace, name string) {
-	parts := strings.Split(strings.Trim(path.Clean(url), "/"), "/")
-	take := func() (part string) {
-		if len(parts) > 0 {
-			part, parts = parts[0], parts[1:]
-		}
-		return part
-	}
-	if take() == "apis" {
-		resource.Group = take()
-	}
-	resource.Version = take()
-	if resource.Resource = take(); resource.Resource == "namespaces" && len(parts) > 1 {
-		namespace = take()
-		resource.Resource = take()
-	}
-	return resource, namespace, take()
-}
+// requests takes the path of a request apart.
+var requests = &apirequest.RequestInfoFactory{APIPrefixes: sets.New("api", "apis"), GrouplessAPIPrefixes: sets.New("api")}
 
 func status(reason metav1.StatusReason, code int32, message string) runtime.Object {
 	return &metav1.Status{

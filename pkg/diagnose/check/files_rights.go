@@ -5,7 +5,9 @@ package check
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/kubernetes/pkg/registry/rbac/validation"
+	rbaclisters "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
@@ -53,42 +56,50 @@ func (f *Files) review(request *http.Request) (*http.Response, error) {
 
 // newAuthorizer returns the authorizer of the roles and bindings; nil if there are none.
 func (f *Files) newAuthorizer() (authorizer.Authorizer, error) {
-	roles, err := keptAs[rbacv1.Role](f, "roles")
-	if err != nil {
-		return nil, err
+	some := false
+	for _, resource := range []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"} {
+		some = some || len(f.kept[rbacv1.SchemeGroupVersion.WithResource(resource)]) > 0
 	}
-	bindings, err := keptAs[rbacv1.RoleBinding](f, "rolebindings")
-	if err != nil {
-		return nil, err
+	if !some {
+		return nil, nil
 	}
-	clusterRoles, err := keptAs[rbacv1.ClusterRole](f, "clusterroles")
-	if err != nil {
-		return nil, err
-	}
-	clusterBindings, err := keptAs[rbacv1.ClusterRoleBinding](f, "clusterrolebindings")
-	if err != nil || len(roles)+len(bindings)+len(clusterRoles)+len(clusterBindings) == 0 {
-		return nil, err
-	}
-	// Those of the files come first, and count.
+	var roles []*rbacv1.Role
 	for namespace, builtIn := range bootstrappolicy.NamespaceRoles() {
 		for i := range builtIn {
 			builtIn[i].Namespace = namespace
 			roles = append(roles, &builtIn[i])
 		}
 	}
+	var clusterRoles []*rbacv1.ClusterRole
 	builtIn := bootstrappolicy.ClusterRoles()
 	for i := range builtIn {
 		clusterRoles = append(clusterRoles, &builtIn[i])
 	}
-	if err := aggregate(clusterRoles); err != nil {
+	ofRoles, rolesErr := index(f, "roles", roles...)
+	ofBindings, bindingsErr := index[rbacv1.RoleBinding](f, "rolebindings")
+	ofClusterRoles, clusterRolesErr := index(f, "clusterroles", clusterRoles...)
+	ofClusterBindings, clusterBindingsErr := index[rbacv1.ClusterRoleBinding](f, "clusterrolebindings")
+	if err := errors.Join(rolesErr, bindingsErr, clusterRolesErr, clusterBindingsErr); err != nil {
 		return nil, err
 	}
-	_, static := validation.NewTestRuleResolver(roles, bindings, clusterRoles, clusterBindings)
-	return rbac.New(static, static, static, static), nil
+	clusterRoleLister := rbaclisters.NewClusterRoleLister(ofClusterRoles)
+	if err := aggregate(clusterRoleLister); err != nil {
+		return nil, err
+	}
+	return rbac.New(
+		&rbac.RoleGetter{Lister: rbaclisters.NewRoleLister(ofRoles)},
+		&rbac.RoleBindingLister{Lister: rbaclisters.NewRoleBindingLister(ofBindings)},
+		&rbac.ClusterRoleGetter{Lister: clusterRoleLister},
+		&rbac.ClusterRoleBindingLister{Lister: rbaclisters.NewClusterRoleBindingLister(ofClusterBindings)},
+	), nil
 }
 
 // aggregate gives ClusterRoles the rules of those that they select, as a controller does.
-func aggregate(roles []*rbacv1.ClusterRole) error {
+func aggregate(lister rbaclisters.ClusterRoleLister) error {
+	roles, err := lister.List(labels.Everything())
+	if err != nil {
+		return err
+	}
 	for _, role := range roles {
 		if role.AggregationRule == nil {
 			continue
@@ -98,8 +109,12 @@ func aggregate(roles []*rbacv1.ClusterRole) error {
 			if err != nil {
 				return err
 			}
-			for _, other := range roles {
-				if other != role && selector.Matches(labels.Set(other.Labels)) {
+			selected, err := lister.List(selector)
+			if err != nil {
+				return err
+			}
+			for _, other := range selected {
+				if other != role {
 					role.Rules = append(role.Rules, other.Rules...)
 				}
 			}
@@ -108,15 +123,27 @@ func aggregate(roles []*rbacv1.ClusterRole) error {
 	return nil
 }
 
-// keptAs returns the objects of a resource of RBAC as what they are.
-func keptAs[T any](f *Files, resource string) ([]*T, error) {
-	var found []*T
+// index returns the objects of a resource of RBAC among the files, and those built-in ones
+// that no file has.
+func index[T any](f *Files, resource string, builtIn ...*T) (cache.Indexer, error) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for _, object := range builtIn {
+		if err := indexer.Add(object); err != nil {
+			return nil, err
+		}
+	}
 	for _, object := range f.kept[rbacv1.SchemeGroupVersion.WithResource(resource)] {
+		object = object.DeepCopy()
+		if strings.HasPrefix(resource, "cluster") {
+			object.SetNamespace("") // the reader's, which it gives to every object without one
+		}
 		typed := new(T)
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 			return nil, err
 		}
-		found = append(found, typed)
+		if err := indexer.Add(typed); err != nil {
+			return nil, err
+		}
 	}
-	return found, nil
+	return indexer, nil
 }

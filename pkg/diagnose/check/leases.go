@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/berth-scheduler/berth/pkg/cluster/containerargs"
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
 	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
@@ -142,7 +142,7 @@ func (c *checker) checkShared(s, other *runningScheduler, name string) {
 	}
 	c.found(Finding{
 		Error, s.profile.Source, "leaderElection.resourceName",
-		fmt.Sprintf("the lease %s is also that of %s, which serves %s: one of the two waits for ever", name, other.object, strings.Join(other.profile.Names(), ", ")),
+		fmt.Sprintf("the lease %s is also that of %s, which serves %s: only one of the two can schedule", name, other.object, strings.Join(other.profile.Names(), ", ")),
 		"give each scheduler a lease of its own",
 	})
 }
@@ -171,11 +171,11 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 	switch {
 	case errors.Is(neverHeld, lease.ErrNeverHeld) && !s.sole() && slices.Contains(s.profile.Names(), corev1.DefaultSchedulerName):
 		f := Finding{Severity: Error, Object: s.profile.Source, Field: "leaderElection.resourceName"}
-		f.Message, f.WayOut = splitWayOut(strings.TrimPrefix(NeverHeld(neverHeld).Error(), f.Field+": "), "")
+		f.Message, f.WayOut = splitWayOut(strings.TrimPrefix(settings.NeverHeld(neverHeld).Error(), f.Field+": "), "")
 		c.found(f)
 	case !s.available:
 	case holder == "":
-		c.found(Finding{Error, object, "spec.holderIdentity", fmt.Sprintf("nobody holds it, and %s has a replica: no pod of it is scheduled", s.object), "see the log of its pods"})
+		c.found(Finding{Error, object, "spec.holderIdentity", fmt.Sprintf("no scheduler holds it, and %s has a replica: no pod of it is scheduled", s.object), "see the log of its pods"})
 	case lease.Expired(renewed, counts, c.now()):
 		c.found(Finding{Error, object, "spec.renewTime", fmt.Sprintf("%s holds it and has not renewed it since %s: no pod of %s is scheduled", holder, renewed.Format(time.RFC3339), s.object), "see the log of its pods"})
 	default:
@@ -194,10 +194,7 @@ func (c *checker) checkStock(s *runningScheduler, name string) {
 		for i := range pod.Spec.Containers {
 			container := &pod.Spec.Containers[i]
 			arguments := slices.Concat(container.Command, container.Args)
-			if len(arguments) == 0 || !strings.HasSuffix(arguments[0], "kube-scheduler") {
-				continue
-			}
-			if elects(container) {
+			if len(arguments) == 0 || !strings.HasSuffix(arguments[0], "kube-scheduler") || elects(&pod.Spec, container) {
 				continue
 			}
 			c.found(Finding{
@@ -209,14 +206,12 @@ func (c *checker) checkStock(s *runningScheduler, name string) {
 	}
 }
 
-// elects reports whether a kube-scheduler elects a leader. Of one of another release some
-// flags may not be known here, and that one is looked for alone.
-func elects(container *corev1.Container) bool {
-	if given, ok := containerargs.Arguments(container); ok {
-		if flags, err := settings.Parse(given); err == nil {
-			return flags.Options.LeaderElection.LeaderElect
-		}
+// elects reports whether a kube-scheduler elects a leader. The flags of one of another
+// release may not be known here: then only this one is read.
+func elects(pod *corev1.PodSpec, container *corev1.Container) bool {
+	if started := schedulers.ReadContainer(pod, container); started.Flags != nil {
+		return started.Flags.Options.LeaderElection.LeaderElect
 	}
-	elects, err := strconv.ParseBool(containerargs.Flag(container, "leader-elect"))
+	elects, err := strconv.ParseBool(schedulers.Flag(container, "leader-elect"))
 	return err != nil || elects
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -61,13 +62,13 @@ func (c *checker) checkPlaced(t *config.LabelPresenceTenancy) {
 	}
 	for _, pod := range c.objects.Pods() {
 		node, namespace := nodes[pod.Spec.NodeName], namespaces[pod.Namespace]
-		if node == nil || namespace == nil || ended(pod) {
+		if node == nil || namespace == nil || podutil.IsPodTerminal(pod) {
 			continue
 		}
 		if problem := labelpresence.Violation(t, node, namespace); problem != "" {
 			c.foundPod(pod, &Finding{
 				Severity: Error, Field: "spec.nodeName", Message: problem,
-				WayOut: "delete it to have it placed anew, correct the label that is wrong, or exempt the namespace (tenancy.exemptNamespaces)",
+				WayOut: "delete it so that it is placed again, correct the wrong label, or exempt the namespace (tenancy.exemptNamespaces)",
 			})
 		}
 	}
@@ -120,7 +121,9 @@ func (c *checker) checkDevices() {
 		owned = append(owned, tenancies(s.profile)...)
 	}
 	for _, node := range c.objects.Nodes() {
-		c.report.Findings = append(c.report.Findings, MissingTaints(node, owned, true)...)
+		for _, missing := range registry.MissingTaints(node, owned, true) {
+			c.found(Finding{Warning, "Node " + node.Name, "spec.taints", missing.Message, missing.Command})
+		}
 		for _, setting := range device.IneffectiveSettings(node) {
 			c.found(Finding{
 				Warning, "Node " + node.Name, setting.Field, setting.String(), "remove it, or write it as it is read",

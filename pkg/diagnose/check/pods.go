@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -75,14 +76,9 @@ func (c *checker) foundPod(pod *corev1.Pod, f *Finding) {
 	c.found(*f) // repetitions go when the report is sorted
 }
 
-// ended reports whether a pod has run to its end.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // waits reports whether a pod needs a scheduler.
 func waits(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !ended(pod)
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !podutil.IsPodTerminal(pod)
 }
 
 // stockLease is that of the cluster's own scheduler.
@@ -143,7 +139,7 @@ func (c *checker) servedNames(ours []string) map[string]bool {
 // it is called after it, or is told it in an argument. Which names a Berth serves its profile
 // says, or its lease.
 func runsSchedulerOf(pod *corev1.Pod, name string) bool {
-	if pod.Spec.NodeName == "" || ended(pod) || schedulerContainer(pod.Labels, &pod.Spec) != nil {
+	if pod.Spec.NodeName == "" || podutil.IsPodTerminal(pod) || schedulerContainer(pod.Labels, &pod.Spec) != nil {
 		return false
 	}
 	if pod.Name == name || strings.HasPrefix(pod.Name, name+"-") {
@@ -170,7 +166,7 @@ func (c *checker) unknownName(pod *corev1.Pod, ours []string) *Finding {
 		f.Message = fmt.Sprintf("the scheduler that served %q is gone: no live lease, Deployment or pod serves it, so the pod waits", name)
 		f.WayOut = "start a scheduler with a profile of this name, or recreate the pod with another schedulerName: " + others
 	} else if meant := pending.MeantSchedulerName(name, slices.Values(ours)); meant != "" {
-		f.WayOut = fmt.Sprintf("if %s is meant, recreate the pod: schedulerName is immutable", meant)
+		f.WayOut = fmt.Sprintf("did you mean %s? Then recreate the pod: schedulerName is immutable", meant)
 	}
 	return f
 }

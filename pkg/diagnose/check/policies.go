@@ -18,6 +18,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // guarded is a feature that admission policies belong to.
@@ -35,7 +37,7 @@ type guarded struct {
 	// severity is that of a policy that is missing.
 	severity Severity
 	// usedBy returns the schedulerNames of the profiles with the feature.
-	usedBy func(*Profile) []string
+	usedBy func(*settings.Profile) []string
 	// needed is whether the cluster has what the policies guard; nil if it always has.
 	needed func(*checker) bool
 	// mentions are what a policy has to name, by the policy's name: it does not fit the
@@ -79,7 +81,7 @@ func guardedFeatures() []guarded {
 		},
 		{
 			feature: gpudevice.Name, component: "components/gpu", severity: Warning,
-			usedBy: func(p *Profile) []string { return registry.ProfilesRunning(p.Effective, gpudevice.Name) },
+			usedBy: func(p *settings.Profile) []string { return registry.ProfilesRunning(p.Effective, gpudevice.Name) },
 			needed: (*checker).hasSharedNode,
 			mentions: func(s *runningScheduler) map[string][]string {
 				return map[string][]string{gpuDevices: registry.ProfilesRunning(s.profile.Effective, gpudevice.Name)}
@@ -88,13 +90,13 @@ func guardedFeatures() []guarded {
 		},
 		{
 			feature: colocation.Name, component: "components/colocation", severity: Warning,
-			usedBy: func(p *Profile) []string { return registry.ProfilesRunning(p.Effective, colocation.Name) },
+			usedBy: func(p *settings.Profile) []string { return registry.ProfilesRunning(p.Effective, colocation.Name) },
 		},
 	}
 }
 
 // tenancies returns the tenancy of each profile that has one.
-func tenancies(p *Profile) []*config.LabelPresenceTenancy {
+func tenancies(p *settings.Profile) []*config.LabelPresenceTenancy {
 	var found []*config.LabelPresenceTenancy
 	for i := range p.Config.Profiles {
 		if t := registry.TenancyOf(&p.Config.Profiles[i]); t != nil {
@@ -104,7 +106,7 @@ func tenancies(p *Profile) []*config.LabelPresenceTenancy {
 	return found
 }
 
-func withTenancy(p *Profile) []string {
+func withTenancy(p *settings.Profile) []string {
 	var served []string
 	for i := range p.Config.Profiles {
 		if registry.TenancyOf(&p.Config.Profiles[i]) != nil {
@@ -159,24 +161,6 @@ func (p *policies) text(key policyKey) string {
 		return found.text
 	}
 	return ""
-}
-
-func (p *policies) addValidating(o *admissionv1.ValidatingAdmissionPolicy) {
-	p.policies[policyKey{validating, o.Name}] = &policy{textOf(o.Spec), o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.MatchConditions}
-}
-
-func (p *policies) addValidatingBinding(o *admissionv1.ValidatingAdmissionPolicyBinding) {
-	key := policyKey{validating, o.Spec.PolicyName}
-	p.bindings[key] = append(p.bindings[key], binding{o.Name, o.Spec.MatchResources, o.Spec.ValidationActions})
-}
-
-func (p *policies) addMutating(o *admissionv1.MutatingAdmissionPolicy) {
-	p.policies[policyKey{mutating, o.Name}] = &policy{textOf(o.Spec), o.Spec.FailurePolicy, o.Spec.MatchConstraints, o.Spec.MatchConditions}
-}
-
-func (p *policies) addMutatingBinding(o *admissionv1.MutatingAdmissionPolicyBinding) {
-	key := policyKey{mutating, o.Spec.PolicyName}
-	p.bindings[key] = append(p.bindings[key], binding{name: o.Name, match: o.Spec.MatchResources, actions: []admissionv1.ValidationAction{admissionv1.Deny}})
 }
 
 // checkPolicies finds admission policies that are missing, that are not bound, that do
@@ -292,8 +276,15 @@ func shippedPolicies(component string) (*policies, error) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
+			var object metav1.TypeMeta
 			if err == nil {
-				err = shipped.addDocument(document)
+				document, err = yaml.YAMLToJSON(document)
+			}
+			if err == nil {
+				err = json.Unmarshal(document, &object)
+			}
+			if err == nil {
+				err = shipped.add(object.Kind, document)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
@@ -303,87 +294,80 @@ func shippedPolicies(component string) (*policies, error) {
 	return shipped, nil
 }
 
-// addDocument adds a policy or a binding, and nothing for another object.
-func (p *policies) addDocument(document []byte) error {
-	var object metav1.TypeMeta
-	if err := yaml.Unmarshal(document, &object); err != nil {
-		return err
-	}
-	switch object.Kind {
-	case validating:
-		return added(document, p.addValidating)
-	case validating + "Binding":
-		return added(document, p.addValidatingBinding)
-	case mutating:
-		return added(document, p.addMutating)
-	case mutating + "Binding":
-		return added(document, p.addMutatingBinding)
-	}
-	return nil
-}
+// add adds a policy or a binding, and nothing for an object of another kind.
+func (p *policies) add(kind string, content []byte) error {
+	var object struct {
+		metav1.ObjectMeta `json:"metadata"`
 
-func added[T any](document []byte, add func(*T)) error {
-	object := new(T)
-	if err := yaml.Unmarshal(document, object); err != nil {
+		Spec json.RawMessage `json:"spec"`
+	}
+	of, isBinding := strings.CutSuffix(kind, "Binding")
+	if of != validating && of != mutating {
+		return nil
+	}
+	if err := json.Unmarshal(content, &object); err != nil {
 		return err
 	}
-	add(object)
+	// The specs of both kinds, and of their bindings, have the same fields as far as they
+	// are compared.
+	var spec struct {
+		FailurePolicy    *admissionv1.FailurePolicyType `json:"failurePolicy"`
+		MatchConstraints *admissionv1.MatchResources    `json:"matchConstraints"`
+		MatchConditions  []admissionv1.MatchCondition   `json:"matchConditions"`
+
+		PolicyName        string                         `json:"policyName"`
+		MatchResources    *admissionv1.MatchResources    `json:"matchResources"`
+		ValidationActions []admissionv1.ValidationAction `json:"validationActions"`
+	}
+	if err := json.Unmarshal(object.Spec, &spec); err != nil {
+		return err
+	}
+	if !isBinding {
+		p.policies[policyKey{kind, object.Name}] = &policy{string(object.Spec), spec.FailurePolicy, spec.MatchConstraints, spec.MatchConditions}
+		return nil
+	}
+	if of == mutating { // its bindings have no actions
+		spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
+	}
+	key := policyKey{of, spec.PolicyName}
+	p.bindings[key] = append(p.bindings[key], binding{object.Name, spec.MatchResources, spec.ValidationActions})
 	return nil
 }
 
 // listPolicies reads what the cluster has, as far as it may be read.
 func (c *checker) listPolicies() *policies {
 	p := newPolicies()
-	p.seen[validating] = c.seen("objects of kind "+validating+" and their bindings", c.listValidating(p))
-	p.seen[mutating] = c.seen("objects of kind "+mutating+" and their bindings", c.listMutating(p))
+	for _, kind := range []string{validating, mutating} {
+		resource := strings.ToLower(kind)
+		err := c.listInto(p, kind, strings.TrimSuffix(resource, "y")+"ies")
+		if err == nil {
+			err = c.listInto(p, kind+"Binding", resource+"bindings")
+		}
+		p.seen[kind] = c.seen("objects of kind "+kind+" and their bindings", err)
+	}
 	return p
 }
 
-func (c *checker) listValidating(p *policies) error {
-	admission := c.client.AdmissionregistrationV1()
-	list, err := admission.ValidatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{})
+// listInto adds the objects of one resource.
+func (c *checker) listInto(p *policies, kind, resource string) error {
+	result := c.client.AdmissionregistrationV1().RESTClient().Get().Resource(resource).SetHeader("Accept", runtime.ContentTypeJSON).Do(c.ctx)
+	if err := result.Error(); err != nil {
+		return err
+	}
+	content, err := result.Raw()
 	if err != nil {
 		return err
 	}
-	for i := range list.Items {
-		p.addValidating(&list.Items[i])
+	var list struct {
+		Items []json.RawMessage `json:"items"`
 	}
-	bindings, err := admission.ValidatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
-	if err != nil {
+	if err := json.Unmarshal(content, &list); err != nil {
 		return err
 	}
-	for i := range bindings.Items {
-		p.addValidatingBinding(&bindings.Items[i])
+	for _, item := range list.Items {
+		if err := p.add(kind, item); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-func (c *checker) listMutating(p *policies) error {
-	admission := c.client.AdmissionregistrationV1()
-	list, err := admission.MutatingAdmissionPolicies().List(c.ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range list.Items {
-		p.addMutating(&list.Items[i])
-	}
-	bindings, err := admission.MutatingAdmissionPolicyBindings().List(c.ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range bindings.Items {
-		p.addMutatingBinding(&bindings.Items[i])
-	}
-	return nil
-}
-
-// textOf is everything that a policy says.
-func textOf(spec any) string {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(spec); err != nil {
-		return " " // of an API type it cannot fail
-	}
-	return text.String()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // checkPools finds schedulers that serve one GPU pool and can run at the same time: each
@@ -36,7 +37,7 @@ func (c *checker) checkPools() {
 
 // poolOf returns the GPU pool of the profiles, and whether one shares devices: all have the
 // same pool.
-func poolOf(p *Profile) (string, bool) {
+func poolOf(p *settings.Profile) (string, bool) {
 	pools := slices.Collect(maps.Values(registry.Pools(p.Config, p.Effective)))
 	if len(pools) == 0 {
 		return "", false

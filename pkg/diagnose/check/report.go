@@ -4,19 +4,18 @@
 package check
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // Severity says how bad a finding is.
@@ -70,16 +69,12 @@ func (r *Report) AtLeast(severity Severity) {
 // WriteTable writes the findings for people, a row each, with the way out behind the
 // problem.
 func (r *Report) WriteTable(w io.Writer) error {
-	var out bytes.Buffer
-	rows := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(rows, "SEVERITY\tOBJECT\tFIELD\tPROBLEM, AND WHAT TO DO")
+	table := output.NewTable("SEVERITY", "OBJECT", "FIELD", "PROBLEM, AND WHAT TO DO")
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		fmt.Fprintf(rows, "%s\t%s\t%s\t%s: %s\n", f.Severity, output.Line(f.Object), output.Line(cmp.Or(f.Field, "-")), output.Line(f.Message), output.Line(f.WayOut))
+		table.Add(f.Severity, f.Object, f.Field, f.Message+": "+f.WayOut)
 	}
-	rows.Flush()
-	_, err := w.Write(out.Bytes())
-	return err
+	return table.Write(w)
 }
 
 // sort brings the findings in order, without repetitions.
@@ -91,8 +86,8 @@ func (r *Report) sort() {
 }
 
 // ProfileReport is the report of a profile that was loaded, or could not be: err is
-// [Load]'s.
-func ProfileReport(source string, p *Profile, err error) *Report {
+// [settings.Load]'s.
+func ProfileReport(source string, p *settings.Profile, err error) *Report {
 	r := &Report{FormatVersion: FormatVersion, Schedulers: []string{}, Findings: []Finding{}}
 	if err != nil {
 		r.Findings = append(r.Findings, profileFindings(source, err)...)
@@ -103,9 +98,11 @@ func ProfileReport(source string, p *Profile, err error) *Report {
 	return r
 }
 
-func served(source string, p *Profile) string { return source + ": " + strings.Join(p.Names(), ", ") }
+func served(source string, p *settings.Profile) string {
+	return source + ": " + strings.Join(p.Names(), ", ")
+}
 
-// profileFindings takes the error of Load apart.
+// profileFindings takes the error of settings.Load apart.
 func profileFindings(source string, err error) []Finding {
 	problems := []error{err}
 	if aggregate, ok := errors.AsType[utilerrors.Aggregate](err); ok {

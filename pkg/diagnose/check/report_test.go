@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 func TestSplitWayOut(t *testing.T) {
@@ -36,7 +38,7 @@ func TestProfileReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile, err := Load(t.Context(), "file", content, nil)
+	profile, err := settings.Load(t.Context(), "file", content, nil)
 	r := ProfileReport("file", profile, err)
 	var fields []string
 	for _, f := range r.Findings {

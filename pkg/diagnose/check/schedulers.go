@@ -4,6 +4,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/cluster/containerargs"
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/scheduler/preflight"
 	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
@@ -23,7 +24,7 @@ import (
 type runningScheduler struct {
 	// object is the Deployment, or the file of the profile.
 	object  string
-	profile *Profile
+	profile *settings.Profile
 	// account is who it is for the API server; the caller if that is all that is known.
 	account preflight.Subject
 	// namespace and deployment are the Deployment's; empty without one. available is whether it has
@@ -89,7 +90,7 @@ func schedulerContainer(labels map[string]string, spec *corev1.PodSpec) *corev1.
 		}
 	}
 	for i := range spec.Containers {
-		if labels["app.kubernetes.io/name"] == names.Scheduler && containerargs.Flag(&spec.Containers[i], containerargs.ConfigFlag) != "" {
+		if labels["app.kubernetes.io/name"] == names.Scheduler && schedulers.Flag(&spec.Containers[i], schedulers.ConfigFlag) != "" {
 			return &spec.Containers[i]
 		}
 	}
@@ -113,17 +114,16 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 		}
 	}()
 	c.checkRunning(s, deployment)
-	file, flags, ok := c.readFlags(s, container)
-	if !ok {
+	started := schedulers.ReadContainer(spec, container)
+	if !c.checkFlags(s, &started) {
 		return
 	}
-	configMap, key, mounted := containerargs.ConfigMap(spec, container, file)
-	if !mounted {
-		c.found(Finding{Warning, s.object, argsField, fmt.Sprintf("the profile --config=%s is not in a ConfigMap that is mounted there, and was not checked", file), "check a copy of it with --config FILE"})
+	if started.ConfigMap == "" {
+		c.found(Finding{Warning, s.object, argsField, fmt.Sprintf("the profile --config=%s is not in a ConfigMap that is mounted there, and was not checked", started.File), "check a copy of it with --config FILE"})
 		return
 	}
-	source := fmt.Sprintf("ConfigMap %s/%s", deployment.Namespace, configMap)
-	object, err := c.client.CoreV1().ConfigMaps(deployment.Namespace).Get(c.ctx, configMap, metav1.GetOptions{})
+	source := fmt.Sprintf("ConfigMap %s/%s", deployment.Namespace, started.ConfigMap)
+	object, err := c.client.CoreV1().ConfigMaps(deployment.Namespace).Get(c.ctx, started.ConfigMap, metav1.GetOptions{})
 	if c.notFound(err) {
 		c.found(Finding{Error, s.object, "spec.template.spec.volumes", source + " does not exist, so its pods do not start", s.by.or("apply the manifests again", s.by.upgrade(""))})
 		return
@@ -131,40 +131,36 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 	if !c.seen(source+", and so the profile of "+s.object, err) {
 		return
 	}
-	content, ok := containerargs.Content(object, key)
+	content, ok := schedulers.Content(object, started.Key)
 	if !ok {
-		c.found(Finding{Error, source, fmt.Sprintf("data[%s]", key), fmt.Sprintf("is missing, and %s is started with it", s.object), s.by.or("apply the manifests again, or name another file in --config", s.by.upgrade(""))})
+		c.found(Finding{Error, source, fmt.Sprintf("data[%s]", started.Key), fmt.Sprintf("is missing, and %s is started with it", s.object), s.by.or("apply the manifests again, or name another file in --config", s.by.upgrade(""))})
 		return
 	}
-	source += ", " + key
-	profile, err := Load(c.ctx, source, content, flags)
+	source += ", " + started.Key
+	profile, err := settings.Load(c.ctx, source, content, started.Flags)
 	if err != nil {
-		c.report.Findings = append(c.report.Findings, profileFindings(flags.Source(source), err)...)
+		c.report.Findings = append(c.report.Findings, profileFindings(started.Flags.Source(source), err)...)
 		return
 	}
 	s.profile = profile
 	c.add(s)
 }
 
-// readFlags reads the flags of the container as its process does, and returns the file that
-// --config names; it is not ok if there is none. Of a container whose command line is not
-// known before it starts, or which does not start with it, there are no flags.
-func (c *checker) readFlags(s *runningScheduler, container *corev1.Container) (file string, flags *settings.Flags, ok bool) {
-	arguments, known := containerargs.Arguments(container)
-	if !known {
+// checkFlags finds flags with which the container's process does not start, and reports
+// whether the file that --config names can be checked all the same.
+func (c *checker) checkFlags(s *runningScheduler, started *schedulers.Started) bool {
+	err := started.FlagsErr
+	if errors.Is(err, schedulers.ErrUnknownFlags) {
 		c.report.NotSeen = append(c.report.NotSeen, fmt.Sprintf("the flags of %s: its command line is not known before it starts", s.object))
-		return containerargs.Flag(container, containerargs.ConfigFlag), nil, true
+		return true
 	}
-	flags, err := settings.Parse(arguments)
-	if err == nil && flags.Options.ConfigFile == "" {
-		err = ErrNoConfig
+	if err == nil && started.File == "" {
+		err = settings.ErrNoConfig
 	}
 	if err != nil {
 		c.found(Finding{Error, s.object, argsField, err.Error() + ", so its pods do not start", "correct the flag: berth-scheduler --help lists all"})
-		file = containerargs.Flag(container, containerargs.ConfigFlag)
-		return file, nil, file != "" // what the file says can be wrong too
 	}
-	return flags.Options.ConfigFile, flags, true
+	return started.File != ""
 }
 
 // argsField is where the flags of a Deployment's container stand.

@@ -11,6 +11,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 )
 
 // Input is what an explanation is made from. It is not changed.
@@ -41,7 +42,7 @@ type Input struct {
 	Profile string
 	// Servers are the schedulers of the cluster, as far as their leases tell.
 	// ServersSeen is whether the leases could be read.
-	Servers     []Server
+	Servers     []schedulers.Server
 	ServersSeen bool
 	// NotSeen is what could not be read, a line each.
 	NotSeen []string
@@ -49,17 +50,6 @@ type Input struct {
 	Now time.Time
 	// Parallelism is how many goroutines filter and score; 0 is one.
 	Parallelism int
-}
-
-// Server is a scheduler that holds a lease.
-type Server struct {
-	// Names are the schedulerNames that it serves.
-	Names []string
-	// Lease is NAMESPACE/NAME.
-	Lease, Holder string
-	Renewed       time.Time
-	// Duration is how long after Renewed the lease counts.
-	Duration time.Duration
 }
 
 // PodGroup is a gang.

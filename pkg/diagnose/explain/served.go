@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
 	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
@@ -58,7 +59,7 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 }
 
 // heldBy tells of a lease.
-func (s *Scheduler) heldBy(server *Server, now time.Time) {
+func (s *Scheduler) heldBy(server *schedulers.Server, now time.Time) {
 	renewed := server.Renewed
 	s.Known, s.Lease, s.Holder, s.Renewed = true, server.Lease, server.Holder, &renewed
 	s.Alive = server.Holder != "" && !lease.Expired(renewed, server.Duration, now)

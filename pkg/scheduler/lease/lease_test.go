@@ -105,7 +105,7 @@ func TestWaitsEnds(t *testing.T) {
 		t.Helper()
 		registry := metrics.NewKubeRegistry()
 		registry.RawMustRegister(newMetric(lock))
-		expected := "# HELP berth_lease_held_by_another [ALPHA] 1 while the lease that this process waits for is held by a scheduler that serves none of its names, and so for ever; " +
+		expected := "# HELP berth_lease_held_by_another [ALPHA] 1 while the lease that this process waits for is held by a scheduler that serves none of its names, so that it never leads; " +
 			"0 while it leads, waits for a replica of its own, or has not read the lease yet.\n# TYPE berth_lease_held_by_another gauge\nberth_lease_held_by_another " + want + "\n"
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(expected)); err != nil {
 			t.Error(err)

@@ -19,7 +19,7 @@ const (
 	leading state = "leading"
 	// standby: a replica of this process's holds it, or nobody does yet.
 	standby state = "standby"
-	// waiting: a scheduler that serves none of its names holds it, and so for ever.
+	// waiting: a scheduler that serves none of its names holds it, so that this process never leads.
 	waiting state = "waiting_for_another"
 )
 
@@ -58,7 +58,7 @@ func newStateMetric(lock *Lock, s state) metrics.GaugeFunc {
 		Subsystem: "lease",
 		Name:      "state",
 		Help: "1 for what this process does about its lease, by the label state: leading; standby, for a replica of its own; " +
-			"waiting_for_another, a scheduler that serves none of its names, and so for ever; unread, before it has read the lease. 0 for the others.",
+			"waiting_for_another, a scheduler that serves none of its names, so that it never leads; unread, before it has read the lease. 0 for the others.",
 		ConstLabels:    map[string]string{"state": string(s)},
 		StabilityLevel: metrics.ALPHA,
 	}, func() float64 {
@@ -74,7 +74,7 @@ func newMetric(lock *Lock) metrics.GaugeFunc {
 		Namespace: "berth",
 		Subsystem: "lease",
 		Name:      "held_by_another",
-		Help: "1 while the lease that this process waits for is held by a scheduler that serves none of its names, and so for ever; " +
+		Help: "1 while the lease that this process waits for is held by a scheduler that serves none of its names, so that it never leads; " +
 			"0 while it leads, waits for a replica of its own, or has not read the lease yet.",
 		StabilityLevel: metrics.ALPHA,
 	}, func() float64 {

@@ -6,7 +6,7 @@
 // about to do.
 //
 // Without it a missing right is nearly invisible: an informer that may not list
-// its resource retries for ever, the process answers /healthz, and no pod is
+// its resource retries indefinitely, the process answers /healthz, and no pod is
 // scheduled. The check is advice that a human reads, not a security boundary;
 // the API server still decides on every request.
 package preflight

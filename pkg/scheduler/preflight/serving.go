@@ -56,7 +56,7 @@ func LeaseRights(le componentbaseconfig.LeaderElectionConfiguration, why string)
 }
 
 // CheckLeaseNamespace fails if the namespace of the lease does not exist: leader
-// election would ask for it for ever. Creating the lease as a dry run needs no right
+// election would ask for it indefinitely. Creating the lease as a dry run needs no right
 // that leader election does not need too.
 func CheckLeaseNamespace(ctx context.Context, client kubernetes.Interface, le componentbaseconfig.LeaderElectionConfiguration) error {
 	if !le.LeaderElect {

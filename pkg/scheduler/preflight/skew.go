@@ -13,8 +13,8 @@ import (
 )
 
 // NotNewer returns a problem if a scheduler that is built on this minor release of
-// Kubernetes, such as "1.37", is newer than the API server: it would wait for ever for what
-// is not served there yet (https://kubernetes.io/releases/version-skew-policy/). What an
+// Kubernetes, such as "1.37", is newer than the API server: it would wait indefinitely for
+// what is not served there yet (https://kubernetes.io/releases/version-skew-policy/). What an
 // API server emulates counts, not what it is. The error is that it could not be asked, or
 // that its answer is no version.
 func NotNewer(client discovery.ServerVersionInterface, release string) (problem, err error) {

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package settings reads what a berth-scheduler runs with: its flags over its file over the
-// defaults, merged as kube-scheduler merges them.
+// defaults, merged as kube-scheduler merges them; and what that needs of a cluster: rights,
+// and resources that the API server serves.
 //
-// Whoever judges a scheduler asks here (its start, --validate, kubectl berth check and
-// explain), so that a flag has the effect on a check that it has on the process.
+// The start of a scheduler, --validate, kubectl berth check and explain all use it, so that
+// a flag has the effect on a check that it has on the process.
 package settings
 
 import (
@@ -59,7 +60,7 @@ func withFlags(opts *options.Options) *Flags {
 	f := &Flags{Options: opts, Version: version.AddFlag(global)}
 	own := opts.Flags.FlagSet("berth")
 	own.BoolVar(&f.Validate, "validate", false, "Check the file given with --config, and the flags, as a start would, and exit. It needs no cluster: what only a cluster can tell (rights, custom resources, the lease) is not checked; kubectl berth check does.")
-	own.BoolVar(&f.SoleDefaultScheduler, SoleFlag, false, "No other scheduler of this cluster serves default-scheduler. With it a profile of that name may take the lease of the cluster's own scheduler although nobody has ever held it: a scheduler that runs without leader election leaves no trace there.")
+	own.BoolVar(&f.SoleDefaultScheduler, SoleFlag, false, "No other scheduler of this cluster serves default-scheduler. With it a profile of that name may take the lease of the cluster's own scheduler although no scheduler has ever held it: a scheduler that runs without leader election leaves no trace there.")
 	globalflag.AddGlobalFlags(global, names.Scheduler, logs.SkipLoggingConfigurationFlags())
 	return f
 }

@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/compat"
-	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
@@ -98,7 +97,7 @@ func load(t *testing.T, content []byte, args ...string) outcome {
 	if err != nil {
 		return outcome{Err: err.Error()}
 	}
-	profile, err := check.Load(quiet(t), "FILE", content, flags)
+	profile, err := settings.Load(quiet(t), "FILE", content, flags)
 	if err != nil {
 		return outcome{Err: strings.TrimPrefix(err.Error(), flags.Source("FILE")+": ")}
 	}
@@ -186,7 +185,7 @@ func TestGatesByFlag(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		profile, err := check.Load(ctx, "FILE", content, flags)
+		profile, err := settings.Load(ctx, "FILE", content, flags)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -179,7 +179,7 @@ func (k *known) check(name string, label, both bool, profile *Profile, unknown, 
 		*unknown = append(*unknown, k.misspelt(name))
 	default:
 		if meant := k.inLikeDomain(name); meant != "" {
-			*unknown = append(*unknown, fmt.Sprintf("%s means nothing: is %s meant?", name, meant))
+			*unknown = append(*unknown, fmt.Sprintf("unknown key %s; did you mean %s?", name, meant))
 		}
 	}
 }
@@ -194,7 +194,7 @@ func misplaced(key Key) string {
 // misspelt is about a key in Berth's domain.
 func (k *known) misspelt(name string) string {
 	if meant := messages.Nearest(name, k.names); meant != "" {
-		return fmt.Sprintf("no plugin reads %s: is %s meant?", name, meant)
+		return fmt.Sprintf("no plugin reads %s; did you mean %s?", name, meant)
 	}
 	return fmt.Sprintf("no plugin reads %s: correct the spelling, or remove it", name)
 }

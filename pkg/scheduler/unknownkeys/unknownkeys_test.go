@@ -45,7 +45,7 @@ func TestFindings(t *testing.T) {
 		{name: "a domain that only ends like ours", meta: metav1.ObjectMeta{Labels: one("not" + read)}},
 		{
 			name: "misspelt, as label and as annotation", meta: metav1.ObjectMeta{Labels: one(names.Domain + "/raed"), Annotations: one(names.Domain + "/raed")},
-			wantUnknown: []string{"no plugin reads " + names.Domain + "/raed: is " + read + " meant?"},
+			wantUnknown: []string{"no plugin reads " + names.Domain + "/raed; did you mean " + read + "?"},
 		},
 		{
 			name: "unlike any", meta: metav1.ObjectMeta{Annotations: one(names.Domain + "/something-else")},
@@ -69,20 +69,20 @@ func TestFindings(t *testing.T) {
 		},
 		{
 			name: "another ending", meta: metav1.ObjectMeta{Annotations: one("berth.io/read")},
-			wantUnknown: []string{"berth.io/read means nothing: is " + read + " meant?"},
+			wantUnknown: []string{"unknown key berth.io/read; did you mean " + read + "?"},
 		},
 		{
 			name: "another ending with a name of somebody's", meta: metav1.ObjectMeta{Annotations: one("berth.io/dock")},
 		},
 		{
 			name: "a misspelt domain", meta: metav1.ObjectMeta{Labels: one("bert.dev/mark")},
-			wantUnknown: []string{"bert.dev/mark means nothing: is " + mark + " meant?"},
+			wantUnknown: []string{"unknown key bert.dev/mark; did you mean " + mark + "?"},
 		},
 		{
 			name: "capitals", meta: metav1.ObjectMeta{Annotations: map[string]string{"Berth.dev/raed": "", "BERTH.dev/other": ""}},
 			wantUnknown: []string{
-				"BERTH.dev/other means nothing: is " + names.Domain + " meant?",
-				"Berth.dev/raed means nothing: is " + read + " meant?",
+				"unknown key BERTH.dev/other; did you mean " + names.Domain + "?",
+				"unknown key Berth.dev/raed; did you mean " + read + "?",
 			},
 		},
 	}

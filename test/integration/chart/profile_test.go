@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/diagnose/check"
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
@@ -153,9 +153,9 @@ func TestProfilesOfAllCombinations(t *testing.T) {
 	}
 }
 
-func load(tb testing.TB, source, content string) *check.Profile {
+func load(tb testing.TB, source, content string) *settings.Profile {
 	tb.Helper()
-	p, err := check.Load(tb.Context(), source, []byte(content), nil)
+	p, err := settings.Load(tb.Context(), source, []byte(content), nil)
 	if err != nil {
 		tb.Fatal(fmt.Errorf("%w\n%s", err, content))
 	}

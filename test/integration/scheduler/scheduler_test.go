@@ -87,7 +87,7 @@ func keysWithoutEffectAreReported(t *testing.T) {
 		},
 		{
 			name: "typo", annotations: map[string]string{names.Domain + "/colocate-whit": "x"},
-			reason: unknownkeys.Reason, want: []string{names.Domain + "/colocate-whit", names.ColocateWithAnnotation + " meant?"},
+			reason: unknownkeys.Reason, want: []string{names.Domain + "/colocate-whit", "did you mean " + names.ColocateWithAnnotation + "?"},
 		},
 		{
 			name: "without-colocation", annotations: map[string]string{names.ColocateWithAnnotation: "db"},
@@ -107,11 +107,11 @@ func keysWithoutEffectAreReported(t *testing.T) {
 		},
 		{
 			name: "domain-like-ours", annotations: map[string]string{"berth.io/gpu-model": "A100"},
-			reason: unknownkeys.Reason, want: []string{"berth.io/gpu-model", names.GPUModelAnnotation + " meant?"},
+			reason: unknownkeys.Reason, want: []string{"berth.io/gpu-model", "did you mean " + names.GPUModelAnnotation + "?"},
 		},
 		{
 			name: "capitals", annotations: map[string]string{"Berth.dev/gpu-model": "A100"},
-			reason: unknownkeys.Reason, want: []string{"Berth.dev/gpu-model", names.GPUModelAnnotation + " meant?"},
+			reason: unknownkeys.Reason, want: []string{"Berth.dev/gpu-model", "did you mean " + names.GPUModelAnnotation + "?"},
 		},
 	}
 	for _, tt := range tests {

@@ -1,11 +1,12 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package settings
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +18,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
-// Unserved returns the resources that the API server does not serve of those that are
-// needed: their informers would retry for ever, and no pod would be scheduled. The error
-// is that it could not be asked about some.
+// Unserved returns the needed resources that the API server does not serve: their informers
+// would retry forever, and no pod would be scheduled. The error is that it could not be
+// asked about some.
 func Unserved(client kubernetes.Interface, needed []registry.CustomResource) (missing []registry.CustomResource, err error) {
 	var errs []error
 	for _, resource := range needed {
@@ -34,31 +35,23 @@ func Unserved(client kubernetes.Interface, needed []registry.CustomResource) (mi
 	return missing, errors.Join(errs...)
 }
 
-// podGroupVersion is the version of the API in which kube-scheduler reads PodGroups.
-const podGroupVersion = compat.PodGroups
-
 // PodGroupsServed returns a problem if the feature gate of PodGroups is on and the API
 // server does not serve them. The error is that it could not be asked.
 func PodGroupsServed(client kubernetes.Interface, enabled func(featuregate.Feature) bool) (problem, err error) {
 	if !enabled(features.GenericWorkload) {
 		return nil, nil
 	}
-	list, err := client.Discovery().ServerResourcesForGroupVersion(podGroupVersion)
+	list, err := client.Discovery().ServerResourcesForGroupVersion(compat.PodGroups)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !serves(list, "podgroups"):
 		return fmt.Errorf("--feature-gates: %[1]s=true needs PodGroups of %[2]s, which the API server does not serve: start the API server with --feature-gates=%[1]s=true --runtime-config=%[2]s=true, or the scheduler without the gate",
-			features.GenericWorkload, podGroupVersion), nil
+			features.GenericWorkload, compat.PodGroups), nil
 	case err != nil:
-		return nil, fmt.Errorf("asking whether %s is served: %w", podGroupVersion, err)
+		return nil, fmt.Errorf("asking whether %s is served: %w", compat.PodGroups, err)
 	}
 	return nil, nil
 }
 
 func serves(list *metav1.APIResourceList, resource string) bool {
-	for i := range list.APIResources {
-		if list.APIResources[i].Name == resource {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-scheduler/berth/pkg/cluster/source"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
+	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
 )
 
 // TestAppliedObjects: what a manifest says of an object that the cluster has is taken for
@@ -38,7 +38,7 @@ metadata: {name: plain-b, labels: {kubernetes.io/hostname: plain-b, disk: fast}}
 `, explain.Fits},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := explained(t, &source.Options{Manifests: []string{file(t, "manifest.yaml", tt.manifest)}, Snapshots: []string{"../../diagnose/explain/testdata/cluster.yaml"}})
+			x := explained(t, &source.Options{Manifests: []string{file(t, "manifest.yaml", tt.manifest)}, Snapshots: []string{"../testdata/cluster.yaml"}})
 			if x.State != tt.want || len(x.NotSeen) > 0 {
 				t.Errorf("want %s, got %s: %s; not seen: %v", tt.want, x.State, x.Answer, x.NotSeen)
 			}
@@ -70,7 +70,7 @@ func file(t *testing.T, name, content string) string {
 
 func explained(t *testing.T, o *source.Options) *explain.Explanation {
 	t.Helper()
-	o.Namespace, o.Config, o.Now = "default", "../../diagnose/explain/testdata/profiles.yaml", time.Unix(0, 0)
+	o.Namespace, o.Config, o.Now = "default", "../testdata/profiles.yaml", time.Unix(0, 0)
 	inputs, err := source.Read(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package registry
 
 import (
 	"fmt"
@@ -15,24 +15,30 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
 
-// MissingTaints finds what a node lacks that tenancy, or sharing, has marked: a taint with
-// the effect NoSchedule, the only one that keeps the pods of all other schedulers off it and
-// lets those that run there go on: PreferNoSchedule keeps none off, and NoExecute evicts those
-// that do not tolerate it. Sharing counts with shares.
-func MissingTaints(node *corev1.Node, tenancies []*config.LabelPresenceTenancy, shares bool) []Finding {
-	var findings []Finding
+// TaintProblem is a taint that a node lacks.
+type TaintProblem struct {
+	// Message says what is wrong, and Command is the command of kubectl that mends it.
+	Message, Command string
+}
+
+// MissingTaints returns the taints that a node lacks: beside a label of tenancy or of
+// sharing it needs one with the effect NoSchedule. Only that effect keeps the pods of all
+// other schedulers away and leaves running pods alone: PreferNoSchedule keeps none away, and
+// NoExecute evicts those that do not tolerate it. The label of sharing counts with shares.
+func MissingTaints(node *corev1.Node, tenancies []*config.LabelPresenceTenancy, shares bool) []TaintProblem {
+	var problems []TaintProblem
 	for _, t := range tenancies {
 		if known, _ := labelpresence.Ownership(t, node); known {
-			findings = append(findings, missingTaint(node, t.NodeLabelKey, t.NodeTaintKey, node.Labels[t.NodeLabelKey])...)
+			problems = append(problems, missingTaint(node, t.NodeLabelKey, t.NodeTaintKey, node.Labels[t.NodeLabelKey])...)
 		}
 	}
 	if shares && node.Labels[names.GPUSharingLabel] == "true" {
-		findings = append(findings, missingTaint(node, names.GPUSharingLabel, names.GPUSharingLabel, "true")...)
+		problems = append(problems, missingTaint(node, names.GPUSharingLabel, names.GPUSharingLabel, "true")...)
 	}
-	return findings
+	return problems
 }
 
-func missingTaint(node *corev1.Node, label, key, value string) []Finding {
+func missingTaint(node *corev1.Node, label, key, value string) []TaintProblem {
 	var effects []string
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == key {
@@ -52,5 +58,5 @@ func missingTaint(node *corev1.Node, label, key, value string) []Finding {
 		}
 		message = fmt.Sprintf("the taint %s beside the label %s has the effect %s, and not NoSchedule: %s", key, label, strings.Join(effects, " and "), harm)
 	}
-	return []Finding{{Warning, "Node " + node.Name, "spec.taints", message, command}}
+	return []TaintProblem{{message, command}}
 }

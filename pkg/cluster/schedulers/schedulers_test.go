@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package source
+package schedulers
 
 import (
 	"os"
@@ -45,18 +45,18 @@ func TestFlagsOfTheRunningScheduler(t *testing.T) {
 					ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "profile"}},
 				}}},
 			}
-			f := &found{}
-			if err := f.readMounted(t.Context(), client, "berth-system", spec, nil); err != nil {
+			s := &Schedulers{}
+			if err := s.readPod(t.Context(), client, "berth-system", spec, nil); err != nil {
 				t.Fatal(err)
 			}
-			err := f.findConfig("berth-tenancy", &f.in)
+			_, serves, err := s.Find("berth-tenancy")
 			switch {
-			case tt.want == "" && err != nil:
-				t.Error(err)
+			case tt.want == "" && (err != nil || !serves):
+				t.Error(err, serves)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("got error %v, want one with %q", err, tt.want)
 			}
-			if seen := strings.Join(f.in.NotSeen, "\n"); !strings.Contains(seen, tt.notSeen) || tt.notSeen == "" && seen != "" {
+			if seen := strings.Join(s.NotSeen, "\n"); !strings.Contains(seen, tt.notSeen) || tt.notSeen == "" && seen != "" {
 				t.Errorf("got not seen %q, want %q", seen, tt.notSeen)
 			}
 		})

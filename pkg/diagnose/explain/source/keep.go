@@ -6,20 +6,14 @@ package source
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
-	"slices"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
-	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
-	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // keep takes the objects that no plugin reads and that say who schedules, and in gangs
@@ -37,18 +31,8 @@ func (f *found) keep(kind schema.GroupVersionKind, object []byte) (bool, error) 
 		err := json.Unmarshal(object, q)
 		f.in.Quotas = append(f.in.Quotas, q)
 		return true, err
-	case schema.GroupKind{Group: coordinationv1.GroupName, Kind: "Lease"}:
-		l := &coordinationv1.Lease{}
-		err := json.Unmarshal(object, l)
-		f.addLease(l)
-		return true, err
-	case schema.GroupKind{Kind: "ConfigMap"}:
-		m := &corev1.ConfigMap{}
-		err := json.Unmarshal(object, m)
-		f.addConfigMap(m)
-		return true, err
 	}
-	return false, nil
+	return f.schedulers.Keep(kind, object)
 }
 
 // podGroupOf reads a PodGroup, of Kubernetes itself or of Coscheduling.
@@ -95,35 +79,4 @@ func (f *found) addWorkload(object []byte) error {
 		Inactive: !ptr.Deref(workload.Spec.Active, true), Conditions: workload.Status.Conditions,
 	})
 	return err
-}
-
-// addLease takes note of who holds a lease, if that says whom it serves, or is a
-// scheduler's by its name.
-func (f *found) addLease(l *coordinationv1.Lease) {
-	s := explain.Server{Names: lease.ServedBy(l), Lease: l.Namespace + "/" + l.Name, Holder: ptr.Deref(l.Spec.HolderIdentity, "")}
-	s.Renewed, s.Duration = lease.Term(l)
-	if s.Renewed.After(f.newest) {
-		f.newest = s.Renewed
-	}
-	if len(s.Names) > 0 {
-		f.in.Servers = append(f.in.Servers, s)
-	}
-}
-
-// addConfigMap takes the KubeSchedulerConfigurations of a ConfigMap.
-func (f *found) addConfigMap(m *corev1.ConfigMap) {
-	for _, name := range slices.Sorted(maps.Keys(m.Data)) {
-		var meta struct {
-			Kind string `json:"kind"`
-		}
-		if yaml.Unmarshal([]byte(m.Data[name]), &meta) == nil && meta.Kind == "KubeSchedulerConfiguration" {
-			f.addConfiguration(m, name, []byte(m.Data[name]), nil, nil)
-		}
-	}
-}
-
-// addConfiguration takes what a ConfigMap has under a key; names are the schedulerNames
-// that its scheduler is known to serve, and flags what that is started with, if it was seen.
-func (f *found) addConfiguration(m *corev1.ConfigMap, key string, content []byte, names []string, flags *settings.Flags) {
-	f.configs = append(f.configs, configuration{source: "ConfigMap " + m.Namespace + "/" + m.Name + ", " + key, content: content, names: names, flags: flags})
 }

@@ -1,26 +1,58 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containerargs finds out what a container of a cluster is started with, from its
-// pod's spec alone: the values of its flags, and the ConfigMap from which it has a file.
-package containerargs
+package schedulers
 
 import (
+	"errors"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
 // ConfigFlag is the flag by which a kube-scheduler is given its configuration.
 const ConfigFlag = "config"
 
+// Started is what a scheduler's container is started with.
+type Started struct {
+	// Flags are its flags; nil if they are not known, or the process does not start with
+	// them: FlagsErr says which.
+	Flags    *settings.Flags
+	FlagsErr error
+	// File is the value of --config.
+	File string
+	// ConfigMap and Key are where the file comes from, in the namespace of the pod; empty
+	// if it comes from elsewhere, or that cannot be known before the container starts.
+	ConfigMap, Key string
+}
+
+// ErrUnknownFlags is that the command line is not known before the container starts.
+var ErrUnknownFlags = errors.New("the command line is not known before the container starts")
+
+// ReadContainer reads what a scheduler's container is started with from the spec of its pod.
+func ReadContainer(pod *corev1.PodSpec, c *corev1.Container) (s Started) {
+	s.FlagsErr = ErrUnknownFlags
+	if given, ok := arguments(c); ok {
+		s.Flags, s.FlagsErr = settings.Parse(given)
+	}
+	if s.FlagsErr == nil {
+		s.File = s.Flags.Options.ConfigFile
+	} else {
+		s.Flags, s.File = nil, Flag(c, ConfigFlag)
+	}
+	s.ConfigMap, s.Key, _ = configMapOf(pod, c, s.File)
+	return s
+}
+
 // Flag returns the value of a flag, as in --NAME=VALUE or --NAME VALUE: the last one, as
 // the programs of Kubernetes have it. It is empty if the container's command line does
-// not have the flag. Package settings reads all flags of a berth-scheduler as it does
-// itself; this is for other programs.
+// not have the flag. [ReadContainer] reads the flags of a scheduler of this release; this is
+// for other programs.
 func Flag(c *corev1.Container, name string) string {
 	value := ""
 	arguments := slices.Concat(c.Command, c.Args)
@@ -37,11 +69,11 @@ func Flag(c *corev1.Container, name string) string {
 // shells run a script that is among their arguments.
 var shells = []string{"sh", "ash", "bash", "dash", "busybox"}
 
-// Arguments returns the arguments that the program of a container is started with, without
+// arguments returns the arguments that the program of a container is started with, without
 // the program itself: what follows its name, where another program starts it, and with
 // the values of the environment variables that $(NAME) refers to; $$ is a $. ok is false if
 // they are not known before the container starts: a shell makes them, or the node.
-func Arguments(c *corev1.Container) (arguments []string, ok bool) {
+func arguments(c *corev1.Container) (arguments []string, ok bool) {
 	if len(c.Command) > 0 {
 		if slices.Contains(shells, path.Base(c.Command[0])) {
 			return nil, false
@@ -98,11 +130,11 @@ func (e *environment) expand(text string) (expanded string, ok bool) {
 	return expanded, ok
 }
 
-// ConfigMap returns the ConfigMap, and the key in it, from which the container has a file:
+// configMapOf returns the ConfigMap, and the key in it, from which the container has a file:
 // of a volume of its own or of a projected one, as a whole or by subPath, with the keys
 // that items name or with all. ok is false if the file comes from elsewhere, or it cannot
 // be known before the container starts.
-func ConfigMap(pod *corev1.PodSpec, c *corev1.Container, file string) (configMap, key string, ok bool) {
+func configMapOf(pod *corev1.PodSpec, c *corev1.Container, file string) (configMap, key string, ok bool) {
 	if file == "" {
 		return "", "", false
 	}

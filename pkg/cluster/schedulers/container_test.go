@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package containerargs
+package schedulers
 
 import (
 	"slices"
@@ -50,7 +50,7 @@ func TestConfigMap(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(tt.spec), &spec); err != nil {
 				t.Fatal(err)
 			}
-			configMap, key, ok := ConfigMap(&spec, &spec.Containers[0], tt.file)
+			configMap, key, ok := configMapOf(&spec, &spec.Containers[0], tt.file)
 			if got := configMap + "/" + key; ok != (tt.want != "") || ok && got != tt.want {
 				t.Errorf("%s is from %q (%t), want %q", tt.file, got, ok, tt.want)
 			}
@@ -108,7 +108,7 @@ func TestArguments(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(tt.container), &c); err != nil {
 				t.Fatal(err)
 			}
-			got, ok := Arguments(&c)
+			got, ok := arguments(&c)
 			if ok == tt.wantUnknown || !slices.Equal(got, tt.want) {
 				t.Errorf("got %q (known: %t), want %q", got, ok, tt.want)
 			}

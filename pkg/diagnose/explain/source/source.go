@@ -15,13 +15,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
-	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -68,6 +66,7 @@ func Read(ctx context.Context, o *Options) ([]*explain.Input, error) {
 	if err != nil {
 		return nil, err
 	}
+	found.in.Servers = found.schedulers.Servers
 	if found.in.Objects != nil {
 		for _, group := range found.in.Objects.PodGroups() {
 			found.in.PodGroups = append(found.in.PodGroups, explain.PodGroup{Namespace: group.Namespace, Name: group.Name, MinMember: group.MinCount, Native: true})
@@ -91,11 +90,10 @@ func Read(ctx context.Context, o *Options) ([]*explain.Input, error) {
 // found is what was read.
 type found struct {
 	in explain.Input
-	// configs are the configurations of schedulers, by where they were found.
-	configs []configuration
-	// namespace is that of manifests that name none; newest is the last renewal of a lease.
+	// schedulers are those of the cluster.
+	schedulers schedulers.Schedulers
+	// namespace is that of manifests that name none.
 	namespace string
-	newest    time.Time
 	// ended is the pod that is asked about, if it has terminated.
 	ended *corev1.Pod
 }
@@ -156,9 +154,9 @@ func (f *found) readSnapshots(o *Options) error {
 	}
 	f.in.Objects, _ = reader.Cluster()
 	f.ended = reader.Ended(o.Namespace, o.Pod)
-	f.in.ServersSeen = len(f.in.Servers) > 0
-	if !f.newest.IsZero() && f.newest.Before(f.in.Now) {
-		f.in.Now = f.newest // the cluster is that of then
+	f.in.ServersSeen = len(f.schedulers.Servers) > 0
+	if newest := f.schedulers.Newest; !newest.IsZero() && newest.Before(f.in.Now) {
+		f.in.Now = newest // the cluster is that of then
 	}
 	if len(f.in.Objects.Nodes()) == 0 {
 		return fmt.Errorf("--snapshot: no nodes in %s: add the output of \"kubectl get nodes -o yaml\"", strings.Join(o.Snapshots, ", "))
@@ -171,7 +169,7 @@ func (f *found) apply(written *cluster.Cluster) {
 	if f.in.Objects == nil {
 		return
 	}
-	for _, object := range slices.Concat(objects(written.Nodes()), written.Others(), objects(written.Pods())) {
+	for _, object := range written.Objects() {
 		if err := f.in.Objects.Apply(object); err != nil {
 			f.notSeen("-f: what it changes of an object that is there already: %v", err)
 		}
@@ -253,35 +251,16 @@ func (f *found) priorities(written *cluster.Cluster, listed bool) func(*corev1.P
 	}
 }
 
-func objects[T runtime.Object](list []T) []runtime.Object {
-	found := make([]runtime.Object, 0, len(list))
-	for _, object := range list {
-		found = append(found, object)
-	}
-	return found
-}
-
-// configuration is the content of a KubeSchedulerConfiguration, and where it stands.
-type configuration struct {
-	source  string
-	content []byte
-	// names are the schedulerNames that its scheduler is known to serve.
-	names []string
-	// flags are what the scheduler is started with; nil if that is not known.
-	flags *settings.Flags
-}
-
 // readConfig finds the configuration of the scheduler that serves the name.
 func (f *found) readConfig(o *Options, schedulerName string, in *explain.Input) error {
 	if o.Config != "" {
 		return readConfigFile(o.Config, schedulerName, in)
 	}
-	if err := f.findConfig(schedulerName, in); err != nil && schedulerName != corev1.DefaultSchedulerName {
+	profile, _, err := f.schedulers.Find(schedulerName)
+	if profile == nil {
 		return err
 	}
-	if in.Config == nil && schedulerName == corev1.DefaultSchedulerName {
-		return readStock(in)
-	}
+	in.Config, in.Profile = profile.Config, profile.Source
 	return nil
 }
 
@@ -293,55 +272,10 @@ func readConfigFile(file, schedulerName string, in *explain.Input) error {
 		return fmt.Errorf("--config: %w", err)
 	}
 	in.Profile = file
-	if in.Config, err = engine.LoadConfiguration(file, content); err != nil || schedulerName != corev1.DefaultSchedulerName || serves(in.Config, schedulerName) {
+	if in.Config, err = engine.LoadConfiguration(file, content); err != nil || schedulerName != corev1.DefaultSchedulerName || schedulers.Serves(in.Config, schedulerName) {
 		return err
 	}
-	return readStock(in)
-}
-
-// findConfig finds the configuration among those that were found; one that does not
-// decode is an error if no other serves the name.
-func (f *found) findConfig(schedulerName string, in *explain.Input) error {
-	var broken error
-	for _, c := range f.configs {
-		config, err := c.flags.Load(c.source, c.content)
-		if err != nil {
-			if slices.Contains(c.names, schedulerName) || broken == nil {
-				broken = fmt.Errorf("the running scheduler's profile: %w", err)
-			}
-			continue
-		}
-		found := serves(config, schedulerName)
-		if found || in.Config == nil && schedulerName != corev1.DefaultSchedulerName {
-			in.Config, in.Profile = config, c.source
-		}
-		if found {
-			return nil
-		}
-	}
-	if in.Config == nil {
-		return broken
-	}
-	return nil
-}
-
-// serves reports whether a profile of the configuration has the name.
-func serves(config *schedconfig.KubeSchedulerConfiguration, schedulerName string) bool {
-	return slices.ContainsFunc(config.Profiles, func(p schedconfig.KubeSchedulerProfile) bool { return p.SchedulerName == schedulerName })
-}
-
-// readStock takes kube-scheduler for one that runs without a file.
-func readStock(in *explain.Input) (err error) {
-	in.Profile = stockProfile
-	in.Config, err = engine.LoadConfiguration(in.Profile, []byte(stockDefaults))
+	stock, err := schedulers.Stock()
+	in.Config, in.Profile = stock.Config, stock.Source
 	return err
 }
-
-// stockProfile says where stockDefaults stands.
-const stockProfile = "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)"
-
-// stockDefaults is what kube-scheduler runs without a file.
-const stockDefaults = `apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: true, resourceNamespace: kube-system, resourceName: kube-scheduler}
-`

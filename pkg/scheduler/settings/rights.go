@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package settings
 
 import (
 	"slices"
@@ -55,7 +55,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 	need("pods are what is scheduled", "", "pods", read...)
 	need("preemption deletes its victims", "", "pods", "delete")
 	needSub("a placement is written as a Binding", "", "pods", "binding", "create")
-	needSub("a pod that cannot be placed is told so in its status", "", "pods", "status", "patch")
+	needSub("why a pod is not placed is written to its status", "", "pods", "status", "patch")
 	need("nodes are what pods are placed on", "", "nodes", read...)
 	need("namespace labels decide tenancy, rules with a namespaceSelector and pod affinity", "", "namespaces", read...)
 	need("default topology spreading looks at what selects a pod", "", "services", read...)
@@ -112,8 +112,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 }
 
 // customRights are the rights that the watches on custom resources need.
-func customRights(needed []registry.CustomResource) []preflight.Right {
-	var rights []preflight.Right
+func customRights(needed []registry.CustomResource) (rights []preflight.Right) {
 	for _, resource := range needed {
 		rights = append(rights, preflight.Expand(preflight.Right{
 			Group: resource.Group, Resource: resource.Resource, Why: resource.Plugin + " reads them",

@@ -1,7 +1,7 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package check
+package settings
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -21,10 +22,9 @@ import (
 	schedprofile "k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
-// nowhere is an address that nobody asks.
+// nowhere is the address of an API server that is never asked.
 const nowhere = "https://check.invalid"
 
 // Profile is a KubeSchedulerConfiguration that a scheduler would start with.
@@ -35,8 +35,8 @@ type Profile struct {
 	Config *schedconfig.KubeSchedulerConfiguration
 	// Effective is what each profile runs in the end, by schedulerName.
 	Effective map[string]*schedconfig.Plugins
-	// Flags are those that the scheduler is started with; nil if that is not known.
-	Flags *settings.Flags
+	// Flags are those that the scheduler is started with; nil if they are not known.
+	Flags *Flags
 }
 
 // Names returns the schedulerNames that it serves, sorted.
@@ -48,9 +48,9 @@ var ErrNoConfig = errors.New("--config: required: the path of a KubeSchedulerCon
 // Load does with the content of a KubeSchedulerConfiguration what berth-scheduler does at
 // start as far as that needs no cluster: it decodes it strictly, lets the flags override it,
 // validates it, builds the plugins, and checks what runs in the end. source is where it was
-// read; with it, and the flags that override it, the error begins. The error aggregates all
-// that is wrong at the first stage that fails. flags may be nil.
-func Load(ctx context.Context, source string, content []byte, flags *settings.Flags) (*Profile, error) {
+// read; the error begins with it and with the flags that override it, and aggregates all
+// problems of the first stage that fails. flags may be nil.
+func Load(ctx context.Context, source string, content []byte, flags *Flags) (*Profile, error) {
 	config, err := flags.Load(source, content)
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func Load(ctx context.Context, source string, content []byte, flags *settings.Fl
 	return p, nil
 }
 
-// build makes the scheduler, asks it what its profiles run, and gives it up. Nothing is
-// asked of any API server.
+// build makes the scheduler, returns what its profiles run, and drops it. It asks no API
+// server.
 func build(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration) (map[string]*schedconfig.Plugins, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,4 +106,13 @@ func build(ctx context.Context, config *schedconfig.KubeSchedulerConfiguration) 
 		effective[name] = framework.ListPlugins()
 	}
 	return effective, nil
+}
+
+// NeverHeld is why a scheduler does not serve default-scheduler while no scheduler has ever
+// held the lease of the cluster's own: the shared lease is what keeps the two from placing
+// the same pods, and a scheduler that runs with --leader-elect=false never takes it. err is
+// lease.ErrNeverHeld, and names the lease.
+func NeverHeld(err error) error {
+	return fmt.Errorf("leaderElection.resourceName: %w, and a scheduler that serves %s with --leader-elect=false would go on placing the same pods: let the cluster's own scheduler run with leader election first, or, if there is none or the lease was deleted, say so with --%s",
+		err, corev1.DefaultSchedulerName, SoleFlag)
 }
