@@ -21,12 +21,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	kubeversion "k8s.io/component-base/version"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
@@ -50,7 +50,7 @@ type Options struct {
 	// Profiles are KubeSchedulerConfiguration files, which are compared. Without any, the
 	// profile is that of the scheduler that serves the pods, as Running finds it.
 	Profiles []string
-	Running  Running
+	Running  *schedulers.Schedulers
 	// SchedulerName is the profile of each file to use. Empty: the only one, or for
 	// each pod the one that it names.
 	SchedulerName string
@@ -74,17 +74,6 @@ type Options struct {
 	// Placements keeps what became of each pod of a trace, too, for the files of the
 	// report: it is most of a run.
 	Placements bool
-}
-
-// Running finds the configurations of the schedulers of a cluster.
-type Running interface {
-	// Keep takes an object of a file, if it says something of them.
-	Keep(kind schema.GroupVersionKind, object []byte) (taken bool, err error)
-	// Read reads them from a cluster.
-	Read(ctx context.Context, client kubernetes.Interface) error
-	// For returns the KubeSchedulerConfiguration of the scheduler that serves a
-	// schedulerName, and where it stands. The error is that none is known.
-	For(schedulerName string) (source string, content []byte, err error)
 }
 
 // ExpectedWorkload is what a strategy that expects a workload is told of it.
