@@ -170,7 +170,7 @@ func (c *cycle) collect(ctx context.Context, outcome *cycleOutcome, pods []*core
 			return err
 		}
 		result := c.found[b.assumed.UID]
-		result.Pod, result.Node, result.Proposed = b.bound, b.node, ""
+		result.Pod, result.Node = b.bound, b.node
 		outcome.results[b.assumed.UID] = result
 	}
 	for _, pod := range pods {
@@ -179,12 +179,18 @@ func (c *cycle) collect(ctx context.Context, outcome *cycleOutcome, pods []*core
 		}
 		failed, ok := c.failures[pod.UID]
 		result := c.found[pod.UID]
-		result.Pod, result.Message = pod, failed.status.Message()
+		node := result.Node
+		result.Pod, result.Node, result.Message = pod, "", failed.status.Message()
+		if c.group {
+			result.Proposed = node
+		}
 		switch {
 		case !ok && pod.DeletionTimestamp != nil:
 			result.Message = "the pod is being deleted"
 		case !ok:
 			return fmt.Errorf("pod %s: kube-scheduler's cycle did not report a result", klog.KObj(pod))
+		case c.searched && !failed.status.IsRejected() && node != "":
+			return fmt.Errorf("pod %s: node %q: %w", klog.KObj(pod), node, failed.status.AsError())
 		case c.searched && !failed.status.IsRejected():
 			return fmt.Errorf("pod %s: %w", klog.KObj(pod), failed.status.AsError())
 		}
@@ -220,23 +226,19 @@ func (c *cycle) schedulePod(ctx context.Context, fw framework.Framework, state f
 	if err != nil {
 		return scheduler.ScheduleResult{}, err
 	}
-	var host string
 	result := Result{Feasible: len(search.feasible), Evaluated: search.evaluated()}
 	if len(search.feasible) > 0 {
-		if host, result.Scores, err = c.engine.selectHost(ctx, fw, state, pod.Pod, search.feasible, c.chosen); err != nil {
+		if result.Node, result.Scores, err = c.engine.selectHost(ctx, fw, state, pod.Pod, search.feasible, c.chosen); err != nil {
 			return scheduler.ScheduleResult{}, err
 		}
 	}
 	if !c.postFilter {
-		if c.group {
-			result.Proposed = host
-		}
 		c.found[pod.Pod.UID] = result
 	}
-	if host == "" {
+	if result.Node == "" {
 		return scheduler.ScheduleResult{}, &framework.FitError{Pod: pod.Pod, NumAllNodes: nodes, Diagnosis: search.diagnosis()}
 	}
-	return scheduler.ScheduleResult{SuggestedHost: host, EvaluatedNodes: result.Evaluated, FeasibleNodes: result.Feasible}, nil
+	return scheduler.ScheduleResult{SuggestedHost: result.Node, EvaluatedNodes: result.Evaluated, FeasibleNodes: result.Feasible}, nil
 }
 
 // handleFailure takes note of a pod that was not placed. The scheduler calls it in the

@@ -74,9 +74,9 @@ func (e *Engine) SetMinCount(ctx context.Context, namespace, name string, minCou
 	return e.Set(ctx, group)
 }
 
-// newQueuedPodGroup returns the members, of which there is one at least, as the queue hands them out. The group arrives with
-// the member with which it is complete: before that the plugin GangScheduling keeps it out
-// of the queue.
+// newQueuedPodGroup returns the members, at least one, as the queue hands them out. The group
+// arrives with the member that completes it: before that, the plugin GangScheduling keeps it
+// out of the queue.
 func newQueuedPodGroup(group *schedulingv1beta1.PodGroup, members []*framework.QueuedPodInfo) *framework.QueuedPodGroupInfo {
 	queued := &framework.QueuedPodGroupInfo{PodGroupInfo: &framework.PodGroupInfo{
 		Namespace: group.Namespace, Name: group.Name, Type: fwk.PodGroupKeyType, PodGroup: group,

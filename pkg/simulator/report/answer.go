@@ -122,7 +122,7 @@ func writePlacements(out *bytes.Buffer, placements []Placement) {
 	_ = table.Write(out) // a buffer takes everything
 }
 
-// unplacedFirst sorts what was not placed before what was, and what nobody asked about last.
+// unplacedFirst sorts what was not placed before what was, and what is not asked about last.
 func unplacedFirst[T any](all []T, state func(T) (beside, placed bool)) []T {
 	rank := func(one T) int {
 		switch beside, placed := state(one); {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// PodGroup is what became of a PodGroup of which members arrived.
+// PodGroup is what became of a PodGroup whose members arrived.
 type PodGroup struct {
 	// PodGroup is namespace/name.
 	PodGroup string `json:"podGroup"`
