@@ -64,7 +64,7 @@ GO_BUILD = $(GO) build -buildvcs=false
 # itself, and with the commit's time for every file.
 RELEASE_GO := go1.26.8
 RELEASE_BUILD = GOTOOLCHAIN=$(RELEASE_GO) GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= $(GO_BUILD) -trimpath -ldflags '$(BERTH_LDFLAGS)'
-RELEASE_TOOL = GOOS= GOARCH= SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(GO) run ./hack/release
+RELEASE_TOOL = SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) out/tools/release
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 
 # The tag says what is in the image; manifests/ name the tag of the release, for the
@@ -165,9 +165,15 @@ release-binaries:
 	@mkdir -p $(BUILD_OUT)/k8s$(K8S)_$(OS)_$(ARCH)
 	GOOS=$(OS) GOARCH=$(ARCH) $(RELEASE_BUILD) -o $(BUILD_OUT)/k8s$(K8S)_$(OS)_$(ARCH)/ $(addprefix ./cmd/,$(COMMANDS))
 
+# What makes images and releases has a module of its own: its libraries would raise
+# those that the schedulers are built with.
+.PHONY: release-tool
+release-tool:
+	@GOTOOLCHAIN=$(RELEASE_GO) GOFLAGS= GOOS= GOARCH= $(GO) -C hack/release build -buildvcs=false -o $(CURDIR)/out/tools/release .
+
 # The images of binaries that are there.
 .PHONY: image-files
-image-files:
+image-files: release-tool
 	@mkdir -p $(IMAGE_OUT)
 	@for binary in $(IMAGE_BINARIES); do \
 	  $(RELEASE_TOOL) image -name $(IMAGE_PREFIX)$$binary:$(IMAGE_TAG) -binary "$(BUILD_OUT)/k8s$(K8S)_{os}_{arch}/$$binary" \
@@ -184,7 +190,7 @@ image: ## Make the container images in out/image and load them (IMAGE_PREFIX, IM
 
 .PHONY: release
 release: IMAGE_PLATFORMS = $(filter linux/%,$(RELEASE_PLATFORMS))
-release: $(BIN)/helm4 ## Make everything that a release consists of, in out/release (RELEASE_PLATFORMS, RELEASE_MINORS).
+release: $(BIN)/helm4 release-tool ## Make everything that a release consists of, in out/release (RELEASE_PLATFORMS, RELEASE_MINORS).
 	rm -rf $(RELEASE_OUT) $(BUILD_OUT)
 	mkdir -p $(RELEASE_OUT)
 	for minor in $(RELEASE_MINORS); do \
@@ -210,6 +216,8 @@ clean: ## Stop a kept demo, and remove what the other targets built. Caches of G
 # package takes a fifth to a half of a core, so that five are enough for two.
 GO_TEST = $(GO) test -vet=off -timeout 30m
 RUN_TESTS = BERTH_BIN='$(abspath $(BIN))' $(GO_TEST) -p 5
+# A module of its own, which ./... does not reach.
+RELEASE_TEST = cd hack/release && GOFLAGS= $(GO_TEST) ./...
 
 # The compiler collects less garbage: a quarter less CPU, for some hundred megabytes.
 build test test-unit test-race test-integration test-long: export GOGC := 400
@@ -221,11 +229,13 @@ RACE_QUICK := ./pkg/localcluster/process ./pkg/plugins/colocation/peers
 .PHONY: test
 test: build ## Run the tests beside the code and those against real API servers; test-race and test-long have the rest.
 	$(RUN_TESTS) ./test/... ./pkg/... ./cmd/... ./hack/...
+	$(RELEASE_TEST)
 	$(MAKE) --no-print-directory test-race RACE='$(RACE_QUICK)'
 
 .PHONY: test-unit
 test-unit: ## Run the tests beside the code.
 	$(GO_TEST) ./pkg/... ./cmd/... ./hack/...
+	$(RELEASE_TEST)
 
 .PHONY: test-race
 test-race: ## Run the tests of concurrent code (RACE) with the race detector, without those that -short leaves out.
@@ -329,6 +339,7 @@ fmt: ## Format the Go code and sort its imports.
 .PHONY: lint
 lint: ## Run the linters, import rules included (.golangci.yaml).
 	$(TOOL) golangci-lint run
+	cd hack/release && GOFLAGS= $(GO) tool -modfile=../tools/go.mod golangci-lint run
 	$(TOOL) logcheck -check-contextual ./...
 
 .PHONY: lint-fix
@@ -362,6 +373,7 @@ verify-tidy:
 	GOFLAGS= $(GO) mod tidy -diff
 	@# Not hack/k8s-1.36.mod: tidy reads all tags, and so imports that 1.36 does not have.
 	@# That nothing is missing in it a build shows.
+	GOFLAGS= $(GO) -C hack/release mod tidy -diff
 	GOFLAGS= $(GO) -C hack/tools mod tidy -diff
 	GOFLAGS= $(GO) -C hack/tools/helm mod tidy -diff
 	GOFLAGS= $(GO) -C hack/tools/etcd mod tidy -diff

@@ -133,10 +133,10 @@ kubectl-berth check --namespace "${namespace}" | sed 's/^/  /' || wrongly "kubec
 say "helm uninstall"
 kubectl delete pods,podgroups.scheduling.k8s.io --all --wait=true
 helm4 uninstall "${release}" --namespace "${namespace}" --wait
-# The leases are the schedulers' own, not the release's.
+# The lease is the scheduler's own, not the release's.
 left() {
   everything >"${work}/after" || return 1
-  ! comm -13 "${work}/before" "${work}/after" | grep -vxE "Lease ${namespace}/${release}(-random)?"
+  ! comm -13 "${work}/before" "${work}/after" | grep -vxE "Lease ${namespace}/${release}"
 }
 until_true 60 "what the release made is gone" left
 ((wrong == 0)) || fail "something is not as it should be"

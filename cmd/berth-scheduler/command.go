@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/server"
@@ -142,8 +143,25 @@ type scheduler struct {
 	effective map[string]*schedconfig.Plugins
 	// measuring are the plugins of each profile that say how far nodes are.
 	measuring map[string][]shortfall.Plugin
+	// gangs are the plugins of all profiles that place gangs.
+	gangs []gangPlugin
 	// preparers are the plugins of all profiles that have to prepare.
 	preparers []preparer
+}
+
+// gangPlugin is a plugin that knows how it gave a pod's gang up.
+type gangPlugin interface {
+	GaveUp(pod *corev1.Pod) (found int, this, ok bool)
+}
+
+// gaveUp asks the profile's plugin that places gangs: one alone has heard of the pod.
+func (s *scheduler) gaveUp(pod *corev1.Pod) (found int, this, ok bool) {
+	for _, plugin := range s.gangs {
+		if found, this, ok = plugin.GaveUp(pod); ok {
+			return found, this, ok
+		}
+	}
+	return 0, false, false
 }
 
 // build makes the scheduler that opts describe and checks what can only be checked
@@ -188,6 +206,9 @@ func (s *scheduler) remembered(factory frameworkruntime.PluginFactory) framework
 			profile := handle.ProfileName()
 			s.measuring[profile] = append(s.measuring[profile], measures)
 			slices.SortFunc(s.measuring[profile], func(a, b shortfall.Plugin) int { return cmp.Compare(a.Name(), b.Name()) })
+		}
+		if places, ok := plugin.(gangPlugin); ok {
+			s.gangs = append(s.gangs, places)
 		}
 		if prepares, ok := plugin.(preparer); ok {
 			s.preparers = append(s.preparers, prepares)

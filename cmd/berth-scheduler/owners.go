@@ -7,9 +7,7 @@ import (
 	"context"
 	"time"
 
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
@@ -31,12 +29,11 @@ func tellOwners(ctx context.Context, built *scheduler) error {
 		Profiles:       effective,
 		DeviceProfiles: registry.ProfilesRunning(effective, gpudevice.Name),
 		Measuring:      built.measuring,
-		CompareTaints:  utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators),
 	}
 	if gangs := registry.Gangs(effective); gangs != nil && config.DynInformerFactory != nil {
 		options.Gangs = &pending.Gangs{
 			Plugin:    gangs.Plugin,
-			Label:     registry.PodGroupLabel,
+			GaveUp:    built.gaveUp,
 			PodGroups: config.DynInformerFactory.ForResource(gangs.GroupVersionResource).Lister(),
 		}
 	}

@@ -20,6 +20,8 @@ type preparer interface {
 	// Prepare returns nil when it is done, and an error if ctx ends before. It is called
 	// once, beside scheduling cycles.
 	Prepare(ctx context.Context) error
+	// Ready returns why the process is not ready, or no longer, although Prepare is done.
+	Ready() error
 }
 
 // errNotPrepared is why a process that schedules, or may do so in a moment, is not ready.
@@ -28,24 +30,25 @@ var errNotPrepared = errors.New("this scheduler process is about to learn what f
 // preparation is that of all plugins.
 type preparation struct {
 	// done is closed when all have prepared.
-	done chan struct{}
+	done    chan struct{}
+	plugins []preparer
 }
 
 // prepareFirst has the plugins prepare as soon as the scheduler runs: at once without leader
 // election, and with it when this process becomes leader. Upstream's Run says so to nobody,
 // but it starts the queue then.
 func prepareFirst(ctx context.Context, sched *kubescheduler.Scheduler, preparers []preparer) *preparation {
-	p := &preparation{done: make(chan struct{})}
+	p := &preparation{done: make(chan struct{}), plugins: preparers}
 	for _, plugin := range preparers {
 		plugin.PrepareLater()
 	}
-	sched.SchedulingQueue = startedQueue{sched.SchedulingQueue, func() { go p.run(ctx, preparers) }}
+	sched.SchedulingQueue = startedQueue{sched.SchedulingQueue, func() { go p.run(ctx) }}
 	return p
 }
 
 // run has the plugins prepare.
-func (p *preparation) run(ctx context.Context, preparers []preparer) {
-	for _, plugin := range preparers {
+func (p *preparation) run(ctx context.Context) {
+	for _, plugin := range p.plugins {
 		if plugin.Prepare(ctx) != nil {
 			return // the process is ending
 		}
@@ -53,14 +56,19 @@ func (p *preparation) run(ctx context.Context, preparers []preparer) {
 	close(p.done)
 }
 
-// waits returns an error while pods have to wait for the plugins.
-func (p *preparation) waits() error {
+// ready returns why the plugins are not ready, nil if all are.
+func (p *preparation) ready() error {
 	select {
 	case <-p.done:
-		return nil
 	default:
 		return errNotPrepared
 	}
+	for _, plugin := range p.plugins {
+		if err := plugin.Ready(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startedQueue is the scheduler's queue, which tells when it is started.

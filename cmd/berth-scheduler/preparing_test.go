@@ -25,11 +25,17 @@ type runningQueue struct {
 func (q *runningQueue) Run(klog.Logger) { q.running = true }
 
 // slowPreparer prepares when it is told to.
-type slowPreparer struct{ finish chan error }
+type slowPreparer struct {
+	finish chan error
+	// replaced is what Ready returns.
+	replaced error
+}
 
-func (slowPreparer) PrepareLater() {}
+func (*slowPreparer) PrepareLater() {}
 
-func (p slowPreparer) Prepare(context.Context) error { return <-p.finish }
+func (p *slowPreparer) Ready() error { return p.replaced }
+
+func (p *slowPreparer) Prepare(context.Context) error { return <-p.finish }
 
 // allowAll is an authorizer.
 type allowAll struct{ authorizer.Authorizer }
@@ -47,7 +53,7 @@ func TestReadiness(t *testing.T) {
 	config := schedulerserverconfig.Config{}
 	config.Authorization.Authorizer = allowAll{}
 	completed := config.Complete()
-	first, second := slowPreparer{make(chan error)}, slowPreparer{make(chan error)}
+	first, second := &slowPreparer{finish: make(chan error)}, &slowPreparer{finish: make(chan error)}
 	p := prepareFirst(t.Context(), sched, []preparer{first, second})
 	showReadiness(&completed, nil, p)
 	ask := func(path string) authorizer.Decision {
@@ -73,9 +79,13 @@ func TestReadiness(t *testing.T) {
 	if ask("/readyz") != authorizer.DecisionAllow {
 		t.Error("both plugins have prepared: want that it is ready")
 	}
-	failed := prepareFirst(t.Context(), sched, []preparer{first})
-	failed.run(t.Context(), []preparer{ended{}})
-	if !errors.Is(failed.waits(), errNotPrepared) {
+	second.replaced = errors.New("another process has taken over")
+	if ask("/readyz") != authorizer.DecisionDeny || ask("/livez") != authorizer.DecisionAllow {
+		t.Error("another process has taken over: want that it lives and is not ready")
+	}
+	failed := prepareFirst(t.Context(), sched, []preparer{ended{}})
+	failed.run(t.Context())
+	if !errors.Is(failed.ready(), errNotPrepared) {
 		t.Error("a plugin that could not prepare: want that it is not ready")
 	}
 }
@@ -84,5 +94,7 @@ func TestReadiness(t *testing.T) {
 type ended struct{}
 
 func (ended) PrepareLater() {}
+
+func (ended) Ready() error { return nil }
 
 func (ended) Prepare(context.Context) error { return context.Canceled }

@@ -92,17 +92,17 @@ func checkLater(ctx context.Context, client kubernetes.Interface, why error, che
 
 // showReadiness makes /readyz fail, and say why, while this process waits for a lease that another
 // scheduler holds, and where it schedules, or may do so in a moment, while its plugins
-// prepare. A standby is ready: it has nothing to prepare yet. Upstream's Run makes the endpoint's checks itself;
+// prepare and after another process has taken over from it. A standby is ready: it has nothing to prepare yet. Upstream's Run makes the endpoint's checks itself;
 // what it takes from outside, and asks before every answer, is the authorizer. Metrics
 // tell of the lease too.
 func showReadiness(config *schedulerserverconfig.CompletedConfig, lock *lease.Lock, p *preparation) {
-	waits := p.waits
+	waits := p.ready
 	if lock != nil {
 		waits = func() error {
 			if lock.Holder() != "" {
 				return lock.Waits()
 			}
-			return p.waits()
+			return p.ready()
 		}
 		lease.RegisterMetrics(lock)
 	}

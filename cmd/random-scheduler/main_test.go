@@ -32,6 +32,7 @@ func TestMistakesOnTheCommandLineNameTheFlag(t *testing.T) {
 		{"a negative seed", []string{"--seed=-1"}, []string{"--seed", "-1"}},
 		{"a back-off without a unit", []string{"--pod-max-backoff=10"}, []string{"--pod-max-backoff", `"10"`}},
 		{"an unknown flag", []string{"--nodes=3"}, []string{"unknown flag: --nodes"}},
+		{"leader election, which it has not", []string{"--leader-elect=false"}, []string{"unknown flag: --leader-elect"}},
 		{"an argument", []string{"default"}, []string{`"default"`}},
 		{"no cluster", nil, []string{"--kubeconfig", "in-cluster"}},
 		{"a kubeconfig that is not there", []string{"--kubeconfig=/does/not/exist"}, []string{"--kubeconfig=/does/not/exist", "no such file"}},
@@ -97,7 +98,7 @@ func TestReadmeListsEveryFlag(t *testing.T) {
 	}
 	newCommand().Flags().VisitAll(func(flag *pflag.Flag) {
 		switch {
-		case strings.HasPrefix(flag.Name, "leader-elect-"), strings.HasPrefix(flag.Name, "log"), flag.Name == "v", flag.Name == "vmodule":
+		case strings.HasPrefix(flag.Name, "log"), flag.Name == "v", flag.Name == "vmodule":
 			return // Kubernetes' own, named there as groups
 		}
 		if want := "`--" + flag.Name + "`"; !strings.Contains(string(content), want) {

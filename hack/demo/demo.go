@@ -57,7 +57,7 @@ var schedulers = []struct {
 	{"kube-scheduler", metav1.NamespaceSystem, []string{"--user=system:kube-scheduler"}, nil},
 	{"berth-scheduler", names.Namespace, []string{"--service-account=" + names.Namespace + "/" + names.Scheduler}, []string{"--config=hack/demo/berth-scheduler.yaml", "--feature-gates=" + gangGates}},
 	// The verdict holds every scheduler to the nodes' resources.
-	{"random-scheduler", names.Namespace, []string{"--service-account=" + names.Namespace + "/" + names.RandomScheduler}, []string{"--fit=resources"}},
+	{"random-scheduler", "", []string{"--service-account=" + names.Namespace + "/" + names.RandomScheduler}, []string{"--fit=resources"}},
 }
 
 // demo is one run.
@@ -262,20 +262,26 @@ func (d *demo) startSchedulers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		args := append([]string{"--kubeconfig=" + kubeconfig, "--secure-port=" + strconv.Itoa(port)}, s.args...)
-		if s.binary != names.RandomScheduler {
-			args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+		address := "127.0.0.1:" + strconv.Itoa(port)
+		args := append([]string{"--kubeconfig=" + kubeconfig}, s.args...)
+		url := "https://" + address
+		if s.leaseNamespace == "" {
+			args = append(args, "--bind-address="+address)
+			url = "http://" + address
+		} else {
+			args = append(args, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
+				"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 		}
 		if _, err := d.start(s.binary, args...); err != nil {
 			return err
 		}
-		conditions[i] = process.Ready(client, fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
+		conditions[i] = process.Ready(client, url+"/readyz")
 	}
 	for i, s := range schedulers {
 		p := d.processes[len(d.processes)-len(schedulers)+i]
 		err := p.WaitFor(ctx, schedulerTimeout, "is not ready", func(ctx context.Context) (bool, error) {
-			if ready, err := conditions[i](ctx); !ready || err != nil {
-				return false, err
+			if ready, err := conditions[i](ctx); !ready || err != nil || s.leaseNamespace == "" {
+				return ready, err
 			}
 			// The cluster is new: whoever holds the lease is of this run.
 			lease, err := d.client.CoordinationV1().Leases(s.leaseNamespace).Get(ctx, s.binary, metav1.GetOptions{})
@@ -283,6 +289,10 @@ func (d *demo) startSchedulers(ctx context.Context) error {
 		})
 		if err != nil {
 			return err
+		}
+		if s.leaseNamespace == "" {
+			d.step("%s is ready", s.binary)
+			continue
 		}
 		d.step("%s is ready and holds lease %s/%[1]s", s.binary, s.leaseNamespace)
 	}

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/bench/callgraph"
 	"github.com/berth-scheduler/berth/pkg/oracle"
+	"github.com/berth-scheduler/berth/pkg/output"
 )
 
 // shownLabels are the node labels that the demo's rules are about.
@@ -25,14 +25,7 @@ var shownLabels = []string{ruleLabel, "device"}
 // printTable prints a title and rows of cells; an empty one is a dash.
 func printTable(out io.Writer, title string, rows ...[]string) {
 	fmt.Fprintf(out, "\n%s\n", title)
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for _, cells := range rows {
-		for i := range cells {
-			cells[i] = cmp.Or(cells[i], "-")
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	_ = w.Flush() // nobody is left to tell about a failure
+	_ = (&output.Table{Rows: rows}).Write(out) // there is nowhere else to report a failure
 }
 
 // printNodes prints the nodes, and how many pods of each scheduler they have.

@@ -4,29 +4,35 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path"
 	"runtime"
 	"strings"
 	"time"
 
-	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/specs-go"
-	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is who a container of the image runs as, where its pod does not say: numeric, so
-// that a kubelet sees that it is not root.
+// user is the user of a container whose pod names none. It is numeric, so that a kubelet
+// can see that it is not root.
 const user = "65532:65532"
 
-// certificates is where Go, and most other things, look for certificate authorities.
+// certificates is where Go and most other programs look for certificate authorities.
 const certificates = "etc/ssl/certs/ca-certificates.crt"
 
-// labels is a flag that is given once a label.
+// labels is a flag that is repeated for each label.
 type labels map[string]string
 
 // String implements flag.Value.
@@ -42,19 +48,18 @@ func (l labels) Set(text string) error {
 	return nil
 }
 
-// runImage writes an image of one static binary a platform: the binary, certificate
+// runImage writes an image with one static binary per platform: the binary, certificate
 // authorities, a numeric user, and nothing else. The file is an OCI image layout, for
-// tools that copy images to a registry; where it holds an image for the architecture
-// that this program runs on, container engines load that one from the same file. It
-// prints the image's name and digest.
+// tools that copy images to a registry. Container engines can load the image for the
+// architecture of this machine from the same file. runImage prints the name and digest.
 func runImage(args []string, created time.Time) error {
 	flags := flag.NewFlagSet("release image", flag.ContinueOnError)
 	spec := image{Created: created, Labels: map[string]string{}}
-	flags.StringVar(&spec.Reference, "name", "", "the image's name and tag (registry.example.com/berth-scheduler:v1.0.0)")
-	flags.Var(labels(spec.Labels), "label", "a label, KEY=VALUE; repeatable")
-	binary := flags.String("binary", "", "the file with the binary; {os} and {arch} in it stand for the platform's")
-	platforms := flags.String("platforms", "linux/amd64", "the image's platforms, separated by spaces")
-	output := flags.String("output", "", "the file to write, a tar archive")
+	flags.StringVar(&spec.Reference, "name", "", "name and tag of the image (registry.example.com/berth-scheduler:v1.0.0)")
+	flags.Var(labels(spec.Labels), "label", "a label, KEY=VALUE (repeatable)")
+	binary := flags.String("binary", "", "path of the binary; {os} and {arch} in it are replaced by the platform's")
+	platforms := flags.String("platforms", "linux/amd64", "platforms of the image, separated by spaces")
+	output := flags.String("output", "", "the tar archive to write")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -81,14 +86,14 @@ func runImage(args []string, created time.Time) error {
 	if len(spec.Binaries) == 0 {
 		return errors.New("--platforms: want at least one")
 	}
-	layout, of, err := spec.layout()
+	archive, digest, err := spec.archive()
 	if err != nil {
 		return fmt.Errorf("image %s: %w", spec.Reference, err)
 	}
-	if err := os.WriteFile(*output, layout, 0o644); err != nil { //nolint:gosec // An image is for everybody to read.
+	if err := write(*output, archive); err != nil {
 		return err
 	}
-	fmt.Printf("%s@%s\n", spec.Reference, of)
+	fmt.Printf("%s@%s\n", spec.Reference, digest)
 	return nil
 }
 
@@ -109,7 +114,7 @@ type image struct {
 	Created time.Time
 	// Labels are those of the image, and annotations of its index.
 	Labels map[string]string
-	// Binaries are the image's, one a platform.
+	// Binaries has one for each platform.
 	Binaries []platformBinary
 }
 
@@ -121,115 +126,104 @@ type platformBinary struct {
 	Content []byte
 }
 
-// engineImage is an element of manifest.json, by which container engines load what
-// `docker save` wrote.
-type engineImage struct {
-	// Config and Layers are paths in the archive.
-	Config   string
-	RepoTags []string
-	Layers   []string
-}
-
-// layout returns the image as a tar archive with an OCI image layout, and the digest of
-// its index. See https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md.
-func (i image) layout() ([]byte, digest.Digest, error) {
-	blobs := blobs{}
-	index := imagespec.Index{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: imagespec.MediaTypeImageIndex, Annotations: i.Labels,
-	}
+// archive returns the image as a tar archive with an OCI image layout, and the digest of
+// its index.
+func (i image) archive() ([]byte, v1.Hash, error) {
+	index := mutate.Annotations(empty.Index, i.Labels).(v1.ImageIndex)
+	var engines tarball.Manifest
 	for _, binary := range i.Binaries {
-		manifest, engine, err := i.addPlatform(blobs, binary)
+		made, err := i.forPlatform(binary)
 		if err != nil {
-			return nil, "", fmt.Errorf("%s/%s: %w", binary.OS, binary.Architecture, err)
+			return nil, v1.Hash{}, fmt.Errorf("%s/%s: %w", binary.OS, binary.Architecture, err)
 		}
-		index.Manifests = append(index.Manifests, manifest)
-		if binary.OS == "linux" && binary.Architecture == runtime.GOARCH {
-			if _, err := blobs.addJSON("manifest.json", "", []engineImage{engine}); err != nil {
-				return nil, "", err
-			}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: made, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: binary.OS, Architecture: binary.Architecture}},
+		})
+		if binary.OS != "linux" || binary.Architecture != runtime.GOARCH {
+			continue
 		}
+		manifest, err := made.Manifest()
+		if err != nil {
+			return nil, v1.Hash{}, err
+		}
+		engines = append(engines, tarball.Descriptor{
+			Config: blobPath(manifest.Config.Digest), RepoTags: []string{i.Reference}, Layers: []string{blobPath(manifest.Layers[0].Digest)},
+		})
 	}
-	whole, err := blobs.addJSON("", imagespec.MediaTypeImageIndex, index)
+	digest, err := index.Digest()
 	if err != nil {
-		return nil, "", err
+		return nil, v1.Hash{}, err
 	}
-	named := whole
-	named.Annotations = map[string]string{imagespec.AnnotationRefName: tagOf(i.Reference)}
-	if _, err := blobs.addJSON(imagespec.ImageIndexFile, "", imagespec.Index{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: imagespec.MediaTypeImageIndex, Manifests: []imagespec.Descriptor{named},
-	}); err != nil {
-		return nil, "", err
+	files, err := i.layout(index)
+	if err != nil {
+		return nil, v1.Hash{}, err
 	}
-	if _, err := blobs.addJSON(imagespec.ImageLayoutFile, "", imagespec.ImageLayout{Version: imagespec.ImageLayoutVersion}); err != nil {
-		return nil, "", err
+	if engines != nil { // what `docker load` reads
+		content, err := json.Marshal(engines)
+		if err != nil {
+			return nil, v1.Hash{}, err
+		}
+		files["manifest.json"] = tarFile{content: content, mode: 0o644}
 	}
-	archive, err := tarArchive(blobs, i.Created)
-	return archive, whole.Digest, err
+	archive, err := tarArchive(files, i.Created)
+	return archive, digest, err
 }
 
-// addPlatform adds the image of one platform to blobs.
-func (i image) addPlatform(blobs blobs, binary platformBinary) (imagespec.Descriptor, engineImage, error) {
+// forPlatform returns the image of one platform.
+func (i image) forPlatform(binary platformBinary) (v1.Image, error) {
 	roots, err := certificateAuthorities()
 	if err != nil {
-		return imagespec.Descriptor{}, engineImage{}, err
+		return nil, err
 	}
-	unpacked, err := tarArchive(map[string]tarFile{
+	content, err := tarArchive(map[string]tarFile{
 		certificates: {content: roots, mode: 0o644}, "usr/local/bin/" + binary.Name: {content: binary.Content, mode: 0o755},
 	}, i.Created)
 	if err != nil {
-		return imagespec.Descriptor{}, engineImage{}, err
+		return nil, err
 	}
-	packed, err := compress(unpacked)
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 	if err != nil {
-		return imagespec.Descriptor{}, engineImage{}, err
+		return nil, err
 	}
-	layer := blobs.add("", imagespec.MediaTypeImageLayerGzip, packed)
-	platform := imagespec.Platform{OS: binary.OS, Architecture: binary.Architecture}
-	config, err := blobs.addJSON("", imagespec.MediaTypeImageConfig, imagespec.Image{
-		Created:  &i.Created,
-		Platform: platform,
-		Config: imagespec.ImageConfig{
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	configured, err := mutate.ConfigFile(base, &v1.ConfigFile{
+		Created: v1.Time{Time: i.Created}, OS: binary.OS, Architecture: binary.Architecture, RootFS: v1.RootFS{Type: "layers"},
+		Config: v1.Config{
 			User: user, Entrypoint: []string{"/usr/local/bin/" + binary.Name}, Env: []string{"PATH=/usr/local/bin"}, WorkingDir: "/", Labels: i.Labels,
 		},
-		RootFS:  imagespec.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(unpacked)}},
-		History: []imagespec.History{{Created: &i.Created, CreatedBy: "make image"}},
 	})
 	if err != nil {
-		return imagespec.Descriptor{}, engineImage{}, err
+		return nil, err
 	}
-	manifest, err := blobs.addJSON("", imagespec.MediaTypeImageManifest, imagespec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: imagespec.MediaTypeImageManifest,
-		Config: config, Layers: []imagespec.Descriptor{layer},
-	})
-	manifest.Platform = &platform
-	return manifest, engineImage{
-		Config: blobPath(config.Digest), RepoTags: []string{i.Reference}, Layers: []string{blobPath(layer.Digest)},
-	}, err
+	return mutate.Append(configured, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: i.Created}, CreatedBy: "make image"}})
 }
 
-// blobs are the files of a layout, by path.
-type blobs map[string]tarFile
-
-// add adds a file, by its digest if it has no name, and returns what points to it.
-func (b blobs) add(name, mediaType string, content []byte) imagespec.Descriptor {
-	of := digest.FromBytes(content)
-	if name == "" {
-		name = blobPath(of)
-	}
-	b[name] = tarFile{content: content, mode: 0o644}
-	return imagespec.Descriptor{MediaType: mediaType, Digest: of, Size: int64(len(content))}
-}
-
-// addJSON is add for content that is written as JSON.
-func (b blobs) addJSON(name, mediaType string, content any) (imagespec.Descriptor, error) {
-	encoded, err := json.Marshal(content)
+// layout returns the files of an OCI image layout that holds the index under the tag.
+func (i image) layout(index v1.ImageIndex) (map[string]tarFile, error) {
+	folder, err := os.MkdirTemp("", "berth-release-")
 	if err != nil {
-		return imagespec.Descriptor{}, err
+		return nil, err
 	}
-	return b.add(name, mediaType, encoded), nil
+	defer os.RemoveAll(folder)
+	written, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return nil, err
+	}
+	if err := written.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tagOf(i.Reference)})); err != nil {
+		return nil, err
+	}
+	files := map[string]tarFile{}
+	root := os.DirFS(folder)
+	return files, fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(root, name)
+		files[name] = tarFile{content: content, mode: 0o644}
+		return err
+	})
 }
 
-// blobPath is where a blob stands in a layout.
-func blobPath(of digest.Digest) string {
-	return path.Join(imagespec.ImageBlobsDir, of.Algorithm().String(), of.Encoded())
-}
+// blobPath is the path of a blob in an OCI image layout.
+func blobPath(of v1.Hash) string { return path.Join("blobs", of.Algorithm, of.Hex) }

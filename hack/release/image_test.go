@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -19,8 +18,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/opencontainers/go-digest"
-	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 // epoch is the time of the commit that the tests release.
@@ -64,26 +66,6 @@ func unpack(t *testing.T, content []byte) []byte {
 	return unpacked
 }
 
-// decode reads JSON into a new T.
-func decode[T any](t *testing.T, content []byte) T {
-	t.Helper()
-	var value T
-	if err := json.Unmarshal(content, &value); err != nil {
-		t.Fatalf("%v in %s", err, content)
-	}
-	return value
-}
-
-// blob returns what a descriptor points to, after looking whether that is it.
-func blob(t *testing.T, files map[string][]byte, descriptor imagespec.Descriptor) []byte {
-	t.Helper()
-	content, found := files["blobs/sha256/"+descriptor.Digest.Encoded()]
-	if !found || int64(len(content)) != descriptor.Size || digest.FromBytes(content) != descriptor.Digest {
-		t.Fatalf("%s: found %t, %d bytes, digest %s", descriptor.Digest, found, len(content), digest.FromBytes(content))
-	}
-	return content
-}
-
 // makeImage runs `release image` on two binaries, and returns the file that it wrote.
 func makeImage(t *testing.T, version string) []byte {
 	t.Helper()
@@ -111,52 +93,103 @@ func makeImage(t *testing.T, version string) []byte {
 	return content
 }
 
-// TestImage reads an image as a registry's tools do: each digest is right, each platform
-// has its binary, and nothing else is in it than what a scheduler needs.
+// TestImage reads an image as a registry's tools do: all digests are right, each platform
+// has its binary, and there is nothing else than what a scheduler needs.
 func TestImage(t *testing.T) {
-	files, _ := untar(t, makeImage(t, "v9.8.7"))
-	if got := decode[imagespec.ImageLayout](t, files["oci-layout"]).Version; got != "1.0.0" {
-		t.Errorf("oci-layout: version %q", got)
+	archive := makeImage(t, "v9.8.7")
+	files, _ := untar(t, archive)
+	folder := t.TempDir()
+	for name, content := range files {
+		if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	named := decode[imagespec.Index](t, files["index.json"]).Manifests
-	if len(named) != 1 || named[0].Annotations["org.opencontainers.image.ref.name"] != "v9.8.7" {
-		t.Fatalf("index.json: %v", named)
+	if !bytes.Contains(files["oci-layout"], []byte(`"imageLayoutVersion": "1.0.0"`)) {
+		t.Errorf("oci-layout: %s", files["oci-layout"])
+	}
+	root, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(root); err != nil {
+		t.Errorf("the layout is not valid: %v", err)
+	}
+	named, err := root.IndexManifest()
+	if err != nil || len(named.Manifests) != 1 || named.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "v9.8.7" {
+		t.Fatalf("index.json: %v (%v)", named, err)
+	}
+	index, err := root.ImageIndex(named.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wantLabels, manifest.Annotations); diff != "" {
+		t.Errorf("annotations of the index (-want,+got):\n%s", diff)
 	}
 	var platforms []string
-	for _, descriptor := range decode[imagespec.Index](t, blob(t, files, named[0])).Manifests {
-		platforms = append(platforms, descriptor.Platform.OS+"/"+descriptor.Platform.Architecture)
-		manifest := decode[imagespec.Manifest](t, blob(t, files, descriptor))
-		config := decode[imagespec.Image](t, blob(t, files, manifest.Config))
-		want := imagespec.ImageConfig{
-			User: "65532:65532", Entrypoint: []string{"/usr/local/bin/berth-scheduler"}, Env: []string{"PATH=/usr/local/bin"}, WorkingDir: "/",
-			Labels: map[string]string{"org.opencontainers.image.revision": "abc", "org.opencontainers.image.version": "v9.8.7"},
+	for _, descriptor := range manifest.Manifests {
+		platforms = append(platforms, descriptor.Platform.String())
+		image, err := index.Image(descriptor.Digest)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, config.Config); diff != "" {
-			t.Errorf("config (-want,+got):\n%s", diff)
-		}
-		if config.Architecture != descriptor.Platform.Architecture || config.Created.Unix() != 1795384246 {
-			t.Errorf("config: for %s, of %s", config.Architecture, config.Created)
-		}
-		layer := unpack(t, blob(t, files, manifest.Layers[0]))
-		if diff := cmp.Diff([]digest.Digest{digest.FromBytes(layer)}, config.RootFS.DiffIDs); diff != "" {
-			t.Errorf("the layer's digest (-want,+got):\n%s", diff)
-		}
-		checkLayer(t, layer, descriptor.Platform.Architecture)
+		checkPlatform(t, image, descriptor.Platform.Architecture)
 	}
 	if diff := cmp.Diff([]string{"linux/amd64", "linux/arm64"}, platforms); diff != "" {
 		t.Errorf("platforms (-want,+got):\n%s", diff)
 	}
 
-	loaded := decode[[]engineImage](t, files["manifest.json"])
-	if len(loaded) != 1 || loaded[0].RepoTags[0] != "localhost/berth-scheduler:v9.8.7" {
-		t.Fatalf("manifest.json: %v", loaded)
+	// What a container engine loads.
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }
+	tag, err := name.NewTag("localhost/berth-scheduler:v9.8.7")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := decode[imagespec.Image](t, files[loaded[0].Config]).Architecture; got != runtime.GOARCH {
-		t.Errorf("a container engine here loads the image for %s", got)
+	loaded, err := tarball.Image(opener, &tag)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if files[loaded[0].Layers[0]] == nil {
-		t.Errorf("no layer %s", loaded[0].Layers[0])
+	checkPlatform(t, loaded, runtime.GOARCH)
+}
+
+// wantLabels are the labels that makeImage asks for.
+var wantLabels = map[string]string{"org.opencontainers.image.revision": "abc", "org.opencontainers.image.version": "v9.8.7"}
+
+// checkPlatform checks the configuration and the files of an image for an architecture.
+func checkPlatform(t *testing.T, image v1.Image, architecture string) {
+	t.Helper()
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
 	}
+	want := v1.Config{
+		User: "65532:65532", Entrypoint: []string{"/usr/local/bin/berth-scheduler"}, Env: []string{"PATH=/usr/local/bin"}, WorkingDir: "/", Labels: wantLabels,
+	}
+	if diff := cmp.Diff(want, config.Config); diff != "" {
+		t.Errorf("config (-want,+got):\n%s", diff)
+	}
+	if config.OS != "linux" || config.Architecture != architecture || config.Created.Unix() != 1795384246 {
+		t.Errorf("config: for %s/%s, of %s; want linux/%s", config.OS, config.Architecture, config.Created, architecture)
+	}
+	layers, err := image.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers (%v), want 1", len(layers), err)
+	}
+	reader, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLayer(t, layer, architecture)
 }
 
 // checkLayer looks at the files of an image for an architecture.

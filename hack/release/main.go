@@ -1,12 +1,12 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release makes what a release consists of out of binaries that are there:
+// Command release makes the files of a release from binaries that have been built:
 //
 //	release image …  a container image, without a container engine
-//	release files …  archives, lists of what is in them, the manifest for krew, checksums
+//	release files …  archives, bills of materials, the manifest for krew, checksums
 //
-// What it writes depends on its arguments and files alone, and all times in it are
+// The output depends on the arguments and files alone, and all times in it are
 // SOURCE_DATE_EPOCH: two builds of a commit are equal to the last byte.
 package main
 

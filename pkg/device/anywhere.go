@@ -3,15 +3,22 @@
 
 package device
 
-// TakeAnywhere counts as used what pods may hold of which it is not known where they are, if
-// they are on this node at all: of each device that has room for a container of such a pod, the
-// whole request of the pod, and never more than is free. What room there is
-// for one pod does not depend on the others: all of them may be on the same device.
+// EqualRequests are those of several pods that ask for the same.
+type EqualRequests struct {
+	*Request
+
+	Pods int64
+}
+
+// TakeAnywhere counts as used what pods may hold whose node and devices are not known. They may
+// be on this node, and all on one device. So each takes its whole request of every device
+// that has room for one of its containers, and never more than is free. The cost grows with the
+// number of different requests.
 //
 // A container has room if the device has the compute that it asks for. Memory is left out, and
 // compute that is defaulted from it: how much memory a device has is a
 // label, which may have said otherwise when the pod was placed.
-func (u *Usage) TakeAnywhere(requests []*Request) {
+func (u *Usage) TakeAnywhere(requests []EqualRequests) {
 	if len(requests) == 0 {
 		return
 	}
@@ -22,7 +29,8 @@ func (u *Usage) TakeAnywhere(requests []*Request) {
 		}
 		var taken Share
 		for _, r := range requests {
-			taken = taken.plus(r.mostOfOne(free, u.capacity.MemoryMiB))
+			most := r.mostOfOne(free, u.capacity.MemoryMiB)
+			taken = taken.plus(Share{Milli: r.Pods * most.Milli, MemoryMiB: r.Pods * most.MemoryMiB})
 			if taken.covers(free) {
 				break
 			}

@@ -28,19 +28,19 @@ const maxDrift = 0.02
 // change of what is presumed for constrained pods (Workload.AsSample), which counts less the
 // more pods were seen.
 //
-// The sums are taken in the order of the keys: the same pods give the same number.
+// The sums are taken in a fixed order: the same pods give the same number.
 func (h *Histogram) drift() float64 {
 	was, is := mix(h.published), mix(h.shapes)
 	if was.pods == 0 {
 		return 1
 	}
-	keys := maps.Clone(h.published)
-	maps.Copy(keys, h.shapes)
+	all := maps.Clone(h.published)
+	maps.Copy(all, h.shapes)
 	pods, demand := 0.0, 0.0
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		a, b := h.published[key], h.shapes[key]
-		pods += math.Abs(a.pods()/was.pods - b.pods()/is.pods)
-		demand += math.Abs(a.demand()/was.demand - b.demand()/is.demand)
+	for _, shape := range slices.SortedFunc(maps.Keys(all), compareShapes) {
+		a, b := amountOf(shape, h.published[shape]), amountOf(shape, h.shapes[shape])
+		pods += math.Abs(a.pods/was.pods - b.pods/is.pods)
+		demand += math.Abs(a.demand/was.demand - b.demand/is.demand)
 	}
 	// Of two mixes each part that one has more of, the other has more elsewhere.
 	return max(pods, demand)/2 + presumedPods*math.Abs(1/was.pods-1/is.pods)
@@ -51,37 +51,18 @@ func (h *Histogram) drift() float64 {
 type totals struct{ pods, demand float64 }
 
 // mix adds up shapes. Every pod asks for devices, so both sums are positive if there is one.
-func mix(shapes map[string]*countedShape) totals {
+func mix(shapes map[Shape]int64) totals {
 	var t totals
-	for _, key := range slices.Sorted(maps.Keys(shapes)) {
-		t.pods += shapes[key].pods()
-		t.demand += shapes[key].demand()
+	for _, shape := range slices.SortedFunc(maps.Keys(shapes), compareShapes) {
+		amount := amountOf(shape, shapes[shape])
+		t.pods += amount.pods
+		t.demand += amount.demand
 	}
 	return t
 }
 
-// pods is how many pods of the newest weight the shape weighs; 0 for nil.
-func (s *countedShape) pods() float64 {
-	if s == nil {
-		return 0
-	}
-	return float64(s.weight) / podWeight
-}
-
-// demand is what compute they ask for; 0 for nil.
-func (s *countedShape) demand() float64 {
-	if s == nil {
-		return 0
-	}
-	class := Class{Shape: s.shape, Weight: s.weight}
-	return class.demand() / podWeight
-}
-
-// takeNote remembers what was counted, for drift.
-func (h *Histogram) takeNote() {
-	h.published = make(map[string]*countedShape, len(h.shapes))
-	for key, s := range h.shapes {
-		counted := *s
-		h.published[key] = &counted
-	}
+// amountOf is what a shape of that weight comes to.
+func amountOf(shape Shape, weight int64) totals {
+	class := Class{Shape: shape, Weight: weight}
+	return totals{pods: float64(weight) / podWeight, demand: class.demand() / podWeight}
 }

@@ -83,14 +83,14 @@ func TestDriftIsBounded(t *testing.T) {
 
 // distance is the sum of the differences of all parts of the demand.
 func distance(h *Histogram) float64 {
-	parts := map[string]float64{}
-	for sign, shapes := range map[float64]map[string]*countedShape{1: h.shapes, -1: h.published} {
+	parts := map[Shape]float64{}
+	for sign, shapes := range map[float64]map[Shape]int64{1: h.shapes, -1: h.published} {
 		var all int64
-		for _, s := range shapes {
-			all += s.weight * s.shape.Milli
+		for shape, weight := range shapes {
+			all += weight * shape.Milli
 		}
-		for key, s := range shapes {
-			parts[key] += sign * float64(s.weight*s.shape.Milli) / float64(all)
+		for shape, weight := range shapes {
+			parts[shape] += sign * float64(weight*shape.Milli) / float64(all)
 		}
 	}
 	sum := 0.0

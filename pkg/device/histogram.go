@@ -3,7 +3,10 @@
 
 package device
 
-import "fmt"
+import (
+	"maps"
+	"math"
+)
 
 const (
 	// podWeight is what one pod adds to the weight of its shape. It leaves room
@@ -30,16 +33,11 @@ const (
 // ask for. The same shapes in the same order give the same workload. The zero
 // value is empty and ready; it is not safe for concurrent use.
 type Histogram struct {
-	shapes map[string]*countedShape
+	// shapes are the weights of what was counted.
+	shapes map[Shape]int64
 	count  int
 	// published is what shapes was when Workload was called last.
-	published map[string]*countedShape
-}
-
-type countedShape struct {
-	key    string
-	shape  Shape
-	weight int64
+	published map[Shape]int64
 }
 
 // Add counts one pod, and reports whether it is time to call Workload again: often
@@ -48,19 +46,13 @@ type countedShape struct {
 // part is the same on every node.
 func (h *Histogram) Add(shape Shape) (due bool) {
 	shape.CPUMilli = coarse(shape.CPUMilli)
-	key := fmt.Sprintf("%d %d %d %d %d %s", shape.CPUMilli, shape.Devices, shape.Milli, shape.MemoryMiB, shape.MinMemoryMiB, shape.Models)
-	known, ok := h.shapes[key]
-	if !ok {
-		if h.shapes == nil {
-			h.shapes = map[string]*countedShape{}
-		}
-		known = &countedShape{key: key, shape: shape}
-		h.shapes[key] = known
+	if h.shapes == nil {
+		h.shapes = map[Shape]int64{}
 	}
-	known.weight += podWeight
+	h.shapes[shape] += podWeight
 	h.count++
 	if len(h.shapes) > maxShapes {
-		h.dropLightest(known)
+		h.dropLightest(shape)
 	}
 	if h.count%decayEvery == 0 {
 		h.decay()
@@ -84,33 +76,35 @@ func coarse(cpuMilli int64) int64 {
 
 // decay makes room for what comes.
 func (h *Histogram) decay() {
-	for key, s := range h.shapes {
-		s.weight -= s.weight / decayPart
-		if s.weight < podWeight/decayEvery {
-			delete(h.shapes, key)
+	for shape, weight := range h.shapes {
+		weight -= weight / decayPart
+		h.shapes[shape] = weight
+		if weight < podWeight/decayEvery {
+			delete(h.shapes, shape)
 		}
 	}
 }
 
 // dropLightest drops the shape with the least weight, but for the one that just
 // came.
-func (h *Histogram) dropLightest(keep *countedShape) {
-	var lightest *countedShape
-	for _, s := range h.shapes {
-		if s != keep && (lightest == nil || s.weight < lightest.weight || s.weight == lightest.weight && s.key < lightest.key) {
-			lightest = s
+func (h *Histogram) dropLightest(keep Shape) {
+	var lightest Shape
+	least := int64(math.MaxInt64)
+	for shape, weight := range h.shapes {
+		if shape != keep && (weight < least || weight == least && compareShapes(shape, lightest) > 0) {
+			lightest, least = shape, weight
 		}
 	}
-	delete(h.shapes, lightest.key)
+	delete(h.shapes, lightest)
 }
 
 // Workload returns the commonest shapes, as sampled (Workload.AsSample), or nil if
 // there are none.
 func (h *Histogram) Workload() *Workload {
-	h.takeNote()
+	h.published = maps.Clone(h.shapes)
 	classes := make([]Class, 0, len(h.shapes))
-	for _, s := range h.shapes {
-		classes = append(classes, Class{Shape: s.shape, Weight: s.weight})
+	for shape, weight := range h.shapes {
+		classes = append(classes, Class{Shape: shape, Weight: weight})
 	}
 	if len(classes) == 0 {
 		return nil

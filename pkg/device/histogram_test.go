@@ -15,7 +15,7 @@ func TestHistogramForgets(t *testing.T) {
 		h.Add(share(200))
 		if i == 700 {
 			// Half of what 100 pods weighed, or less.
-			if weight := h.shapes[keyOf(h, 100)].weight; weight > 50*podWeight || weight < 20*podWeight {
+			if weight := h.shapes[share(100)]; weight > 50*podWeight || weight < 20*podWeight {
 				t.Errorf("after 700 further pods the weight is %d pods", weight/podWeight)
 			}
 		}
@@ -32,15 +32,6 @@ func TestHistogramForgets(t *testing.T) {
 	if got := len(h.Workload().Classes()); got > maxTypical {
 		t.Errorf("%d shapes are expected", got)
 	}
-}
-
-func keyOf(h *Histogram, milli int64) string {
-	for key, s := range h.shapes {
-		if s.shape.Milli == milli {
-			return key
-		}
-	}
-	return ""
 }
 
 // Requests that differ by little are one shape.

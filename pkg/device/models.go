@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"weak"
 )
 
 const (
@@ -27,8 +30,16 @@ const (
 )
 
 // Models is a list of patterns for device models. The zero value accepts every
-// node, also one whose model is unknown; any other value needs a known model.
+// node, also one whose model is unknown; any other value needs a known model. Equal
+// values are lists with the same text.
 type Models struct{ list *modelList }
+
+// modelLists are the lists in use, by their text: there is one of each, so that Models can be
+// compared. A list leaves with the last pod that asks for it.
+var modelLists = struct {
+	mu     sync.Mutex
+	byText map[string]weak.Pointer[modelList]
+}{byText: map[string]weak.Pointer[modelList]{}}
 
 // modelList is a list of patterns, which its copies share.
 type modelList struct {
@@ -77,7 +88,25 @@ func newModels(patterns ...string) Models {
 	if len(patterns) == 0 {
 		return Models{}
 	}
-	return Models{list: &modelList{patterns: patterns, text: strings.Join(patterns, ",")}}
+	text := strings.Join(patterns, ",")
+	modelLists.mu.Lock()
+	defer modelLists.mu.Unlock()
+	if list := modelLists.byText[text].Value(); list != nil {
+		return Models{list: list}
+	}
+	list := &modelList{patterns: patterns, text: text}
+	modelLists.byText[text] = weak.Make(list)
+	runtime.AddCleanup(list, forgetModels, text)
+	return Models{list: list}
+}
+
+// forgetModels forgets a list that is no longer in use, unless it is again.
+func forgetModels(text string) {
+	modelLists.mu.Lock()
+	defer modelLists.mu.Unlock()
+	if modelLists.byText[text].Value() == nil {
+		delete(modelLists.byText, text)
+	}
 }
 
 // collapseStars returns the pattern with one * for each run of them, which matches the same.
@@ -112,6 +141,9 @@ func (m Models) String() string {
 	}
 	return m.list.text
 }
+
+// MarshalText returns the same, for the signature of a pod.
+func (m Models) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // Match reports whether the model, in lower case as Node.Model is kept, is
 // accepted. It allocates nothing for a model that it was asked for before.

@@ -35,6 +35,9 @@ const (
 	// OtherInstance is a shared node on which another scheduler instance allocates shares too,
 	// although the node is of this one's pool.
 	OtherInstance
+	// KeptForUnfenced is a node with devices that would do, if a pod that a former scheduler
+	// process may still bind did not count as being there.
+	KeptForUnfenced
 	// NoShare is a node whose devices have too little compute left.
 	NoShare
 	// NoMemory is a node whose devices have the compute and too little memory left.
@@ -55,7 +58,7 @@ const (
 // OtherUse are older than the names of their constants.
 var reasonNames = [Reasons]string{
 	"Fits", "NotShared", "Shared", "Refused", "WrongModel", "TooLittleMemory", "LargerThanDevice", "TooFewDevices", "Forbidden", "OtherPool", "OtherInstance",
-	"NoShare", "NoMemory", "Unassigned", "OtherUse", "SharesHeld",
+	"KeptForUnfenced", "NoShare", "NoMemory", "Unassigned", "OtherUse", "SharesHeld",
 }
 
 // String returns the reason as a metric label.

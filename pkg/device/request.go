@@ -3,6 +3,8 @@
 
 package device
 
+import "encoding/json"
+
 // RequestKind says in which of the ways a pod asks for devices.
 type RequestKind uint8
 
@@ -96,6 +98,46 @@ type Request struct {
 	// MinMemoryMiB is what every device of the pod must have in total; 0 is no
 	// constraint.
 	MinMemoryMiB int64
+}
+
+// RequestKey is what a request asks for, as a key of a map: equal keys are requests that
+// differ in the names of containers at most.
+type RequestKey struct {
+	Kind         RequestKind   `json:"kind"`
+	Containers   ContainerKeys `json:"containers"`
+	Models       Models        `json:"models,omitzero"`
+	MinMemoryMiB int64         `json:"minMemoryMiB,omitzero"`
+}
+
+// ContainerKeys are the containers of a RequestKey, and zeros after them.
+type ContainerKeys [MaxContainers]ContainerKey
+
+// ContainerKey is a ContainerRequest without the name.
+type ContainerKey struct {
+	MemoryMiB int64         `json:"memoryMiB,omitzero"`
+	Devices   int32         `json:"devices"`
+	Milli     int16         `json:"milli,omitzero"`
+	Kind      ContainerKind `json:"kind,omitzero"`
+}
+
+// Key returns the key of the request.
+func (r *Request) Key() RequestKey {
+	key := RequestKey{Kind: r.Kind, Models: r.Models, MinMemoryMiB: r.MinMemoryMiB}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		//nolint:gosec // ParsePod bounds them
+		key.Containers[i] = ContainerKey{MemoryMiB: c.MemoryMiB, Devices: int32(c.Devices), Milli: int16(c.Milli), Kind: c.Kind}
+	}
+	return key
+}
+
+// MarshalJSON leaves out the zeros.
+func (c ContainerKeys) MarshalJSON() ([]byte, error) {
+	asking := 0
+	for asking < len(c) && c[asking].Devices > 0 {
+		asking++
+	}
+	return json.Marshal(c[:asking])
 }
 
 // Constrained reports whether the pod accepts only some devices, by model or by

@@ -21,8 +21,7 @@ const measuredPercent = 95
 // whose request can never be served counts as one without devices. It is nil if no
 // pod asks for a device.
 func TypicalWorkload(pods iter.Seq[*corev1.Pod], keys *NodeKeys) (*Workload, error) {
-	// By their text, because Models are not comparable.
-	counted := map[string]*Class{}
+	counted := map[Shape]int64{}
 	devices := false
 	for pod := range pods {
 		request, err := ParsePod(pod, keys)
@@ -32,18 +31,14 @@ func TypicalWorkload(pods iter.Seq[*corev1.Pod], keys *NodeKeys) (*Workload, err
 		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 		shape := ShapeOf(PodRequest{CPUMilli: requests.Cpu().MilliValue(), Request: request})
 		devices = devices || shape.Devices > 0
-		key := fmt.Sprint(shape.CPUMilli, shape.Devices, shape.Milli, shape.MemoryMiB, shape.MinMemoryMiB, shape.Models)
-		if counted[key] == nil {
-			counted[key] = &Class{Shape: shape}
-		}
-		counted[key].Weight++
+		counted[shape]++
 	}
 	if !devices {
 		return nil, nil
 	}
 	classes := make([]Class, 0, len(counted))
-	for _, class := range counted {
-		classes = append(classes, *class)
+	for shape, weight := range counted {
+		classes = append(classes, Class{Shape: shape, Weight: weight})
 	}
 	// NewWorkload puts them in its own order, which is total.
 	workload, err := NewWorkload(classes)

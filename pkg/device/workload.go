@@ -136,16 +136,20 @@ func (w *Workload) Classes() []Class {
 // the larger first: the paper's order, made total.
 func sortClasses(classes []Class) {
 	slices.SortStableFunc(classes, func(a, b Class) int {
-		return cmp.Or(
-			cmp.Compare(b.Weight, a.Weight),
-			cmp.Compare(b.CPUMilli, a.CPUMilli),
-			cmp.Compare(b.Milli, a.Milli),
-			cmp.Compare(b.Devices, a.Devices),
-			cmp.Compare(b.Models.String(), a.Models.String()),
-			cmp.Compare(b.MemoryMiB, a.MemoryMiB),
-			cmp.Compare(b.MinMemoryMiB, a.MinMemoryMiB),
-		)
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), compareShapes(a.Shape, b.Shape))
 	})
+}
+
+// compareShapes orders shapes, the larger first.
+func compareShapes(a, b Shape) int {
+	return cmp.Or(
+		cmp.Compare(b.CPUMilli, a.CPUMilli),
+		cmp.Compare(b.Milli, a.Milli),
+		cmp.Compare(b.Devices, a.Devices),
+		cmp.Compare(b.Models.String(), a.Models.String()),
+		cmp.Compare(b.MemoryMiB, a.MemoryMiB),
+		cmp.Compare(b.MinMemoryMiB, a.MinMemoryMiB),
+	)
 }
 
 // ShapeOf returns the shape that stands for a pod. One container is itself. Of several,

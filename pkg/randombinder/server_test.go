@@ -4,12 +4,10 @@
 package randombinder
 
 import (
-	"fmt"
 	"net"
 	"strings"
 	"testing"
 
-	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 )
@@ -21,12 +19,10 @@ func TestAddressInUseIsAnErrorAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	options := testOptions(FitConstraints)
-	port := taken.Addr().(*net.TCPAddr).Port
-	options.SecureServing.BindPort = port
-	b := newBinder(fake.NewClientset(), events.NewFakeRecorder(1), options, newRand(testSeed))
-	err = serve(t.Context(), options, b, healthz.PingHealthz)
-	if want := fmt.Sprintf("--secure-port=%d", port); err == nil || !strings.Contains(err.Error(), want) {
+	address := taken.Addr().String()
+	b := newBinder(fake.NewClientset(), events.NewFakeRecorder(1), testOptions(FitConstraints), newRand(testSeed))
+	err = serve(t.Context(), address, b)
+	if want := "--bind-address=" + address; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want one that contains %s", err, want)
 	}
 }

@@ -74,8 +74,7 @@ func CheckConfiguration(config *schedconfig.KubeSchedulerConfiguration, effectiv
 	errs = append(errs, checkPercentage(config, effective)...)
 	errs = append(errs, checkSingle(config, effective)...)
 	errs = append(errs, checkOtherBinders(config, effective)...)
-	errs = append(errs, checkPools(config, effective)...)
-	errs = append(errs, checkDeviceResources(config, effective)...)
+	errs = append(errs, checkGPUProfiles(config, effective)...)
 	for i := range config.Profiles {
 		profile := &config.Profiles[i]
 		path := field.NewPath("profiles").Index(i)

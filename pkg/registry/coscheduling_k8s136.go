@@ -22,11 +22,11 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
 
-// gangs is Coscheduling with reasons that say how many members of the gang had a
-// node. Its decisions are Coscheduling's.
+// gangs is Coscheduling, and knows how many members of a gang had a node when the gang was
+// given up. Its decisions are Coscheduling's.
 type gangs struct {
 	*coscheduling.Coscheduling
 	reserved *reservedMembers
@@ -40,7 +40,7 @@ var (
 
 // newCoscheduling builds Coscheduling.
 func newCoscheduling(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	reserved := &reservedMembers{pods: map[gangName]sets.Set[types.UID]{}}
+	reserved := newReservedMembers()
 	plugin, err := coscheduling.New(ctx, args, gangHandle{handle, reserved})
 	if err != nil {
 		return nil, err
@@ -52,15 +52,27 @@ func newCoscheduling(ctx context.Context, args runtime.Object, handle fwk.Handle
 	return &gangs{cs, reserved}, nil
 }
 
-// PostFilter gives the gang up, if Coscheduling does, and says how many members had
-// a node.
+// PostFilter gives the gang up, if Coscheduling does, and records how many members had a
+// node.
 func (g *gangs) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	found := g.reserved.counts()[gangOf(pod)]
+	found := g.reserved.counts()[podgroup.Of(pod)]
 	result, status := g.Coscheduling.PostFilter(ctx, state, pod, nodes)
 	if inGang(pod) && status.Code() == fwk.Unschedulable {
-		status = fwk.NewStatus(status.Code(), pending.GangReason(found, true))
+		g.reserved.giveUp(pod, found, true)
+		status = fwk.NewStatus(status.Code())
 	}
 	return result, status
+}
+
+// GaveUp returns how many members of the pod's gang had a node when it was given up, and
+// whether that was because this pod found none. It forgets the answer: each failed attempt
+// is explained once.
+func (g *gangs) GaveUp(pod *corev1.Pod) (found int, this, ok bool) {
+	g.reserved.mu.Lock()
+	defer g.reserved.mu.Unlock()
+	gaveUp, ok := g.reserved.gaveUp[pod.UID]
+	delete(g.reserved.gaveUp, pod.UID)
+	return gaveUp.found, gaveUp.this, ok
 }
 
 // Reserve takes note that the pod has a node.
@@ -80,20 +92,32 @@ func (g *gangs) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _
 	g.reserved.remove(pod)
 }
 
-// gangName is a gang's namespace and name.
-type gangName struct{ namespace, name string }
-
-func gangOf(pod *corev1.Pod) gangName {
-	return gangName{pod.Namespace, pod.Labels[PodGroupLabel]}
-}
-
-func inGang(pod *corev1.Pod) bool { return pod.Labels[PodGroupLabel] != "" }
+func inGang(pod *corev1.Pod) bool { return podgroup.Of(pod) != podgroup.Ref{} }
 
 // reservedMembers are the members of gangs that have a node and are not bound, from
 // Reserve to Unreserve or PostBind.
 type reservedMembers struct {
 	mu   sync.Mutex
-	pods map[gangName]sets.Set[types.UID]
+	pods map[podgroup.Ref]sets.Set[types.UID]
+	// gaveUp are the pods whose gang was given up, until that is explained.
+	gaveUp map[types.UID]gaveUp
+}
+
+// gaveUp is how many members of a gang had a node, and whether the gang was given up
+// because this one found none.
+type gaveUp struct {
+	found int
+	this  bool
+}
+
+func newReservedMembers() *reservedMembers {
+	return &reservedMembers{pods: map[podgroup.Ref]sets.Set[types.UID]{}, gaveUp: map[types.UID]gaveUp{}}
+}
+
+func (h *reservedMembers) giveUp(pod *corev1.Pod, found int, this bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gaveUp[pod.UID] = gaveUp{found, this}
 }
 
 func (h *reservedMembers) add(pod *corev1.Pod) {
@@ -102,10 +126,12 @@ func (h *reservedMembers) add(pod *corev1.Pod) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.pods[gangOf(pod)] == nil {
-		h.pods[gangOf(pod)] = sets.New[types.UID]()
+	gang := podgroup.Of(pod)
+	if h.pods[gang] == nil {
+		h.pods[gang] = sets.New[types.UID]()
 	}
-	h.pods[gangOf(pod)].Insert(pod.UID)
+	h.pods[gang].Insert(pod.UID)
+	delete(h.gaveUp, pod.UID) // of an attempt that is over
 }
 
 func (h *reservedMembers) remove(pod *corev1.Pod) {
@@ -114,36 +140,37 @@ func (h *reservedMembers) remove(pod *corev1.Pod) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pods[gangOf(pod)].Delete(pod.UID)
-	if len(h.pods[gangOf(pod)]) == 0 {
-		delete(h.pods, gangOf(pod))
+	gang := podgroup.Of(pod)
+	h.pods[gang].Delete(pod.UID)
+	if len(h.pods[gang]) == 0 {
+		delete(h.pods, gang)
 	}
 }
 
 // counts returns how many members of each gang there are.
-func (h *reservedMembers) counts() map[gangName]int {
+func (h *reservedMembers) counts() map[podgroup.Ref]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	counts := make(map[gangName]int, len(h.pods))
+	counts := make(map[podgroup.Ref]int, len(h.pods))
 	for gang, pods := range h.pods {
 		counts[gang] = len(pods)
 	}
 	return counts
 }
 
-// gangHandle gives Coscheduling waiting pods that are rejected with another reason.
+// gangHandle gives Coscheduling waiting pods whose rejection is recorded.
 type gangHandle struct {
 	fwk.Handle
 	reserved *reservedMembers
 }
 
 // IterateOverWaitingPods calls visit for each pod that waits for its gang. All of
-// them are told of the same number: a pod that is rejected loses its node while the
-// others are visited.
+// them get the same number: a pod that is rejected loses its node while the others are
+// visited.
 func (h gangHandle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 	counts := h.reserved.counts()
 	h.Handle.IterateOverWaitingPods(func(pod fwk.WaitingPod) {
-		visit(waitingMember{pod, counts[gangOf(pod.GetPod())]})
+		visit(waitingMember{pod, h.reserved, counts[podgroup.Of(pod.GetPod())]})
 	})
 }
 
@@ -180,11 +207,13 @@ func (n gangNodes) List() ([]fwk.NodeInfo, error) {
 // waitingMember is a member of a gang that has a node and waits for the others.
 type waitingMember struct {
 	fwk.WaitingPod
+	reserved *reservedMembers
 	// found is how many members have a node, this one included.
 	found int
 }
 
-// Reject rejects the pod, and says how many members had a node.
-func (m waitingMember) Reject(plugin, _ string) bool {
-	return m.WaitingPod.Reject(plugin, pending.GangReason(m.found, false))
+// Reject rejects the pod, and records how many members had a node.
+func (m waitingMember) Reject(plugin, msg string) bool {
+	m.reserved.giveUp(m.GetPod(), m.found, false)
+	return m.WaitingPod.Reject(plugin, msg)
 }

@@ -12,32 +12,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling/core"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
 
 // That a gang's members are told of each other is shown with a real scheduler, in
 // test/integration/scheduler.
 
-// waiting is a pod that waits for its gang, and what it was rejected with. As the
-// scheduler does in another goroutine, it then gives its node back.
+// waiting is a pod that waits for its gang. When it is rejected, it gives its node back, as
+// the scheduler does in another goroutine.
 type waiting struct {
 	fwk.WaitingPod
 	pod      *corev1.Pod
 	reserved *reservedMembers
-	told     string
 }
 
 func (w *waiting) GetPod() *corev1.Pod { return w.pod }
 
-func (w *waiting) Reject(_, message string) bool {
-	w.told = message
+func (w *waiting) Reject(_, _ string) bool {
 	w.reserved.remove(w.pod)
 	return true
 }
@@ -53,34 +50,37 @@ func (h waitingHandle) IterateOverWaitingPods(visit func(fwk.WaitingPod)) {
 	}
 }
 
-// TestGangHandle: every member is told how many had a node when the gang was given
-// up, those included that lost theirs meanwhile, and members of other gangs are not
-// counted.
+// TestGangHandle: for every member it is recorded how many had a node when the gang was
+// given up, including those that lost theirs meanwhile; members of other gangs are not
+// counted. The record is read once.
 func TestGangHandle(t *testing.T) {
-	reserved := &reservedMembers{pods: map[gangName]sets.Set[types.UID]{}}
+	reserved := newReservedMembers()
 	var pods []*waiting
 	for name, gang := range map[string]string{"a-0": "a", "a-1": "a", "b-0": "b"} {
-		pod := st.MakePod().Namespace("default").Name(name).UID(name).Label(PodGroupLabel, gang).Obj()
+		pod := st.MakePod().Namespace("default").Name(name).UID(name).Label(podgroup.Label, gang).Obj()
 		reserved.add(pod)
 		pods = append(pods, &waiting{pod: pod, reserved: reserved})
 	}
 	reserved.add(st.MakePod().Namespace("default").Name("single").Obj())
-	leaving := st.MakePod().Namespace("default").Name("a-2").UID("a-2").Label(PodGroupLabel, "a").Obj()
+	leaving := st.MakePod().Namespace("default").Name("a-2").UID("a-2").Label(podgroup.Label, "a").Obj()
 	reserved.add(leaving)
 
 	gangHandle{waitingHandle{pods: pods}, reserved}.IterateOverWaitingPods(func(pod fwk.WaitingPod) { pod.Reject("", "optimistic rejection") })
 	reserved.remove(leaving)
 
-	got := map[string]string{}
+	want := map[types.UID]gaveUp{"a-0": {found: 3}, "a-1": {found: 3}, "b-0": {found: 1}}
+	if diff := cmp.Diff(want, reserved.gaveUp, cmp.AllowUnexported(gaveUp{})); diff != "" {
+		t.Errorf("recorded (-want,+got):\n%s", diff)
+	}
+	g := &gangs{reserved: reserved}
 	for _, pod := range pods {
-		got[pod.pod.Name] = pod.told
+		found, this, ok := g.GaveUp(pod.pod)
+		if want := want[pod.pod.UID]; !ok || found != want.found || this {
+			t.Errorf("pod %s: %d members, because of it: %v, known: %v", pod.pod.Name, found, this, ok)
+		}
 	}
-	want := map[string]string{"a-0": pending.GangReason(3, false), "a-1": pending.GangReason(3, false), "b-0": pending.GangReason(1, false)}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("told (-want,+got):\n%s", diff)
-	}
-	if len(reserved.pods) > 0 {
-		t.Errorf("not forgotten: %v", reserved.pods)
+	if len(reserved.pods) > 0 || len(reserved.gaveUp) > 0 {
+		t.Errorf("not forgotten: %v %v", reserved.pods, reserved.gaveUp)
 	}
 }
 

@@ -14,10 +14,9 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
-)
 
-// PodGroupLabel is the key of the label with which a pod joins a PodGroup.
-const PodGroupLabel = v1alpha1.PodGroupLabel
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
+)
 
 // GangPlugin is the name of the plugin that places gangs. It is built on Kubernetes 1.36
 // alone; on a newer one a profile that names it decodes, and no scheduler starts with it.
@@ -66,7 +65,7 @@ func outOfTreePlugins() []outOfTreePlugin {
 			Plugin:               GangPlugin,
 			Definition:           "manifests/components/gang/podgroups.yaml",
 		}},
-		podLabels: []string{PodGroupLabel},
+		podLabels: []string{podgroup.Label},
 	}, {
 		name:    NUMAPlugin,
 		factory: newNUMAMatch,

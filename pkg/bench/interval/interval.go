@@ -7,8 +7,7 @@ package interval
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
+	"golang.org/x/perf/benchmath"
 )
 
 // Interval is a geometric mean, and the ends of its 95 % confidence interval.
@@ -16,19 +15,17 @@ type Interval struct {
 	Mean, Low, High float64
 }
 
-// OfRatios estimates a ratio from at least two positive ones, measured independently
-// of each other, by Student's t on their logarithms. Of one ratio it returns a mean
-// without an interval, 0 to infinity.
+// OfRatios estimates a ratio from positive ratios that were measured independently of
+// each other, by Student's t on their logarithms, as benchstat does for means. One ratio
+// has no interval: Low is 0 and High infinity.
 func OfRatios(ratios []float64) Interval {
 	logarithms := make([]float64, len(ratios))
 	for i, ratio := range ratios {
 		logarithms[i] = math.Log(ratio)
 	}
-	mean, deviation := stat.MeanStdDev(logarithms, nil)
+	summary := benchmath.AssumeNormal.Summary(benchmath.NewSample(logarithms, &benchmath.DefaultThresholds), 0.95)
 	if len(ratios) < 2 {
-		return Interval{Mean: math.Exp(mean), Low: 0, High: math.Inf(1)}
+		return Interval{Mean: math.Exp(summary.Center), Low: 0, High: math.Inf(1)}
 	}
-	n := float64(len(ratios))
-	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975) * stat.StdErr(deviation, n)
-	return Interval{Mean: math.Exp(mean), Low: math.Exp(mean - half), High: math.Exp(mean + half)}
+	return Interval{Mean: math.Exp(summary.Center), Low: math.Exp(summary.Lo), High: math.Exp(summary.Hi)}
 }

@@ -31,7 +31,7 @@ func TestOfRatios(t *testing.T) {
 // The interval holds the true ratio as often as it says, whatever the number of pairs.
 func TestCoverage(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 1))
-	const trials = 20000
+	const trials = 5000
 	for _, n := range []int{2, 3, 6, 10, 40} {
 		held := 0
 		for range trials {

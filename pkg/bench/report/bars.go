@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -59,7 +60,7 @@ func (r *Report) barChart(phase Phase, metric Metric, cells []cell) *barChart {
 			high = max(high, r.Schedulers[i].Summary[phase][metric.Key].Max)
 		}
 	}
-	scale := linearAxis(high, barLeft, barRight)
+	at := func(value float64) float64 { return tenth(barLeft + (barRight-barLeft)*value/max(high, smallest)) }
 	c := &barChart{Title: metric.Title}
 	switch metric.Better {
 	case +1:
@@ -78,7 +79,7 @@ func (r *Report) barChart(phase Phase, metric Metric, cells []cell) *barChart {
 		}
 		b := bar{Scheduler: i, Name: shortened(name), Value: cells[i].String(), Seen: seen, Slot: barSlot * float64(len(c.Bars))}
 		if seen {
-			b.Width, b.Low, b.High = tenth(scale.at(spread.Median)-barLeft), scale.at(spread.Min), scale.at(spread.Max)
+			b.Width, b.Low, b.High = tenth(at(spread.Median)-barLeft), at(spread.Min), at(spread.Max)
 		}
 		c.Bars, c.Height = append(c.Bars, b), b.Slot+barSlot
 		words = append(words, name+": "+cells[i].String())
@@ -95,3 +96,6 @@ func shortened(name string) string {
 	}
 	return name
 }
+
+// tenth rounds a place: a drawing does not get better by more digits, only longer.
+func tenth(place float64) float64 { return math.Round(10*place) / 10 }

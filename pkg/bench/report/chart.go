@@ -9,44 +9,46 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// The drawings are small on purpose: several stand side by side on a wide screen,
-// and their text can still be read on a narrow one. Units are those of the viewBox; the
-// template has the same places.
+// The kinds of lines, from below to above; the style of the page has a class for each.
 const (
-	chartWidth  = 420.0
-	chartHeight = 250.0
-	plotLeft    = 50.0
-	plotRight   = chartWidth - 20
-	plotTop     = 10.0
-	plotBottom  = chartHeight - 42
+	kindExcluded = "excluded" // of a round that does not count
+	kindRound    = "round"
+	kindMedian   = "median"
 )
+
+var kinds = []string{kindExcluded, kindRound, kindMedian}
 
 // line is drawn in the colour of its scheduler.
 type line struct {
 	// Scheduler is its index.
 	Scheduler int
-	// Kind is "median", "round", or "excluded" for a round that does not count.
-	Kind string
-	Path string
+	Kind      string
+	Points    plotter.XYs
+	// steps draws each value up to the next point.
+	steps bool
 }
 
 // chart is a drawing of lines. Every text in it came through output.Line.
 type chart struct {
 	Title, Description string
-	X, Y               *axis
 	XLabel, YLabel     string
-	Lines              []line
+	// x and y set up the axes.
+	x, y  func(*plot.Axis)
+	Lines []line
 }
 
 // kind is how the line of a round is drawn.
 func (r *Round) kind() string {
 	if len(r.Invalid) > 0 {
-		return "excluded"
+		return kindExcluded
 	}
-	return "round"
+	return kindRound
 }
 
 // maxSteps is how many steps a curve over time has at most: more than that cannot
@@ -122,39 +124,39 @@ func (r *Report) throughputCharts(phase Phase) []*chart {
 	seconds := r.secondsPerStep(phase, maxSteps)
 	var charts []*chart
 	longest, most := 0, 0.0
-	type drawing struct {
-		lines []line
-		steps [][]float64
-	}
-	var drawings []drawing
 	for i := range r.Schedulers {
 		s := &r.Schedulers[i]
 		curves, kinds, middle := s.boundCurves(phase, seconds)
 		if len(curves) == 0 {
 			continue
 		}
-		var d drawing
-		for k, curve := range curves {
-			longest, most = max(longest, len(curve)), max(most, slices.Max(curve))
-			d.lines, d.steps = append(d.lines, line{Scheduler: i, Kind: kinds[k]}), append(d.steps, curve)
-		}
-		if len(middle) > 0 {
-			d.lines, d.steps = append(d.lines, line{Scheduler: i, Kind: "median"}), append(d.steps, middle)
-		}
-		drawings = append(drawings, d)
-		charts = append(charts, &chart{
+		c := &chart{
 			Title: output.Line(s.Name), XLabel: "seconds from the first pod", YLabel: "pods bound/s",
 			Description: fmt.Sprintf("Pods that %s bound in each %s; %s.", output.Line(s.Name), step(seconds), s.throughputInWords(phase)),
-		})
-	}
-	for i, c := range charts {
-		c.X, c.Y = linearAxis(float64(longest*seconds), plotLeft, plotRight), linearAxis(most, plotBottom, plotTop)
-		for k, l := range drawings[i].lines {
-			l.Path = c.steps(drawings[i].steps[k], seconds)
-			c.Lines = append(c.Lines, l)
 		}
+		for k, curve := range curves {
+			longest, most = max(longest, len(curve)), max(most, slices.Max(curve))
+			c.Lines = append(c.Lines, line{i, kinds[k], stepPoints(curve, seconds), true})
+		}
+		if len(middle) > 0 {
+			c.Lines = append(c.Lines, line{i, kindMedian, stepPoints(middle, seconds), true})
+		}
+		charts = append(charts, c)
+	}
+	for _, c := range charts {
+		c.x, c.y = from0To(float64(longest*seconds)), from0To(most)
 	}
 	return charts
+}
+
+// stepPoints begins each step of a curve, which starts and ends at 0.
+func stepPoints(curve []float64, seconds int) plotter.XYs {
+	points := plotter.XYs{{}}
+	for i, value := range curve {
+		points = append(points, plotter.XY{X: float64(i * seconds), Y: value})
+	}
+	end := float64(len(curve) * seconds)
+	return append(points, plotter.XY{X: end})
 }
 
 // step names the width of a step.
@@ -172,17 +174,6 @@ func (s *Scheduler) throughputInWords(phase Phase) string {
 		return "no round counts"
 	}
 	return fmt.Sprintf("over the whole round %s pods a second, median of %s", spread.cell(throughputMetric()), output.Count(spread.Rounds, "round"))
-}
-
-// steps draws a curve that is constant within each step.
-func (c *chart) steps(values []float64, seconds int) string {
-	var path strings.Builder
-	fmt.Fprintf(&path, "M%g %g", c.X.at(0), c.Y.at(0))
-	for i, value := range values {
-		fmt.Fprintf(&path, "V%gH%g", c.Y.at(value), c.X.at(float64((i+1)*seconds)))
-	}
-	fmt.Fprintf(&path, "V%g", c.Y.at(0))
-	return path.String()
 }
 
 // latencyChart draws the distribution of the latency, or returns nil where no round
@@ -205,29 +196,36 @@ func (r *Report) latencyChart(phase Phase) *chart {
 	c := &chart{
 		Title:  phaseTitles[phase],
 		XLabel: "milliseconds from creation to binding, logarithmic", YLabel: "% of the pods bound",
-		X: logAxis(low, high, plotLeft, plotRight), Y: linearAxis(100, plotBottom, plotTop),
+		x: logarithmic(low, high), y: from0To(100),
 	}
 	var words []string
 	for i := range r.Schedulers {
 		s := &r.Schedulers[i]
 		for round := range s.RoundsIn(phase) {
 			if len(round.LatencyMillis) > 0 {
-				c.Lines = append(c.Lines, line{Scheduler: i, Kind: round.kind(), Path: c.distribution(round.LatencyMillis)})
+				c.Lines = append(c.Lines, line{i, round.kind(), distribution(round.LatencyMillis), false})
 			}
 		}
 		if middle := s.latencies(phase); middle != nil {
-			c.Lines = append(c.Lines, line{Scheduler: i, Kind: "median", Path: c.distribution(middle)})
+			c.Lines = append(c.Lines, line{i, kindMedian, distribution(middle), false})
 			words = append(words, fmt.Sprintf("%s: half within %.1f ms, 99 %% within %.1f ms", output.Line(s.Name), middle[50], middle[99]))
 		}
 	}
 	// Medians last: they lie on top.
-	slices.SortStableFunc(c.Lines, func(a, b line) int { return rank(a.Kind) - rank(b.Kind) })
+	slices.SortStableFunc(c.Lines, func(a, b line) int { return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind) })
 	c.Description = "How many of the pods were bound within a time. " + strings.Join(words, "; ")
 	return c
 }
 
-// rank orders the kinds of lines from below to above.
-func rank(kind string) int { return slices.Index([]string{"excluded", "round", "median"}, kind) }
+// distribution has the points of latencies at 0, 1, …, 100 percent, for a logarithmic
+// axis.
+func distribution(latencies []float64) plotter.XYs {
+	var points plotter.XYs
+	for percent, latency := range latencies {
+		points = append(points, plotter.XY{X: math.Log10(max(latency, smallest)), Y: float64(percent)})
+	}
+	return points
+}
 
 // latencies returns the median of the rounds that count at each percentage, or nil.
 func (s *Scheduler) latencies(phase Phase) []float64 {
@@ -249,17 +247,4 @@ func (s *Scheduler) latencies(phase Phase) []float64 {
 		middle = append(middle, Median(values))
 	}
 	return middle
-}
-
-// distribution draws latencies at 0, 1, …, 100 percent.
-func (c *chart) distribution(latencies []float64) string {
-	var path strings.Builder
-	for percent, latency := range latencies {
-		sign := "L"
-		if percent == 0 {
-			sign = "M"
-		}
-		fmt.Fprintf(&path, "%s%g %g", sign, c.X.at(latency), c.Y.at(float64(percent)))
-	}
-	return path.String()
 }

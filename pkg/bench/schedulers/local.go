@@ -122,6 +122,9 @@ func (l *Local) Start(ctx context.Context, spec *Spec, place Place) (Running, er
 	}
 	l.running = append(l.running, p.Process)
 	base := fmt.Sprintf("https://127.0.0.1:%d", port)
+	if spec.Name == names.RandomScheduler {
+		base = fmt.Sprintf("http://127.0.0.1:%d", port)
+	}
 	p.http, p.metrics = l.http, base+"/metrics"
 	ready := process.Ready(l.http, base+"/readyz")
 	err = p.WaitFor(ctx, startTimeout, "is not ready", func(ctx context.Context) (bool, error) {
@@ -172,7 +175,7 @@ func (l *Local) credential(ctx context.Context, spec *Spec) (string, error) {
 func (l *Local) randomArguments(kubeconfig string, port int) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,
-		"--secure-port=" + strconv.Itoa(port),
+		"--bind-address=127.0.0.1:" + strconv.Itoa(port),
 		"--kube-api-qps=" + strconv.FormatFloat(l.limit.QPS, 'f', -1, 64),
 		"--kube-api-burst=" + strconv.Itoa(l.limit.Burst),
 		// A node that is asked for more than it has is no placement.

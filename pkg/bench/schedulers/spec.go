@@ -197,7 +197,7 @@ func bindsShares(profile *schedconfig.KubeSchedulerProfile) bool {
 func (s *Spec) lease() (namespace, name string, elected bool) {
 	switch {
 	case s.Name == names.RandomScheduler:
-		return names.Namespace, names.RandomScheduler, true
+		return "", "", false
 	case s.config == nil:
 		// The defaults of every scheduler that does not say otherwise.
 		return metav1.NamespaceSystem, stockBinary, true

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -172,7 +173,7 @@ func applied(t *testing.T, in *explain.Input, change *explain.Change) *explain.I
 	if change.Gang() > 0 {
 		after.PodGroups = nil
 		for _, group := range in.PodGroups {
-			if group.Name == explain.GangName(after.Pods[0]) {
+			if group.Name == podgroup.Of(after.Pods[0]).Name {
 				group.MinMember = change.Gang()
 			}
 			after.PodGroups = append(after.PodGroups, group)

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
@@ -26,7 +27,7 @@ func proposeUncordon(s *situation) []*Change {
 			continue
 		}
 		cost := 4.0
-		if isWished(s.pod, &n) {
+		if s.ranking.Wants(n.node()) {
 			cost = 2.8
 		}
 		changes = append(changes, &Change{
@@ -45,7 +46,7 @@ func proposeUncordon(s *situation) []*Change {
 func proposeUntaint(s *situation) []*Change {
 	var changes []*Change
 	for _, n := range s.near() {
-		taints := untolerated(s.pod, n.node())
+		taints := shortfall.UntoleratedTaints(s.pod, n.node())
 		if len(taints) == 0 || slices.ContainsFunc(taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) {
 			continue // the node's controllers would put those back
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -89,7 +90,7 @@ func (s *situation) sibling(pod *corev1.Pod) bool {
 	if pod.Namespace != s.pod.Namespace {
 		return false
 	}
-	if s.gang != nil && GangName(pod) == GangName(s.pod) {
+	if s.gang != nil && podgroup.Of(pod) == podgroup.Of(s.pod) {
 		return true
 	}
 	a, b := metav1.GetControllerOfNoCopy(s.pod), metav1.GetControllerOfNoCopy(pod)

@@ -13,13 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
-	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
 // proposeSchedulerName proposes the other profiles of the same configuration to a pod
@@ -58,7 +57,7 @@ func proposeTolerations(s *situation) []*Change {
 	var changes []*Change
 	seen := map[string]bool{}
 	for _, n := range s.near() {
-		taints := untolerated(s.pod, n.node())
+		taints := shortfall.UntoleratedTaints(s.pod, n.node())
 		if len(taints) == 0 {
 			continue
 		}
@@ -83,7 +82,7 @@ func proposeTolerations(s *situation) []*Change {
 		switch {
 		case s.keepsForDevices(n.node()):
 			cost = 7 // it is meant to keep the pod away
-		case !isWished(s.pod, &n):
+		case !s.ranking.Wants(n.node()):
 			cost = 4.2 // it may well be
 		}
 		changes = append(changes, &Change{
@@ -101,24 +100,6 @@ func proposeTolerations(s *situation) []*Change {
 // keeps the pod away there is meant to.
 func (s *situation) keepsForDevices(node *corev1.Node) bool {
 	return s.request != nil && s.request.Kind == device.RequestNone && device.ParseNode(node, s.keys).Kind != device.NodeWithoutDevices
-}
-
-// asksForFew reports whether the pod asks for what few nodes have.
-func asksForFew(pod *corev1.Pod) bool {
-	asks := len(pod.Spec.NodeSelector) > 0 || required(pod) != nil
-	for i := range pod.Spec.Containers {
-		for name := range pod.Spec.Containers[i].Resources.Limits {
-			asks = asks || strings.Contains(string(name), "/")
-		}
-	}
-	return asks
-}
-
-// isWished reports whether the pod asks for what few nodes have, and the node has it.
-func isWished(pod *corev1.Pod, n *nodeFacts) bool {
-	return asksForFew(pod) && !slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool {
-		return v.Plugin != names.TaintToleration && v.Plugin != names.NodeUnschedulable && !v.Resolvable
-	})
 }
 
 func tolerationText(t corev1.Toleration) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 	"github.com/berth-scheduler/berth/pkg/scheduler/unknownkeys"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
@@ -94,7 +95,7 @@ func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) err
 		}
 	}
 	s.pod, s.needed = s.pods[0], len(s.pods)
-	if gangs || isNative(s.pod) {
+	if gangs || podgroup.Of(s.pod).Native {
 		s.gang = gangOf(s.in, s.pod)
 		x.Gang = s.gang
 	}
@@ -140,11 +141,11 @@ func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 	if failed != nil && missed {
 		s.pod = failed
 		s.readDevices()
-		d, err := s.diagnose(ctx, failed)
+		d, err := s.engine.Diagnose(ctx, failed)
 		if err != nil {
 			return errors.Join(err, s.remove(ctx, pods))
 		}
-		s.measure(d)
+		s.rank(d)
 		x.Refusals, x.Groups = refusals(d), s.groups()
 		if err := x.preempt(ctx, s, failed, pods); err != nil {
 			return err
@@ -161,11 +162,6 @@ func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 	}
 	x.conclude(s, first.Node, enough)
 	return nil
-}
-
-// diagnose asks every plugin of every node. The pod is known and pending.
-func (s *situation) diagnose(ctx context.Context, pod *corev1.Pod) (*engine.Diagnosis, error) {
-	return s.engine.Diagnose(ctx, pod)
 }
 
 // refusals are those of a diagnosis, as they are told.

@@ -12,40 +12,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-scheduler/berth/pkg/messages"
-	"github.com/berth-scheduler/berth/pkg/registry"
 	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
-
-// GangName returns the name of the PodGroup that the pod names, Kubernetes' own or, by a
-// label, Coscheduling's; "" if it is of none.
-func GangName(pod *corev1.Pod) string {
-	if isNative(pod) {
-		return *pod.Spec.SchedulingGroup.PodGroupName
-	}
-	return pod.Labels[registry.PodGroupLabel]
-}
-
-// isNative reports whether the pod is of one of Kubernetes' own PodGroups.
-func isNative(pod *corev1.Pod) bool {
-	return pod.Spec.SchedulingGroup != nil && pod.Spec.SchedulingGroup.PodGroupName != nil
-}
 
 // gangOf returns the gang of the pod, nil if it is of none.
 func gangOf(in *Input, pod *corev1.Pod) *Gang {
-	name := GangName(pod)
-	if name == "" {
+	ref := podgroup.Of(pod)
+	if ref.Name == "" {
 		return nil
 	}
-	g := &Gang{Name: pod.Namespace + "/" + name, native: isNative(pod)}
-	if group := findGroup(in, pod, name); group != nil {
+	g := &Gang{Name: ref.String(), native: ref.Native}
+	if group := findGroup(in, ref); group != nil {
 		g.Found, g.Needed = true, group.MinMember
 	}
 	if g.Found && g.native && g.Needed == 0 {
 		return nil // its members start one by one
 	}
-	for _, member := range members(in, pod, name) {
+	for _, member := range members(in, ref) {
 		g.Members++
 		if member.Spec.NodeName != "" {
 			g.Bound++
@@ -61,7 +48,7 @@ func (g *Gang) tell() {
 	case !g.Found && g.native:
 		g.Text = fmt.Sprintf("PodGroup %s (%s), which spec.schedulingGroup names, does not exist or was not seen: create it", g.Name, schedulingv1.GroupName)
 	case !g.Found:
-		g.Text = pending.GangNotFound(g.Name, registry.PodGroupLabel)
+		g.Text = pending.GangNotFound(g.Name, podgroup.Label)
 	case g.Members < g.Needed:
 		g.Text = pending.GangIncomplete(g.Name, g.Members, int64(g.Needed))
 	case g.Bound+g.Fit < g.Needed:
@@ -71,26 +58,29 @@ func (g *Gang) tell() {
 	}
 }
 
-// findGroup returns the PodGroup of this name and of the same kind as the pod's own.
-func findGroup(in *Input, pod *corev1.Pod, name string) *PodGroup {
-	i := slices.IndexFunc(in.PodGroups, func(g PodGroup) bool {
-		return g.Namespace == pod.Namespace && g.Name == name && g.Native == isNative(pod)
-	})
+// findGroup returns the PodGroup of this name, nil if there is none.
+func findGroup(in *Input, ref podgroup.Ref) *PodGroup {
+	i := slices.IndexFunc(in.PodGroups, func(g PodGroup) bool { return g.ref() == ref })
 	if i < 0 {
 		return nil
 	}
 	return &in.PodGroups[i]
 }
 
-// members are the pods of the gang of this name, of the same kind as the pod's own: those of the cluster, and those that are explained.
-func members(in *Input, like *corev1.Pod, name string) []*corev1.Pod {
+func (g *PodGroup) ref() podgroup.Ref {
+	return podgroup.Ref{NamespacedName: types.NamespacedName{Namespace: g.Namespace, Name: g.Name}, Native: g.Native}
+}
+
+// members are the pods of the gang by name: those of the cluster, and those that are
+// explained.
+func members(in *Input, ref podgroup.Ref) []*corev1.Pod {
 	found := map[string]*corev1.Pod{}
 	var pods []*corev1.Pod
 	if in.Objects != nil {
 		pods = in.Objects.Pods()
 	}
 	for _, pod := range slices.Concat(pods, in.Pods) {
-		if pod.Namespace == like.Namespace && GangName(pod) == name && isNative(pod) == isNative(like) {
+		if podgroup.Of(pod) == ref {
 			found[pod.Name] = pod
 		}
 	}
@@ -105,8 +95,8 @@ func members(in *Input, like *corev1.Pod, name string) []*corev1.Pod {
 // members of its gang that have no node, or the pod alone.
 func Members(in *Input, pod *corev1.Pod) []*corev1.Pod {
 	all := []*corev1.Pod{pod}
-	if name := GangName(pod); name != "" && findGroup(in, pod, name) != nil {
-		for _, member := range members(in, pod, name) {
+	if ref := podgroup.Of(pod); ref.Name != "" && findGroup(in, ref) != nil {
+		for _, member := range members(in, ref) {
 			if member.Name != pod.Name && member.Spec.NodeName == "" && member.DeletionTimestamp == nil {
 				all = append(all, member)
 			}
@@ -126,27 +116,29 @@ func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 		}
 	}
 	slices.Sort(there)
-	meant := messages.Nearest(GangName(s.pod), there)
+	ref := podgroup.Of(s.pod)
+	meant := messages.Nearest(ref.Name, there)
 	if meant == "" {
 		return nil
 	}
+	ref.Name = meant
 	pods, bound := s.pods, 0
-	for _, member := range members(s.in, s.pod, meant) {
+	for _, member := range members(s.in, ref) {
 		if member.Spec.NodeName != "" {
 			bound++
 		} else if member.DeletionTimestamp == nil {
 			pods = append(slices.Clone(pods), member)
 		}
 	}
-	needed := findGroup(s.in, s.pod, meant).MinMember
+	needed := findGroup(s.in, ref).MinMember
 	if err := s.remove(ctx, pods); err != nil {
 		return err
 	}
 	change := &Change{
-		Who: OnPod, Kind: "podGroup", Text: fmt.Sprintf("set the label %s to %q, which is a PodGroup", registry.PodGroupLabel, meant),
+		Who: OnPod, Kind: "podGroup", Text: fmt.Sprintf("set the label %s to %q, which is a PodGroup", podgroup.Label, meant),
 		pod: func(pod *corev1.Pod) {
 			pod.Labels = maps.Clone(pod.Labels)
-			pod.Labels[registry.PodGroupLabel] = meant
+			pod.Labels[podgroup.Label] = meant
 		},
 	}
 	if s.gang.native {

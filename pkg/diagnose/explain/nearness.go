@@ -6,7 +6,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
-	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -31,40 +29,48 @@ var details = map[string]func(*situation, engine.Verdict, fwk.NodeInfo) string{
 	names.NodeUnschedulable: nil, // cordoned is all that there is to say
 }
 
-// measure sorts the nodes that cannot take the pod, the nearest first: by the plugins' own
-// measures, and by how the message of a failed attempt ranks what the others say.
-func (s *situation) measure(d *engine.Diagnosis) {
-	s.refusals, s.total, s.nodes, s.visible, s.measures = slices.Concat(d.Gates, d.Refusals), len(d.Nodes), nil, nil, d.Measures
+func detailResources(s *situation, v engine.Verdict, n fwk.NodeInfo) string {
+	var texts []string
+	for _, shortage := range shortfall.Shortages(s.pod, v.Reasons, n) {
+		texts = append(texts, shortage.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+func detailTaints(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
+	var taints []string
+	for _, taint := range shortfall.UntoleratedTaints(s.pod, n.Node()) {
+		taints = append(taints, taint.ToString())
+	}
+	return strings.Join(taints, " and ")
+}
+
+// rank sorts the nodes that cannot take the pod, the nearest first, as the message of a
+// failed attempt ranks them.
+func (s *situation) rank(d *engine.Diagnosis) {
+	s.refusals, s.total, s.nodes, s.visible = slices.Concat(d.Gates, d.Refusals), len(d.Nodes), nil, nil
+	s.ranking = shortfall.NewRanking(s.pod, d.Measures)
 	for _, n := range d.Nodes {
 		facts := nodeFacts{info: n.Node, verdicts: s.cordonOnce(&n)}
-		for _, plugin := range slices.Sorted(maps.Keys(s.measures)) {
-			rank, gap := s.measures[plugin].Distance(n.Node)
-			facts.rank, facts.gap = facts.rank+rank, facts.gap+gap
-		}
+		facts.distance = s.ranking.Distance(n.Node, facts.verdicts...)
 		if !facts.hidden() {
 			s.visible = append(s.visible, n.Node)
 		}
 		if len(n.Verdicts) == 0 && len(s.refusals) == 0 {
 			continue
 		}
-		for _, v := range facts.verdicts {
-			if _, measured := s.measures[v.Plugin]; !measured {
-				rank, gap := pending.Rank(s.pod, n.Node, pending.Verdict{Plugin: v.Plugin, Reasons: v.Reasons, Resolvable: v.Resolvable})
-				facts.rank, facts.gap = facts.rank+rank, facts.gap+gap
-			}
-		}
 		facts.verdicts = append(s.refused(n.Node), facts.verdicts...)
 		s.nodes = append(s.nodes, facts)
 	}
 	slices.SortStableFunc(s.nodes, func(a, b nodeFacts) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.gap, b.gap), cmp.Compare(a.node().Name, b.node().Name))
+		return cmp.Or(a.distance.Compare(b.distance), cmp.Compare(a.node().Name, b.node().Name))
 	})
 }
 
 // cordonOnce are the verdicts on a node without the second one on its cordon, which sets a
 // taint as well.
 func (s *situation) cordonOnce(n *engine.NodeDiagnosis) []engine.Verdict {
-	if !n.Node.Node().Spec.Unschedulable || len(untolerated(s.pod, n.Node.Node())) > 0 {
+	if !n.Node.Node().Spec.Unschedulable || len(shortfall.UntoleratedTaints(s.pod, n.Node.Node())) > 0 {
 		return n.Verdicts
 	}
 	return slices.DeleteFunc(slices.Clone(n.Verdicts), func(v engine.Verdict) bool { return v.Plugin == names.TaintToleration })
@@ -75,7 +81,7 @@ func (s *situation) cordonOnce(n *engine.NodeDiagnosis) []engine.Verdict {
 func (s *situation) refused(n fwk.NodeInfo) []engine.Verdict {
 	var verdicts []engine.Verdict
 	for _, refusal := range s.refusals {
-		measure := s.measures[refusal.Plugin]
+		measure := s.ranking.Measures[refusal.Plugin]
 		if measure == nil {
 			continue
 		}
@@ -95,7 +101,7 @@ func reasonOf(text string) string {
 }
 
 // hidden reports whether the owner of the pod is not told of the node.
-func (n *nodeFacts) hidden() bool { return n.rank >= shortfall.Hidden }
+func (n *nodeFacts) hidden() bool { return n.distance.IsHidden() }
 
 // maxNames is how many nodes of a group are named.
 const maxNames = 5
@@ -118,7 +124,7 @@ func (s *situation) groups() []Group {
 		if !ok {
 			at = len(groups)
 			index[key] = at
-			groups = append(groups, Group{Rank: n.rank, Verdicts: s.verdicts(n)})
+			groups = append(groups, Group{Rank: n.distance.Rank, Verdicts: s.verdicts(n)})
 		}
 		g := &groups[at]
 		g.Count++
@@ -138,7 +144,7 @@ func (s *situation) verdicts(n *nodeFacts) []Verdict {
 	verdicts := make([]Verdict, 0, len(n.verdicts))
 	for _, v := range n.verdicts {
 		told := Verdict{Plugin: v.Plugin, Reason: strings.Join(v.Reasons, ", "), Resolvable: v.Resolvable}
-		measure := s.measures[v.Plugin]
+		measure := s.ranking.Measures[v.Plugin]
 		switch {
 		case n.hidden():
 			if measure == nil {

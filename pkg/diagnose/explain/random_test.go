@@ -20,7 +20,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
-	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -90,7 +90,7 @@ func schedule(t *testing.T, in *explain.Input) (placed, needed int) {
 	}
 	needed = len(in.Pods)
 	for _, group := range in.PodGroups {
-		if group.Name == explain.GangName(in.Pods[0]) {
+		if group.Name == podgroup.Of(in.Pods[0]).Name {
 			needed = group.MinMember
 		}
 	}
@@ -168,11 +168,11 @@ func (r *random) input(t *testing.T, config *schedconfig.KubeSchedulerConfigurat
 			if name := pick(r, "training", "training", "training", "trainning"); in.PodGroups[0].Native {
 				member.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 			} else {
-				metav1.SetMetaDataLabel(&member.ObjectMeta, registry.PodGroupLabel, name)
+				metav1.SetMetaDataLabel(&member.ObjectMeta, podgroup.Label, name)
 			}
 		}
 		in.Pods = append(in.Pods, member)
-		if in.PodGroups != nil && explain.GangName(in.Pods[0]) != explain.GangName(member) {
+		if in.PodGroups != nil && podgroup.Of(in.Pods[0]).Name != podgroup.Of(member).Name {
 			in.Pods = in.Pods[:len(in.Pods)-1]
 		}
 	}

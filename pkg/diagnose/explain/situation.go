@@ -22,6 +22,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -48,12 +49,11 @@ type situation struct {
 	// refusals are of plugins that refuse the pod whatever the nodes are.
 	refusals []engine.Verdict
 	// nodes are all that cannot take the pod, the nearest first, and visible are those that
-	// the owner of the pod is told of, also if they can. measures are those of the plugins
-	// that measure nodes.
-	nodes    []nodeFacts
-	visible  []fwk.NodeInfo
-	measures map[string]shortfall.Measure
-	total    int
+	// the owner of the pod may know of, also if they can. ranking says how far they are.
+	nodes   []nodeFacts
+	visible []fwk.NodeInfo
+	ranking *shortfall.Ranking
+	total   int
 	// tries counts trials, which makes the UIDs of their pods differ.
 	tries int
 }
@@ -146,7 +146,7 @@ func (s *situation) setMinCount(ctx context.Context, members int) error {
 	if !s.asGroup() {
 		return nil
 	}
-	return s.engine.SetMinCount(ctx, s.pod.Namespace, GangName(s.pod), members)
+	return s.engine.SetMinCount(ctx, s.pod.Namespace, podgroup.Of(s.pod).Name, members)
 }
 
 // placeEach is place where each pod that finds a node gets it, whatever becomes of the
@@ -299,8 +299,7 @@ func (s *situation) putBack(ctx context.Context, change *Change, removed []*core
 type nodeFacts struct {
 	info     fwk.NodeInfo
 	verdicts []engine.Verdict
-	rank     int
-	gap      float64
+	distance shortfall.Distance
 }
 
 // node returns the node.

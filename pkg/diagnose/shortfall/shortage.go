@@ -20,7 +20,7 @@ const (
 	tooManyPods = "Too many pods"
 )
 
-// Shortage is a resource of which a node has too little left. Amounts are in the unit in
+// Shortage is a resource that a node has too little of. Amounts are in the unit in
 // which the scheduler counts: thousandths of a CPU, else the resource's own.
 type Shortage struct {
 	Name corev1.ResourceName
@@ -29,8 +29,8 @@ type Shortage struct {
 	Asked, Free, Total int64
 }
 
-// Shortages returns of which resources the node has too little, as the reasons of
-// NodeResourcesFit name them.
+// Shortages returns the resources that the node has too little of: those that the reasons
+// of NodeResourcesFit name.
 func Shortages(pod *corev1.Pod, reasons []string, node fwk.NodeInfo) []Shortage {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	var found []Shortage
@@ -56,9 +56,9 @@ func Shortages(pod *corev1.Pod, reasons []string, node fwk.NodeInfo) []Shortage 
 	return found
 }
 
-// Distance returns the rank of a node with these shortages, and how much is missing, in
+// distanceOf returns the rank of a node with these shortages, and how much is missing, in
 // relation to what is asked for.
-func Distance(shortages []Shortage) (rank int, gap float64) {
+func distanceOf(shortages []Shortage) (rank int, gap float64) {
 	rank = Busy
 	for _, s := range shortages {
 		switch {
@@ -76,7 +76,7 @@ func Distance(shortages []Shortage) (rank int, gap float64) {
 func (s *Shortage) String() string {
 	switch {
 	case s.Name == corev1.ResourcePods:
-		return fmt.Sprintf("it has all the %d pods that it takes", s.Total)
+		return fmt.Sprintf("it already runs %d of at most %d pods", s.Total-s.Free, s.Total)
 	case s.Total == 0:
 		return fmt.Sprintf("it has no %s", s.Name)
 	}

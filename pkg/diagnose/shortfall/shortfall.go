@@ -1,8 +1,9 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shortfall says how far a node is from taking a pod, in one way for the running
-// scheduler's message and for an explanation made beside it.
+// Package shortfall says how far a node is from taking a pod: once, for the running
+// scheduler's message and for an explanation alike. Berth's plugins measure nodes
+// themselves ([Plugin]); [Ranking] adds what the other plugins' verdicts amount to.
 package shortfall
 
 import (
@@ -11,42 +12,41 @@ import (
 )
 
 // Ranks are how far a node is by one cause; those of several causes are added. Of two
-// nodes with equal sums that one is nearer of which less is missing.
+// nodes with equal sums the one that lacks less is nearer.
 const (
-	// Busy is what other pods hold.
+	// Busy is a node where other pods use what the pod asks for.
 	Busy = 1
-	// Closed is a node that keeps pods away by a taint, and that the pod asks for.
+	// Closed is a node that the pod asks for and that a taint keeps it from.
 	Closed = 2
-	// Apart is a node where pods stand in each other's way by their rules.
+	// Apart is a node where the rules of pods conflict.
 	Apart = 3
-	// Other is a node that is not what the pod asks for, or not for it.
+	// Other is a node that is not what the pod asks for, or that is meant for other pods.
 	Other = 4
-	// Small is a node that has less than what the pod asks for if it is empty.
+	// Small is a node that has less than the pod asks for even when it is empty.
 	Small = 5
-	// Cordoned is a node that takes no pods at all.
+	// Cordoned is a node that takes no new pods.
 	Cordoned = 6
-	// Unlike is a node without the labels, or of another name, than the pod asks for.
+	// Unlike is a node without the labels or the name that the pod asks for.
 	Unlike = 7
-	// Lacks is a node that has not at all what the pod asks for.
+	// Lacks is a node that has none of what the pod asks for.
 	Lacks = 12
-	// Hidden is a node of which the pod's owner is told nothing.
+	// Hidden is a node that the pod's owner must not learn of.
 	Hidden = 1000
 )
 
 // Plugin is a Filter plugin that measures the nodes that it rejects.
 type Plugin interface {
 	fwk.Plugin
-	// NearMiss returns how far nodes are for the pod; nil if the plugin is content with
-	// every node, or with none. It is called where Filter may be, after an attempt that
-	// failed.
+	// NearMiss returns how far nodes are for the pod; nil if the plugin accepts every node,
+	// or none. It is called where Filter may be, after a failed attempt.
 	NearMiss(pod *corev1.Pod) Measure
 }
 
-// Viewer is a plugin that keeps nodes from pods, whose owners are to learn nothing of them.
+// Viewer is a plugin that keeps nodes from pods and hides them from the pods' owners.
 type Viewer interface {
 	fwk.Plugin
-	// View returns what the owner of the pod may know of the cluster; nil if that is all of
-	// it. It is called after an attempt that failed.
+	// View returns the part of the cluster that the pod's owner may know of; nil if that is
+	// all of it. It is called after a failed attempt.
 	View(pod *corev1.Pod) *View
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
@@ -145,7 +146,7 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 func (pl *Colocation) rejectPod(ctx context.Context, why outcome, reason string, r *rejection) *fwk.Status {
 	pl.counters[why].Inc()
 	pl.instance.recordRejection(klog.FromContext(ctx), r)
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, escape(reason))
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, messages.Escape(reason))
 }
 
 const (
@@ -164,13 +165,6 @@ func join(things []string, most int, separator string) string {
 		return fmt.Sprintf("%s%sand %d more", strings.Join(things[:most], separator), separator, more)
 	}
 	return strings.Join(things, separator)
-}
-
-// escape makes a text safe for the scheduler, which uses reasons as a format
-// string. A percent sign can only come from a value, and those are quoted: there
-// this escape is what Go would write for it.
-func escape(text string) string {
-	return strings.ReplaceAll(text, "%", `\x25`)
 }
 
 // PreFilterExtensions returns the plugin: whether a requirement is met depends on

@@ -41,7 +41,7 @@ var (
 	nodeRejections = newCounterVec("node_rejections_total", "reason",
 		"Number of times that Filter rejected a node for a pod, by reason. "+
 			"One pod counts once per node and attempt, and again in dry runs of preemption.")
-	podRefusals = newCounterVec("pod_refusals_total", "reason",
+	podRejections = newCounterVec("pod_rejections_total", "reason",
 		"Number of attempts that ended before any node was looked at, by reason.")
 	placements = newCounterVec("placements_total", "nearness",
 		"Number of nodes that were chosen for pods which prefer to be near peers that are there, by how near the node is to one of them.")
@@ -54,7 +54,7 @@ func newCounterVec(name, label, help string) *metrics.CounterVec {
 // registerMetrics registers the metrics in the registry that kube-scheduler
 // serves. What is extracted from a vector before that counts nothing.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(nodeRejections, podRefusals, placements)
+	legacyregistry.MustRegister(nodeRejections, podRejections, placements)
 	legacyregistry.CustomMustRegister(theDriftCollector)
 })
 
@@ -65,7 +65,7 @@ func newCounters(profile string) counters {
 	c := counters{}
 	for vector, outcomes := range map[*metrics.CounterVec][]outcome{
 		nodeRejections: {nodeWithoutPeer, nodeUnlabelled},
-		podRefusals:    {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
+		podRejections:  {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
 		placements:     {placedNearest, placedNear, placedApart},
 	} {
 		for _, o := range outcomes {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
+	"github.com/berth-scheduler/berth/pkg/messages"
 )
 
 func TestTermOf(t *testing.T) {
@@ -148,7 +149,7 @@ func FuzzTermOf(f *testing.F) {
 			t.Fatal("the annotations were not seen")
 		}
 		if err != nil {
-			if text := escape(err.Error()); strings.Contains(text, "%") || len(text) > 2000 {
+			if text := messages.Escape(err.Error()); strings.Contains(text, "%") || len(text) > 2000 {
 				t.Errorf("unusable text %q", text)
 			}
 			return

@@ -68,9 +68,16 @@
 //
 // The condition has a token that says which process has written it, and which of two processes
 // began later. A process that finds the token of a later one gives no
-// more shares (allocationCache.heedToken). Pods of a schedulerName that it does not serve get no token: their
+// more shares (allocationCache.heedToken), and is not ready any more (GPUDevice.Ready). Pods of a schedulerName that it does not serve get no token: their
 // scheduler may be another instance, which goes on, or a former process of this one with another
 // profile, whose Bindings are refused all the same.
+//
+// Epochs are versions of etcd, which a restore lowers. A process from before the restore has a
+// higher epoch than one that begins after it, and takes the token of that one for an older
+// one's: both tokens that a restore brings back and those of a successor look like that. To
+// give up for either would stop the right leader after every restore, and to begin again
+// with a new epoch would let a process that has lost its lease stop its successor. So
+// neither is done: Kubernetes asks for all components to be restarted after a restore.
 //
 // What this cannot prevent is a process that goes on although it lost its lease, one that
 // was stopped for minutes for example: of pods that were created after the fence it may

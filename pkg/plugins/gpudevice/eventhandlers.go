@@ -6,6 +6,7 @@ package gpudevice
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -107,10 +108,11 @@ func (c *allocationCache) podHandler(logger klog.Logger) cache.ResourceEventHand
 			old = nil
 		}
 		s := c.observe(pod)
+		keptBack := c.kept.get(pod.UID) != nil // a former process may have bound it at any time
 		c.observePending(pod)
 		c.wakeAfterRelease(s.released)
 		c.report(logger, pod, s)
-		if s.first && s.problem == nil && old != nil && old.Spec.NodeName == "" {
+		if s.first && s.problem == nil && old != nil && old.Spec.NodeName == "" && !keptBack {
 			c.noteOtherInstance(logger, s.held)
 		}
 		if old != nil && s.held != nil && !s.first && recordChanged(old, pod) {
@@ -145,9 +147,27 @@ func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHan
 			}
 		}
 		if old == nil || nodeDevicesMayDiffer(old, node) {
+			c.noteSharing(old, node)
 			c.reportNode(logger, old, node)
 		}
 	})
+}
+
+// noteSharing takes note of whether a node stops sharing its devices, or begins again. To one that
+// has stopped, a former process may still have the Binding of a share on its way.
+func (c *allocationCache) noteSharing(old, node *corev1.Node) {
+	isShared := func(node *corev1.Node) bool {
+		return node != nil && slices.ContainsFunc(c.plugins, func(pl *GPUDevice) bool { return device.ParseNode(node, pl.nodeKeys).Kind == device.NodeShared })
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shares := isShared(node)
+	if isShared(old) == shares {
+		return
+	}
+	state := c.getOrCreateNodeStateLocked(node.Name)
+	state.stoppedSharing.Store(!shares)
+	c.raiseRevisionLocked(node.Name, state)
 }
 
 // forgetSeen lets the plugins' learners go of a pod that is gone.

@@ -158,6 +158,9 @@ func TestDeposed(t *testing.T) {
 			if _, status, _ := profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), sharePod("q", 1)); !status.IsRejected() || status.Message() != errFenced.Error() {
 				t.Errorf("another pod: %v", status)
 			}
+			if err := pl.Ready(); !errors.Is(err, errFenced) {
+				t.Errorf("ready: %v, want %v", err, errFenced)
+			}
 			if !hasEvent(profile, reasonReplaced) {
 				t.Error("no event tells of it")
 			}
@@ -186,8 +189,8 @@ func TestNotDeposed(t *testing.T) {
 	} {
 		handler.OnAdd(pod, false)
 	}
-	if pl.allocations.deposed.Load() {
-		t.Error("the process takes itself for replaced")
+	if err := pl.Ready(); err != nil {
+		t.Errorf("the process takes itself for replaced: %v", err)
 	}
 }
 
@@ -338,8 +341,8 @@ func TestEachPodIsFencedByItself(t *testing.T) {
 		}
 	}
 	// What the policy and the webhook hold back may be anywhere; what is too large is nowhere.
-	if got := len(c.kept.load()); got != 2 {
-		t.Errorf("%d pods count as used anywhere, want 2", got)
+	if kept := c.kept.load(); len(kept) != 1 || kept[0].Pods != 2 {
+		t.Errorf("%v count as used anywhere, want 2 pods with equal requests", kept)
 	}
 	if diff := cmp.Diff([]int64{1000 - 2}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
 		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)

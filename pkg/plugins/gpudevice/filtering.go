@@ -28,6 +28,7 @@ var reasonTexts = [device.Reasons]string{
 	device.Forbidden:         "node(s) had devices, which nonGPUPods keeps for pods that ask for them",
 	device.OtherPool:         "node(s) belonged to another GPU pool (label " + names.GPUPoolLabel + ")",
 	device.OtherInstance:     "node(s) ran a pod to which another scheduler gave a share of their devices: two schedulers serve one GPU pool",
+	device.KeptForUnfenced:   "node(s) kept their free devices for pods that a former scheduler process may still bind",
 	device.NoShare:           "node(s) didn't have enough free device share",
 	device.NoMemory:          "node(s) didn't have enough free device memory",
 	device.Unrecorded:        "node(s) ran a pod that uses devices without a record of which",
@@ -100,8 +101,10 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 			return device.InvalidNode
 		case v.node.Kind == device.NodeShared, v.node.Kind == device.NodeInOtherPool:
 			return device.NodeIsShared
-		case v.sharesHeld:
-			return device.SharesHeld
+		default:
+			if reason := v.whyOnlyShares(); reason != device.Fits {
+				return reason
+			}
 		}
 	}
 	if reason := v.node.Admits(request); reason != device.Fits {
@@ -110,21 +113,46 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 	switch {
 	case request.Kind == device.RequestNone:
 	case request.Kind != device.RequestShares:
-		if v.sharesHeld {
-			return device.SharesHeld
-		}
+		return v.whyOnlyShares()
 	case v.otherInstance:
 		return device.OtherInstance
 	case v.unrecorded:
 		return device.Unrecorded
 	case v.usedOutsideShares:
 		return device.UsedOutsideShares
-	case v.nominatedPodWaits:
-		return device.NoShare
-	case !v.usage.Fits(request):
-		return v.usage.Lacks(request)
+	case !v.fits(request):
+		return v.whyNoRoom(request)
 	}
 	return device.Fits
+}
+
+// whyOnlyShares returns why a node that is not shared takes no pod of a device plugin or a
+// DRA driver: its devices are allocated in shares, or may be at any moment.
+func (v *nodeView) whyOnlyShares() device.Reason {
+	switch {
+	case v.sharesHeld:
+		return device.SharesHeld
+	case v.keptMayCome:
+		return device.KeptForUnfenced
+	}
+	return device.Fits
+}
+
+// fits reports whether a shared node has room for the request.
+func (v *nodeView) fits(request *device.Request) bool {
+	return !v.nominatedPodWaits && v.usage.Fits(request)
+}
+
+// whyNoRoom returns why the request does not fit. Where it does but for the pods that are
+// kept back, no pod is to be evicted for it: those may be fenced at any moment.
+func (v *nodeView) whyNoRoom(request *device.Request) device.Reason {
+	switch {
+	case v.withoutKept != nil && v.withoutKept.fits(request):
+		return device.KeptForUnfenced
+	case v.nominatedPodWaits:
+		return device.NoShare
+	}
+	return v.usage.Lacks(request)
 }
 
 // checkForbidden is check for a pod without devices that is kept off nodes with some.

@@ -50,7 +50,7 @@ type keptPods struct {
 	// count is the size of byUID, and requests what those may hold that may still be bound by
 	// another process. Both are read without the lock.
 	count    atomic.Int64
-	requests atomic.Pointer[[]*device.Request]
+	requests atomic.Pointer[[]device.EqualRequests]
 }
 
 // keptPod is one of them.
@@ -101,7 +101,7 @@ func (k *keptPods) get(uid types.UID) error {
 }
 
 // load returns what those request that may still be bound by another process.
-func (k *keptPods) load() []*device.Request {
+func (k *keptPods) load() []device.EqualRequests {
 	if requests := k.requests.Load(); requests != nil {
 		return *requests
 	}
@@ -192,18 +192,28 @@ func (c *allocationCache) newKeptPod(pod *corev1.Pod, err error) *keptPod {
 	return kept
 }
 
-// keptChangedLocked publishes what byUID says.
+// keptChangedLocked publishes what byUID says. Equal requests are one: views are computed
+// with them, and there may be thousands of pods.
 func (c *allocationCache) keptChangedLocked() {
 	k := &c.kept
-	var requests []*device.Request
+	var requests []device.EqualRequests
+	at := map[device.RequestKey]int{}
 	tooLarge := 0
 	for _, kept := range k.byUID {
 		if errors.Is(kept.err, errTooLarge) {
 			tooLarge++
 		}
-		if kept.request != nil {
-			requests = append(requests, kept.request)
+		if kept.request == nil {
+			continue
 		}
+		key := kept.request.Key()
+		i, ok := at[key]
+		if !ok {
+			i = len(requests)
+			at[key] = i
+			requests = append(requests, device.EqualRequests{Request: kept.request})
+		}
+		requests[i].Pods++
 	}
 	unfencedPods.WithLabelValues(unfencedTooLarge).Set(float64(tooLarge))
 	unfencedPods.WithLabelValues(unfencedRefused).Set(float64(len(k.byUID) - tooLarge))

@@ -18,7 +18,7 @@ import (
 
 const metricsSubsystem = "gpudevice"
 
-// Values of the label reason of pod_refusals_total beside those of
+// Values of the label reason of pod_rejections_total beside those of
 // device.InvalidReason.
 const (
 	// rejectionNoNode is a request that no node of the cluster could serve if it were
@@ -33,20 +33,20 @@ var (
 		"Number of times that Filter refused a node to a pod, by reason. "+
 			"One pod counts once per node and attempt, and again in simulations of preemption."), []string{"profile", "reason"})
 
-	podRejections = metrics.NewCounterVec(plugin.CounterOpts(metricsSubsystem, "pod_refusals_total",
+	podRejections = metrics.NewCounterVec(plugin.CounterOpts(metricsSubsystem, "pod_rejections_total",
 		"Number of attempts that ended because the pod's request for devices can never be served, by reason."), []string{"profile", "reason"})
 
 	conflicts = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "assignment_conflicts_total",
 		"Number of pods that were seen bound to a device of which more is held than it has: two schedulers bound at once."))
 
-	unrecordedPods = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "unassigned_pods_total",
-		"Number of pods that were seen bound and using devices without a record of which that can be believed."))
+	unrecordedPods = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "pods_without_allocation_total",
+		"Number of bound pods that use devices without a valid allocation record."))
 
 	recordEdits = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "record_edits_total",
 		"Number of changes to the record of a bound pod's devices. The first record counts; a change frees nothing."))
 
-	bindingsUnknown = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "bindings_in_doubt_total",
-		"Number of Bindings of which the API server did not say whether they were written."))
+	bindingsUnknown = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "bindings_unknown_total",
+		"Number of Bindings with an unknown outcome: the request ended without an answer from the API server."))
 
 	unfencedPods = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: "berth", Subsystem: metricsSubsystem, Name: "unfenced_pods", StabilityLevel: metrics.ALPHA,

@@ -145,7 +145,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 	}
 	for key, want := range map[string]float64{
 		"node_rejections_total NotShared": 2, "node_rejections_total NoShare": 2, "node_rejections_total WrongModel": 0,
-		"pod_refusals_total InvalidMilli": 1, "pod_refusals_total NoNode": 1,
+		"pod_rejections_total InvalidMilli": 1, "pod_rejections_total NoNode": 1,
 	} {
 		if got[key] != want {
 			t.Errorf("%s: want %g, got %g", key, want, got[key])

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
+	"github.com/berth-scheduler/berth/pkg/messages"
 )
 
 var _ shortfall.Plugin = &GPUDevice{}
@@ -56,7 +57,7 @@ func (m *nearMiss) Distance(nodeInfo fwk.NodeInfo) (rank int, gap float64) {
 		return shortfall.Unlike, 0
 	case device.WrongModel:
 		return shortfall.Unlike, 0
-	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld, device.OtherInstance:
+	case device.Unrecorded, device.UsedOutsideShares, device.SharesHeld, device.OtherInstance, device.KeptForUnfenced:
 		return shortfall.Apart, 0
 	default:
 		return shortfall.Other, 0
@@ -77,7 +78,7 @@ func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
 		miss := v.usage.Misses(m.state.podRequest.Request)
 		return miss.String()
 	case device.WrongModel:
-		return "its devices are of model " + escape(fmt.Sprintf("%q", v.node.Model))
+		return "its devices are of model " + messages.Escape(fmt.Sprintf("%q", v.node.Model))
 	case device.LargerThanDevice, device.TooLittleMemory:
 		return "its devices have " + device.FormatMiB(v.node.MemoryMiB)
 	case device.TooFewDevices:

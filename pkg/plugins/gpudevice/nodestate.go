@@ -15,6 +15,8 @@ type nodeState struct {
 	numAllocations atomic.Int64
 	// unreserved are the allocations in phase unreservedInFlight.
 	unreserved allocationList
+	// stoppedSharing is whether this process has seen the node shared, and then not any more.
+	stoppedSharing atomic.Bool
 	// gone is whether the node is deleted: then this is, with the last allocation. The
 	// cache's lock guards it.
 	gone bool

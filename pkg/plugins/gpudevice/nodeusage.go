@@ -40,6 +40,7 @@ func (pl *GPUDevice) calculateUsage(v *nodeView, nodeInfo fwk.NodeInfo, state *n
 		return
 	}
 	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, state, without)
+	v.keptMayCome = state.stoppedSharing.Load() && len(pl.allocations.kept.load()) > 0
 }
 
 // addPods adds to the usage of a shared node what the pods hold.
@@ -76,7 +77,11 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			v.addAllocation(h.allocation)
 		}
 	}
-	v.usage.TakeAnywhere(pl.allocations.kept.load())
+	if kept := pl.allocations.kept.load(); len(kept) > 0 {
+		v.withoutKept = &nodeView{node: v.node, usage: v.usage}
+		pl.addNominatedPods(v.withoutKept, nominated)
+		v.usage.TakeAnywhere(kept)
+	}
 	pl.addNominatedPods(v, nominated)
 }
 

@@ -59,6 +59,12 @@ type nodeView struct {
 	usedOutsideShares bool
 	// sharesHeld is a pod with a share on a node that is not shared.
 	sharesHeld bool
+	// keptMayCome is whether the node is not shared any more, and a pod that is kept back may
+	// still be bound to it with a share.
+	keptMayCome bool
+	// withoutKept is the usage of a shared node, and nominatedPodWaits, as they would be
+	// without the pods that are kept back; nil if there are none.
+	withoutKept *nodeView
 	// nominatedPodWaits is a nominated pod for which there is no room yet.
 	nominatedPodWaits bool
 	// cpuFree is in milli-CPU, and may be negative.

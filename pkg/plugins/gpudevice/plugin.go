@@ -176,10 +176,7 @@ func NodeKeys(args *config.GPUDeviceArgs) *device.NodeKeys {
 // every node, and the same score as long as the expected workload is the same.
 type signature struct {
 	// Request is what the pod asks for.
-	Request string `json:"request,omitempty"`
-	// Models and MinMemoryMiB constrain the devices.
-	Models       string `json:"models,omitempty"`
-	MinMemoryMiB int64  `json:"minMemoryMiB,omitempty"`
+	Request device.RequestKey `json:"request,omitzero"`
 	// Daemon is set only where it makes a difference.
 	Daemon bool `json:"daemon,omitempty"`
 }
@@ -209,7 +206,7 @@ func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFrag
 	case pl.narrows():
 		return nil, fwk.NewStatus(fwk.Unschedulable, "the nodes that can win are looked for anew for each pod with devices")
 	default:
-		value = signature{Request: requestKey(request), Models: request.Models.String(), MinMemoryMiB: request.MinMemoryMiB}
+		value.Request = request.Key()
 	}
 	return []fwk.SignFragment{{Key: names.GPUDeviceFragment, Value: value}}, nil
 }

@@ -106,9 +106,9 @@ func TestSignPod(t *testing.T) {
 		{"no device", gpuArgs(), daemon, `{}`},
 		{"no device, where that makes a difference", forbid, makePod("p"), `{}`},
 		{"a DaemonSet, where that makes a difference", forbid, daemon, `{"daemon":true}`},
-		{"a share", gpuArgs(), sharePod("p", 500), `{"request":"1 0:1:500:0"}`},
-		{"a constrained share", gpuArgs(), annotated(annotated(sharePod("p", 500), names.GPUModelAnnotation, "A*"), names.GPUMinMemoryAnnotation, "1Gi"), `{"request":"1 0:1:500:0","models":"a*","minMemoryMiB":1024}`},
-		{"devices of the device plugin", gpuArgs(), makePod("p", "nvidia.com/gpu", "2"), `{"request":"2 0:2:1000:0"}`},
+		{"a share", gpuArgs(), sharePod("p", 500), `{"request":{"kind":1,"containers":[{"devices":1,"milli":500}]}}`},
+		{"a constrained share", gpuArgs(), annotated(annotated(sharePod("p", 500), names.GPUModelAnnotation, "A*"), names.GPUMinMemoryAnnotation, "1Gi"), `{"request":{"kind":1,"containers":[{"devices":1,"milli":500}],"models":"a*","minMemoryMiB":1024}}`},
+		{"devices of the device plugin", gpuArgs(), makePod("p", "nvidia.com/gpu", "2"), `{"request":{"kind":2,"containers":[{"devices":2,"milli":1000}]}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

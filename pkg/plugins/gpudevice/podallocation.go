@@ -28,7 +28,7 @@ const (
 	// bound is a pod whose record has been seen.
 	bound
 	// unrecorded is a bound pod that uses devices, and which is not known: it has no
-	// record or an invalid one. Older names of it are API: the metric unassigned_pods_total,
+	// record or an invalid one. Older names of it are API: the metric pods_without_allocation_total,
 	// the reason Unassigned and the event GPUDevicesUnknown.
 	unrecorded
 )

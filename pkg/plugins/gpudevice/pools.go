@@ -49,11 +49,15 @@ func (pl *GPUDevice) offers(name string) bool {
 // that another one serves too takes nothing from this one until the pod is gone, or the
 // label of the pool changes.
 //
-// Only what is bound while this process gives shares itself is such a proof. Before, a
-// process of this instance with profiles of other names may have led; what it has on its
-// way is refused by the fence.
+// Only a Binding that was written after this process had prepared is such a proof. Before, a
+// process of this instance with profiles of other names may have led; the fence refuses
+// what that one has on its way. The handler may see an earlier Binding later: the version
+// of the pod decides, not the time.
 func (c *allocationCache) noteOtherInstance(logger klog.Logger, h *podAllocation) {
-	if !c.startup.done.Load() || c.serves(h.pod.Spec.SchedulerName) {
+	if !c.startup.prepared.Load() || c.serves(h.pod.Spec.SchedulerName) {
+		return
+	}
+	if later, ok := isBehind(c.startup.version, h.pod.ResourceVersion); ok && !later {
 		return
 	}
 	node := c.closeToOtherInstance(h)

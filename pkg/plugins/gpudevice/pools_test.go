@@ -4,6 +4,7 @@
 package gpudevice
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -91,14 +92,19 @@ func TestOtherInstance(t *testing.T) {
 		name      string
 		node      *corev1.Node
 		scheduler string
-		// waiting is that this process did not give any share yet, and seenBound that the pod
-		// was bound when it was first seen.
-		waiting, seenBound bool
-		closed             bool
+		// unprepared is that this process has not prepared yet when it sees the Binding, seenBound
+		// that the pod was bound when it was first seen, and keptBack that it could not be fenced.
+		unprepared, seenBound, keptBack bool
+		// version is that of the bound pod. This process has prepared at version 100.
+		version string
+		closed  bool
 	}{
 		{name: "another instance", node: gpuNode("n", 2), scheduler: "other", closed: true},
 		{name: "its own profile", node: gpuNode("n", 2), scheduler: t.Name()},
-		{name: "a process of this instance, before this one led", node: gpuNode("n", 2), scheduler: "other", waiting: true},
+		{name: "another instance, after this process has prepared", node: gpuNode("n", 2), scheduler: "other", version: "101", closed: true},
+		{name: "a process of this instance, before this one led", node: gpuNode("n", 2), scheduler: "other", unprepared: true},
+		{name: "a process of this instance, seen late", node: gpuNode("n", 2), scheduler: "other", version: "100"},
+		{name: "a process of this instance, of a pod that could not be fenced", node: gpuNode("n", 2), scheduler: "other", version: "101", keptBack: true},
 		{name: "from before", node: gpuNode("n", 2), scheduler: "other", seenBound: true},
 		{name: "a node of another pool", node: ofPool(gpuNode("n", 2), "b"), scheduler: "other"},
 		{name: "a node that is not shared", node: makeNode("n", nil), scheduler: "other"},
@@ -107,19 +113,24 @@ func TestOtherInstance(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			open := gpuNode("open", 2)
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Name: strings.Split(t.Name(), "/")[0], Nodes: []*corev1.Node{tt.node, open}})
-			pl.allocations.startup.done.Store(!tt.waiting)
+			pl.allocations.startup.version = "100"
 			live := newLiveCache(t, profile)
 			live.AddNode(klog.Background(), tt.node)
 			live.AddNode(klog.Background(), open)
 			h := handler(t, pl)
 			pod := boundPod("theirs", 500, "n", "0")
-			pod.Spec.SchedulerName = tt.scheduler
+			pod.Spec.SchedulerName, pod.ResourceVersion = tt.scheduler, tt.version
 			if !tt.seenBound {
 				pending := pod.DeepCopy()
 				pending.Spec.NodeName = ""
 				add(t, profile, h, pending)
+				if tt.keptBack {
+					pl.allocations.settle([]*corev1.Pod{pending}, []error{errors.New("a webhook does not answer")})
+				}
 				store(t, profile, pod)
+				pl.allocations.startup.prepared.Store(!tt.unprepared)
 				h.OnUpdate(pending, pod)
+				pl.allocations.startup.prepared.Store(true)
 			} else {
 				add(t, profile, h, pod)
 			}

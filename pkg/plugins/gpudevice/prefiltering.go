@@ -17,6 +17,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
 )
@@ -33,7 +34,7 @@ func (pl *GPUDevice) PreFilter(_ context.Context, state fwk.CycleState, pod *cor
 	if err != nil {
 		// Nothing but another pod can help. Evicting pods would not.
 		pl.countRejection(invalidPodReason(err))
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+escape(err.Error()))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod can never be scheduled: "+messages.Escape(err.Error()))
 	}
 	claims := pl.mayClaimDevices(pod)
 	none := request.Kind == device.RequestNone && !claims
@@ -124,13 +125,6 @@ func invalidPodReason(err error) string {
 
 func (pl *GPUDevice) countRejection(reason string) {
 	pl.counters.podRejections.WithLabelValues(pl.handle.ProfileName(), reason).Inc()
-}
-
-// escape makes a text safe for the scheduler, which uses reasons as a format
-// string. A percent sign can only come from a value, and those are quoted: there
-// this escape is what Go would write for it.
-func escape(text string) string {
-	return strings.ReplaceAll(text, "%", `\x25`)
 }
 
 // isDaemonPod reports whether a DaemonSet controls the pod. Its controller makes

@@ -49,10 +49,8 @@ type rankings struct {
 // rankedKind is what tells pods apart between which Filter or Score may. The rest of what a
 // score depends on is the same for all pods of a cycle.
 type rankedKind struct {
-	request      string
-	cpu          int64
-	models       string
-	minMemoryMiB int64
+	request device.RequestKey
+	cpu     int64
 }
 
 // rankedNodes is what Filter and Score say of all nodes for one kind of pod.
@@ -161,8 +159,7 @@ func (r *rankings) reset(nodes []fwk.NodeInfo) {
 // of returns what is remembered for the kind of pod; if there is nothing, what has to be
 // evaluated for all nodes.
 func (r *rankings) of(s *preScoreState) *rankedNodes {
-	request := s.podRequest.Request
-	kind := rankedKind{request: s.request, cpu: s.podRequest.CPUMilli, models: request.Models.String(), minMemoryMiB: request.MinMemoryMiB}
+	kind := rankedKind{request: s.request, cpu: s.podRequest.CPUMilli}
 	ranked := r.ranked[kind]
 	if ranked == nil {
 		scores := r.removeOldest()

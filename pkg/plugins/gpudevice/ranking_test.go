@@ -254,7 +254,7 @@ func TestRankingsAreBounded(t *testing.T) {
 	if len(pl.rankings.ranked) > maxRanked {
 		t.Errorf("%d kinds are remembered, want %d at most", len(pl.rankings.ranked), maxRanked)
 	}
-	if r := pl.rankings.ranked[rankedKind{request: requestKey(podRequestOf(t, pl, sharePod("p", 1)).Request)}]; r == nil {
+	if r := pl.rankings.ranked[rankedKind{request: podRequestOf(t, pl, sharePod("p", 1)).Request.Key()}]; r == nil {
 		t.Error("the kind of pod that comes always was forgotten")
 	}
 }

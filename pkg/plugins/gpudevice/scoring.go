@@ -5,9 +5,7 @@ package gpudevice
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -49,7 +47,7 @@ func (pl *GPUDevice) preScoreStateOf(filtered *preFilterState) *preScoreState {
 			podRequest: filtered.podRequest,
 			maxNode:    filtered.maxNode,
 			workload:   pl.workload.published.Load(),
-			request:    requestKey(filtered.podRequest.Request),
+			request:    filtered.podRequest.Request.Key(),
 			ranked:     filtered.isWithoutDevices() || pl.workload.read,
 		}
 		s.key = pl.scoreKeys.of(s)
@@ -144,9 +142,9 @@ type scoreKey struct {
 	epoch   uint64
 	maxNode device.MaxNode
 	cpu     int64
-	request string
-	// constrained matters to the price of scarce devices. Which ones the pod accepts
-	// does not: it is scored on those alone.
+	// request is without constraints: the pod is scored on those devices alone that it
+	// accepts. Whether there are any, constrained, matters to the price of scarce devices.
+	request     device.RequestKey
 	constrained bool
 }
 
@@ -156,6 +154,7 @@ const maxScoreKeys = 4096
 // of returns the number of what s asks for.
 func (k *scoreKeys) of(s *preScoreState) uint64 {
 	key := scoreKey{maxNode: s.maxNode, cpu: s.podRequest.CPUMilli, request: s.request, constrained: s.podRequest.Request.Constrained()}
+	key.request.Models, key.request.MinMemoryMiB = device.Models{}, 0
 	if s.workload != nil {
 		key.epoch = s.workload.epoch
 	}
@@ -168,16 +167,4 @@ func (k *scoreKeys) of(s *preScoreState) uint64 {
 	k.last++
 	k.keys[key] = k.last
 	return k.last
-}
-
-// requestKey writes what a request takes of a node, in a form in which equal
-// requests are equal.
-func requestKey(request *device.Request) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d", request.Kind)
-	for i := range request.Containers {
-		a := &request.Containers[i]
-		fmt.Fprintf(&b, " %d:%d:%d:%d", a.Kind, a.Devices, a.Milli, a.MemoryMiB)
-	}
-	return b.String()
 }

@@ -24,6 +24,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
@@ -57,6 +58,8 @@ type startupWait struct {
 	done atomic.Bool
 	// prepared is whether waitForSyncAndFence has succeeded.
 	prepared atomic.Bool
+	// version is what the informer's store had reached by then. It is written before prepared.
+	version string
 	// expected is whether Prepare will be called; see PrepareLater.
 	expected atomic.Bool
 	// lateBinding is whether a pod that was kept back was seen bound, and no snapshot yet that
@@ -98,6 +101,16 @@ func (pl *GPUDevice) Prepare(ctx context.Context) error {
 	})
 }
 
+// Ready returns why this process is not ready although it has prepared: another one has
+// taken over from it. It goes on with pods without shares. It does not end: where two
+// processes run without an election, each new one would end the other without end.
+func (pl *GPUDevice) Ready() error {
+	if pl.allocations.deposed.Load() {
+		return errFenced
+	}
+	return nil
+}
+
 // PreEnqueue keeps a pod with a share out of the queue while it cannot be bound for a reason
 // that no event of the cluster changes. An attempt would end with a write to the pod's
 // status, in the scheduling goroutine, and what hinders the fence hinders that too.
@@ -128,7 +141,7 @@ func (c *allocationCache) whyKeptBack(pod *corev1.Pod) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, errFenced.Error())
 	}
 	if err := c.kept.get(pod.UID); err != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, escape(keptText(err)))
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, messages.Escape(keptText(err)))
 	}
 	return nil
 }
@@ -206,8 +219,9 @@ func (c *allocationCache) prepare(ctx context.Context) error {
 
 	s.mu.Lock()
 	s.err, s.retryAt = err, c.clock.Now().Add(startupRetry)
-	s.prepared.Store(err == nil)
 	if err == nil {
+		s.version = c.informerVersion()
+		s.prepared.Store(true)
 		c.kept.forgetFenced()
 	}
 	close(s.attempt)

@@ -81,8 +81,8 @@ type preScoreState struct {
 	podRequest device.PodRequest
 	maxNode    device.MaxNode
 	workload   *publishedWorkload
-	// request is requestKey of the pod's.
-	request string
+	// request is the key of the pod's request.
+	request device.RequestKey
 	// key is the number of (request, CPU, largest node, expected workload) by which scores
 	// are remembered.
 	key uint64

@@ -43,7 +43,7 @@ type wakeUps struct {
 	mu sync.Mutex
 	// nodes are those since the last time, nil if there are none.
 	nodes sets.Set[string]
-	// all is whether all pods with shares are to be woken.
+	// all is whether all pods with devices are to be woken.
 	all   bool
 	delay time.Duration
 	last  time.Time
@@ -56,7 +56,7 @@ func (pl *GPUDevice) wakeLater(node string) {
 	}
 }
 
-// wakeShares activates all pending pods with shares, after a pause.
+// wakeShares activates all pending pods that wait for devices, after a pause.
 func (c *allocationCache) wakeShares() {
 	for _, pl := range c.sharedBy() {
 		if delay, first := pl.wakeUps.add(pl.clock.Now(), func(w *wakeUps) { w.all = true }); first {
@@ -98,7 +98,7 @@ func (pl *GPUDevice) activatePendingPods() {
 			nodes = append(nodes, node)
 		}
 	}
-	pl.activate(func(pod *corev1.Pod) bool { return all && device.HasShareRequest(pod) || pl.mayUse(pod, nodes) })
+	pl.activate(func(pod *corev1.Pod) bool { return all && pl.usesDevices(pod) || pl.mayUse(pod, nodes) })
 }
 
 // activate sends the pending pods of the profile that are wanted to the active queue.

@@ -60,9 +60,6 @@ func TestEventsToRegister(t *testing.T) {
 			var got []fwk.ClusterEvent
 			for _, event := range events {
 				got = append(got, event.Event)
-				if event.QueueingHintFn == nil {
-					t.Errorf("%s has no hint: it wakes every pod", event.Event.Label())
-				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("Unexpected events (-want,+got):\n%s", diff)

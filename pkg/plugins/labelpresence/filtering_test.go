@@ -250,16 +250,6 @@ func filterOne(t *testing.T, profile *schedtest.Profile, pod *corev1.Pod) *fwk.S
 	return profile.RunFilterPlugins(t.Context(), state, pod, profile.Nodes(t)[0])
 }
 
-func TestFilterWithoutPreFilterIsAnError(t *testing.T) {
-	profile := startProfile(t, &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}},
-		schedtest.Options{Nodes: []*corev1.Node{makeNode("n", nil)}})
-	nodes := profile.Nodes(t)
-	pl := profile.Plugin.(*LabelPresence)
-	if got := pl.Filter(t.Context(), newCycleState(), st.MakePod().Obj(), nodes[0]).Code(); got != fwk.Error {
-		t.Errorf("want %v, got %v", fwk.Error, got)
-	}
-}
-
 func TestPreFilterState(t *testing.T) {
 	profile := startProfile(t, &config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{makeRule(true, "a")}},
 		schedtest.Options{Nodes: []*corev1.Node{makeNode("n", nil)}})

@@ -186,8 +186,8 @@ func TestInformerWakesPendingPods(t *testing.T) {
 	if err := profile.Client.CoreV1().Pods("ns").Delete(t.Context(), "pending", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pod is forgotten", func() bool { return !rejected.has("nspending") })
-	if rejected.has("nsnot-there") {
+	eventually(t, "the pod is forgotten", func() bool { _, has := rejected.in("ns")["nspending"]; return !has })
+	if _, has := rejected.in("ns")["nsnot-there"]; has {
 		t.Error("a pod that is gone already is remembered")
 	}
 }

@@ -22,16 +22,8 @@ var (
 // others. A node that tenancy keeps from the pod is hidden: who is no tenant of it is not
 // told its name.
 func (pl *LabelPresence) NearMiss(pod *corev1.Pod) shortfall.Measure {
-	selected := pl.policy.selectFor(pod)
-	var facts namespaceFacts
-	if selected.needsNamespace {
-		var known bool
-		if facts, known = pl.namespaces.index.get(pod.Namespace); !known {
-			return nil
-		}
-	}
-	c := pl.policy.constrain(selected, facts)
-	if c.none() {
+	c, known := pl.constraintsOf(pod)
+	if !known || c.none() {
 		return nil
 	}
 	return &nearMiss{c}

@@ -5,71 +5,19 @@ package labelpresence
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
-	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
-
-func TestNewRefuses(t *testing.T) {
-	tests := []struct {
-		name string
-		args runtime.Object
-		want []string
-	}{
-		{
-			name: "no args",
-			want: []string{"want args of type *config.LabelPresenceArgs, got <nil>"},
-		},
-		{
-			name: "args of another plugin",
-			args: &schedulerconfig.NodeAffinityArgs{},
-			want: []string{"want args of type *config.LabelPresenceArgs, got *config.NodeAffinityArgs"},
-		},
-		{
-			name: "several errors at once, each with its field",
-			args: &config.LabelPresenceArgs{
-				Rules:      []config.LabelPresenceRule{{Labels: []string{"a b"}}},
-				DaemonSets: "Sometimes",
-			},
-			want: []string{
-				`LabelPresenceArgs.rules[0].labels[0]: Invalid value: "a b"`,
-				`LabelPresenceArgs.rules[0].presence: Required value`,
-				`LabelPresenceArgs.daemonSets: Unsupported value: "Sometimes": supported values: "Exempt", "Enforce"`,
-			},
-		},
-		{
-			name: "nothing to do",
-			args: &config.LabelPresenceArgs{DaemonSets: config.DaemonSetsExempt},
-			want: []string{"LabelPresenceArgs: Required value: set at least one of rules, preferences and tenancy"},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := schedtest.NewProfile(t.Context(), t, Name, New, tt.args, schedtest.Options{})
-			if err == nil {
-				t.Fatal("want an error, got none")
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("want %q in the error, got: %v", want, err)
-				}
-			}
-		})
-	}
-}
 
 // Where no namespace matters, none is watched: that would be one more watch, and
 // a right that the scheduler may lack.
@@ -101,17 +49,6 @@ func TestNewWatchesNamespacesOnlyWhereTheyMatter(t *testing.T) {
 				t.Errorf("namespaces listed or watched: want %t, got %t", tt.want, got)
 			}
 		})
-	}
-}
-
-func TestNewWithoutInformers(t *testing.T) {
-	framework, err := frameworkruntime.NewFramework(t.Context(), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree), DaemonSets: config.DaemonSetsExempt}
-	if _, err := New(t.Context(), args, framework); err == nil {
-		t.Error("want an error, got none")
 	}
 }
 

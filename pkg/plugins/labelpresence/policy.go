@@ -6,7 +6,6 @@ package labelpresence
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
@@ -75,13 +76,7 @@ func ruleReason(profile string, index int, key string, presence bool) string {
 	if presence {
 		format = "node(s) didn't have label %q, which rules[%d] of LabelPresence in profile %q requires"
 	}
-	return withoutVerbs(fmt.Sprintf(format, key, index, profile) + " (ask that profile's administrator)")
-}
-
-// withoutVerbs replaces percent signs, because the scheduler uses reasons as a
-// format string. Label keys have none, but the name of a profile may.
-func withoutVerbs(reason string) string {
-	return strings.ReplaceAll(reason, "%", "?")
+	return messages.Escape(fmt.Sprintf(format, key, index, profile) + " (ask that profile's administrator)")
 }
 
 // reject returns why the rule rejects a node with these labels, or nil.
@@ -265,4 +260,44 @@ func isPinnedToNode(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// preferences is args.preferences, compiled.
+type preferences struct {
+	terms []term
+	// total is the sum of all weights, at least 1 if there is a term.
+	total int64
+}
+
+// term is one preference.
+type term struct {
+	label    string
+	presence bool
+	weight   int64
+}
+
+func newPreferences(args []config.LabelPresencePreference) preferences {
+	var p preferences
+	for _, preference := range args {
+		w := term{label: preference.Label, presence: *preference.Presence, weight: int64(preference.Weight)}
+		p.terms = append(p.terms, w)
+		p.total += w.weight
+	}
+	return p
+}
+
+// score returns 100 * (sum of the weights of the satisfied preferences) / (sum
+// of all weights), rounded down: 0 if a node satisfies none, 100 if it satisfies
+// all. Weights are 1 to 100, so nothing overflows. Without a preference it returns 0.
+func (p *preferences) score(nodeLabels map[string]string) int64 {
+	if p.total == 0 {
+		return 0 // PreScore skips the plugin; but another plugin may ask for scores alone
+	}
+	var satisfied int64
+	for i := range p.terms {
+		if _, present := nodeLabels[p.terms[i].label]; present == p.terms[i].presence {
+			satisfied += p.terms[i].weight
+		}
+	}
+	return fwk.MaxScore * satisfied / p.total
 }

@@ -8,9 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-base/metrics"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/visible"
 )
 
@@ -56,7 +59,7 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 	}
 	newReason := func(format string, keys ...any) string {
 		reason := fmt.Sprintf(format, keys...) + fmt.Sprintf(" (tenancy of profile %q: ask the administrator who assigns nodes and namespaces to tenants)", profile)
-		return withoutVerbs(reason)
+		return messages.Escape(reason)
 	}
 	newRejection := func(format string, keys ...any) *rejection {
 		return &rejection{reason: newReason(format, keys...), counter: counter}
@@ -156,4 +159,46 @@ func (t *tenancy) violation(node *corev1.Node, owner tenant) *rejection {
 		return rejected
 	}
 	return nil
+}
+
+// Ownership says of a node what tenancy makes of its label and taint: whether it belongs
+// to a tenant that is known, and whether it belongs to one that is not, so that it takes
+// pods of exempt namespaces only.
+func Ownership(args *config.LabelPresenceTenancy, node *corev1.Node) (known, unknown bool) {
+	t := &tenancy{nodeLabelKey: args.NodeLabelKey, nodeTaintKey: args.NodeTaintKey}
+	owner := t.ownershipOf(node)
+	return owner.tenant.exists && !owner.unknown, owner.unknown
+}
+
+// Violation says why tenancy does not allow a pod of the namespace on the node; it is empty if
+// tenancy allows it, or has no say.
+func Violation(args *config.LabelPresenceTenancy, node *corev1.Node, namespace *corev1.Namespace) string {
+	t := newTenancy(args, "", nil)
+	if !t.appliesTo(namespace.Name) {
+		return ""
+	}
+	reason := t.violation(node, tenantOf(namespace.Labels, t.namespaceLabelKey))
+	if reason == nil {
+		return ""
+	}
+	return t.describe(reason, node.Name, namespace.Name)
+}
+
+// CheckOrder returns what keeps tenancy from working in a profile that runs the plugin, whose
+// plugins are at path. It has to be the first in PreFilter and in Filter: what another plugin
+// says about a node that tenancy keeps from the pod would reach the pod's owner, and
+// preemption would try that node. multiPoint alone puts the default plugins first.
+func CheckOrder(path *field.Path, running *schedconfig.Plugins) field.ErrorList {
+	var errs field.ErrorList
+	for _, point := range []struct {
+		name    string
+		enabled []schedconfig.Plugin
+	}{{"preFilter", running.PreFilter.Enabled}, {"filter", running.Filter.Enabled}} {
+		if first := point.enabled[0].Name; first != Name {
+			errs = append(errs, field.Invalid(path.Child(point.name, "enabled"), first, fmt.Sprintf(
+				"runs before %s with tenancy, and tells tenants about the nodes of others: list %s first under %s.enabled, as well as under multiPoint.enabled",
+				Name, Name, point.name)))
+		}
+	}
+	return errs
 }

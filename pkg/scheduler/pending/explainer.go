@@ -37,17 +37,16 @@ type Options struct {
 	// Measuring are the plugins of each profile that measure how far nodes are, by
 	// schedulerName. Without any no node is named.
 	Measuring map[string][]shortfall.Plugin
-	// CompareTaints says whether tolerations may compare values
-	// (TaintTolerationComparisonOperators).
-	CompareTaints bool
 }
 
 // Gangs is how gangs look in the API.
 type Gangs struct {
 	// Plugin is the name of the plugin that places them.
 	Plugin string
-	// Label is the key of the pod label with the name of the pod's PodGroup.
-	Label string
+	// GaveUp returns how many members of the pod's gang had a node when its last attempt
+	// gave the gang up, and whether that was because this pod found none. It is asked once
+	// for each failed attempt.
+	GaveUp func(pod *corev1.Pod) (found int, this, ok bool)
 	// PodGroups lists them. Its objects are *unstructured.Unstructured.
 	PodGroups cache.GenericLister
 }
@@ -105,16 +104,16 @@ func (e *Explainer) Wrap(next scheduler.FailureHandlerFn) scheduler.FailureHandl
 			}
 			fit = &framework.FitError{Pod: podInfo.Pod, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
 		}
-		explained, action := e.explain(ctx, fw, podInfo.Pod, fit)
+		explained, action := e.explain(fw, podInfo.Pod, fit)
 		next(ctx, recording{fw, action}, podInfo, status.Clone().WithError(explained), nominating, start)
 	}
 }
 
 // explain returns fit with another text, and the action of its event.
-func (e *Explainer) explain(ctx context.Context, fw framework.Framework, pod *corev1.Pod, fit *framework.FitError) (*framework.FitError, string) {
+func (e *Explainer) explain(fw framework.Framework, pod *corev1.Pod, fit *framework.FitError) (*framework.FitError, string) {
 	view := e.view(pod)
 	fit = seenIn(view, fw, pod, fit)
-	m := e.read(ctx, fw.ProfileName(), pod, fit, view)
+	m := e.read(fw.ProfileName(), pod, fit, view)
 	headline, action := e.headline(m)
 	explained := *fit
 	if m.waitedOnPermit {
@@ -128,7 +127,7 @@ func (e *Explainer) explain(ctx context.Context, fw framework.Framework, pod *co
 	explained.Diagnosis.PostFilterMsg = ""
 	rest := m.postFilterMessage(fw)
 	if n := e.newNearest(fw, m); n != nil {
-		rest = strings.TrimSpace(n.text(ctx, told(e.latest(pod), explained.Error(), rest)) + " " + rest)
+		rest = strings.TrimSpace(n.text(told(e.latest(pod), explained.Error(), rest)) + " " + rest)
 	}
 	explained.Diagnosis.PostFilterMsg = rest
 	return &explained, action

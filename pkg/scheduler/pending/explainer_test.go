@@ -30,6 +30,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
 
 // That the messages reach a pod's owner is shown with a real scheduler, in
@@ -37,7 +38,8 @@ import (
 
 const (
 	gangPlugin = "Coscheduling"
-	gangLabel  = "example.com/gang"
+	// gaveUp is the annotation with what the gang's plugin knows of the pod.
+	gaveUp     = "gave-up"
 	notHelpful = "no new claims to deallocate, preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
 	noVictims  = "no new claims to deallocate, preemption: 0/4 nodes are available: 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling., can not find pod group"
 )
@@ -77,7 +79,10 @@ func fixture(t *testing.T, nodes []*corev1.Node, pods ...*corev1.Pod) *Explainer
 			"plain": filters("TaintToleration", "NodeAffinity", "NodeResourcesFit"),
 		},
 		DeviceProfiles: []string{"gpu"},
-		Gangs:          &Gangs{Plugin: gangPlugin, Label: gangLabel, PodGroups: cache.NewGenericLister(groups, schema.GroupResource{Resource: "podgroups"})},
+		Gangs:          &Gangs{Plugin: gangPlugin, PodGroups: cache.NewGenericLister(groups, schema.GroupResource{Resource: "podgroups"}), GaveUp: func(pod *corev1.Pod) (found int, this, ok bool) {
+			_, err := fmt.Sscan(pod.Annotations[gaveUp], &found, &this)
+			return found, this, err == nil
+		}},
 	})
 }
 
@@ -121,7 +126,7 @@ func TestMessages(t *testing.T) {
 	plain := st.MakePod().Namespace("default").Name("p")
 	share := st.MakePod().Namespace("default").Name("p").Lim(map[corev1.ResourceName]string{names.GPUMilliResource: "500"})
 	member := func(gang string) *corev1.Pod {
-		return st.MakePod().Namespace("default").Name("p").Label(gangLabel, gang).Obj()
+		return st.MakePod().Namespace("default").Name("p").Label(podgroup.Label, gang).Obj()
 	}
 	complete := []*corev1.Pod{member("train"), member("train"), member("train")}
 	for i := range complete {
@@ -189,34 +194,33 @@ func TestMessages(t *testing.T) {
 		{
 			name: "a gang that does not exist", profile: "gpu", pod: member("trian"), wantAction: actionFindGang,
 			nodes: diagnosis{"a": resolvable(gangPlugin, "PodGroup not found")},
-			want:  "0/5 nodes are available: PodGroup default/trian, which the pod's label " + gangLabel + " names, does not exist: correct the label or create it.",
+			want:  "0/5 nodes are available: PodGroup default/trian, which the pod's label " + podgroup.Label + " names, does not exist: correct the label or create it.",
 		},
 		{
 			name: "a gang that does not exist, on nodes that are full", profile: "gpu", pod: member("trian"), wantAction: actionFindGang,
 			nodes: diagnosis{"a": resolvable("NodeResourcesFit", "Insufficient cpu")}, postFilter: noVictims,
-			want: "0/1 nodes are available: PodGroup default/trian, which the pod's label " + gangLabel + " names, does not exist: correct the label or create it. 1 Insufficient cpu.",
+			want: "0/1 nodes are available: PodGroup default/trian, which the pod's label " + podgroup.Label + " names, does not exist: correct the label or create it. 1 Insufficient cpu.",
 		},
 		{
 			name: "a gang that is not complete", profile: "gpu", pod: member("train"), others: []*corev1.Pod{member("train")}, wantAction: actionGatherGang,
-			nodes: diagnosis{"a": unresolvable(gangPlugin, "pre-filter"), "b": unresolvable(gangPlugin, "pre-filter")}, preFilter: "pre-filter pod p cannot find enough sibling pods", postFilter: notHelpful + ", " + GangReason(0, true),
+			nodes: diagnosis{"a": unresolvable(gangPlugin, "pre-filter"), "b": unresolvable(gangPlugin, "pre-filter")}, preFilter: "pre-filter pod p cannot find enough sibling pods", postFilter: notHelpful,
 			want: "0/2 nodes are available: gang default/train: 1 of its 3 members exist, and it starts when all do.",
 		},
 		{
-			name: "a member whose gang was given up", profile: "gpu", pod: member("train"), others: complete, wantAction: actionPlaceGang,
-			nodes: diagnosis{"a": resolvable(gangPlugin, GangReason(2, false))},
+			name: "a member whose gang was given up", profile: "gpu", pod: st.MakePod().Namespace("default").Name("p").Label(podgroup.Label, "train").Annotation(gaveUp, "2 false").Obj(), others: complete, wantAction: actionPlaceGang,
+			nodes: diagnosis{"a": resolvable(gangPlugin, "optimistic rejection in PostFilter")},
 			want:  "0/5 nodes are available: gang default/train: 2 of its 3 members had a node and all are needed.",
 		},
 		{
-			name: "the member that found no node", profile: "gpu", pod: member("train"), others: complete, wantAction: actionPlaceMember,
-			nodes: diagnosis{"a": resolvable("NodeResourcesFit", "Insufficient cpu"), "b": resolvable("NodeResourcesFit", "Insufficient cpu")}, postFilter: strings.TrimSuffix(noVictims, ", can not find pod group") + ", " + GangReason(2, true),
+			name: "the member that found no node", profile: "gpu", pod: st.MakePod().Namespace("default").Name("p").Label(podgroup.Label, "train").Annotation(gaveUp, "2 true").Obj(), others: complete, wantAction: actionPlaceMember,
+			nodes: diagnosis{"a": resolvable("NodeResourcesFit", "Insufficient cpu"), "b": resolvable("NodeResourcesFit", "Insufficient cpu")}, postFilter: strings.TrimSuffix(noVictims, ", can not find pod group"),
 			want: "0/2 nodes are available: gang default/train: 2 of its 3 members had a node when this one found none. 2 Insufficient cpu. preemption: 0/4 nodes are available: 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, ctx := ktesting.NewTestContext(t)
 			e := fixture(t, nodes, tt.others...)
-			got, action := e.explain(ctx, profile{name: tt.profile}, tt.pod, tt.nodes.fitError(tt.pod, tt.preFilter, tt.postFilter))
+			got, action := e.explain(profile{name: tt.profile}, tt.pod, tt.nodes.fitError(tt.pod, tt.preFilter, tt.postFilter))
 			if diff := cmp.Diff(tt.want, got.Error()); diff != "" {
 				t.Errorf("message (-want,+got):\n%s", diff)
 			}
@@ -263,12 +267,12 @@ func TestOnlyTheTextChanges(t *testing.T) {
 	})
 	plugins := []string{"GPUDevice", "TaintToleration", "NodeAffinity", "NodeResourcesFit", gangPlugin, ""}
 	codes := []fwk.Code{fwk.Unschedulable, fwk.UnschedulableAndUnresolvable, fwk.Pending}
-	answers := []string{"", notHelpful, noVictims, "deallocation of ResourceClaim completed", GangReason(1, true), "an answer, with a comma"}
+	answers := []string{"", notHelpful, noVictims, "deallocation of ResourceClaim completed", "an answer, with a comma"}
 	gangs := []string{"", "", "train", "none"}
 	for range 5000 {
 		pod := st.MakePod().Namespace("default").Name("p").Obj()
 		if gang := gangs[random.IntN(len(gangs))]; gang != "" {
-			pod.Labels = map[string]string{gangLabel: gang}
+			pod.Labels = map[string]string{podgroup.Label: gang}
 		}
 		d := diagnosis{}
 		for i := range random.IntN(len(nodes) + 1) {

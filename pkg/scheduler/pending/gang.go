@@ -5,31 +5,18 @@ package pending
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
 
-// The framework hands on nothing of a rejection but its text. What a gang's member
-// is told on the way is therefore written and read here, side by side.
 const (
-	gangReasonFormat = "%d member(s) of its gang "
-	gangReasonOther  = "had a node and all are needed"
-	gangReasonThis   = "had a node when this one found none"
+	gangReasonOther = "had a node and all are needed"
+	gangReasonThis  = "had a node when this one found none"
 )
-
-// GangReason is the reason for which a member of a gang is rejected whose gang has
-// no room. found is how many members had a node when it was given up, because this
-// one or another one found none.
-func GangReason(found int, this bool) string {
-	if this {
-		return fmt.Sprintf(gangReasonFormat, found) + gangReasonThis
-	}
-	return fmt.Sprintf(gangReasonFormat, found) + gangReasonOther
-}
 
 // GangNotFound says that there is no PodGroup, NAMESPACE/NAME, of the name that the label
 // of the pod has.
@@ -40,20 +27,6 @@ func GangNotFound(gang, label string) string {
 // GangIncomplete says that a gang, NAMESPACE/NAME, has fewer members than it needs.
 func GangIncomplete(gang string, members int, needed int64) string {
 	return fmt.Sprintf("gang %s: %d of its %d members exist, and it starts when all do", gang, members, needed)
-}
-
-// parseGangReason is the reverse of GangReason.
-func parseGangReason(text string) (found int, this, ok bool) {
-	if n, err := fmt.Sscanf(text, gangReasonFormat, &found); err != nil || n != 1 {
-		return 0, false, false
-	}
-	this = strings.HasSuffix(text, gangReasonThis)
-	return found, this, this || strings.HasSuffix(text, gangReasonOther)
-}
-
-func isGangReason(text string) bool {
-	_, _, ok := parseGangReason(text)
-	return ok
 }
 
 // What was tried. A member of a gang is nearly always first refused because the
@@ -74,58 +47,48 @@ func (e *Explainer) gangHeadline(m *message) (text, action string) {
 	if e.Gangs == nil {
 		return "", ""
 	}
-	name := m.pod.Labels[e.Gangs.Label]
-	if name == "" {
+	group := podgroup.Of(m.pod)
+	if group.Name == "" || group.Native {
 		return "", ""
 	}
-	gang := m.pod.Namespace + "/" + name
+	gang := group.String()
 	byGang := m.fit.Diagnosis.UnschedulablePlugins.Has(e.Gangs.Plugin)
-	needed, err := e.minMember(m.pod.Namespace, name)
+	needed, err := e.minMember(group)
 	switch {
 	case apierrors.IsNotFound(err):
 		if byGang {
 			m.reasons = nil // "PodGroup not found"
 		}
 		m.elsewhere = true // no room makes up for it
-		return GangNotFound(gang, e.Gangs.Label), actionFindGang
+		return GangNotFound(gang, podgroup.Label), actionFindGang
 	case err != nil:
 		return "", ""
 	}
-	members, bound := e.members(m.pod.Namespace, name)
-	found, this, gaveUp := m.gangReason()
-	m.removeReasons(isGangReason)
+	members, bound := e.members(group)
+	found, this, gaveUp := e.Gangs.GaveUp(m.pod)
+	if gaveUp && m.waitedOnPermit {
+		m.reasons = nil // the headline says it better
+	}
+	had := fmt.Sprintf("gang %s: %d of its %d members ", gang, found+bound, needed)
 	switch {
 	case byGang && int64(members) < needed:
 		m.refused = "" // it says the same, of the pod
 		m.elsewhere = true
 		return GangIncomplete(gang, members, needed), actionGatherGang
 	case gaveUp && this:
-		return fmt.Sprintf("gang %s: %d of its %d members %s", gang, found+bound, needed, gangReasonThis), actionPlaceMember
+		return had + gangReasonThis, actionPlaceMember
 	case gaveUp:
-		return fmt.Sprintf("gang %s: %d of its %d members %s", gang, found+bound, needed, gangReasonOther), actionPlaceGang
+		return had + gangReasonOther, actionPlaceGang
 	case !byGang:
 		return "", ""
 	}
 	return fmt.Sprintf("gang %s: its %d members start together or not at all", gang, needed), actionPlaceGang
 }
 
-// gangReason finds how many members found a node, in what the pod was rejected for
-// while it waited, or in what the gang's plugin answered after it found no node.
-func (m *message) gangReason() (found int, this, ok bool) {
-	texts, _ := m.postFilterMessages()
-	for _, r := range m.reasons {
-		texts = append(texts, r.text)
-	}
-	if i := slices.IndexFunc(texts, isGangReason); i >= 0 {
-		return parseGangReason(texts[i])
-	}
-	return 0, false, false
-}
-
 // members returns how many pods of the gang there are, and how many of them have a
 // node for good.
-func (e *Explainer) members(namespace, name string) (members, bound int) {
-	pods, err := e.pods.Pods(namespace).List(labels.SelectorFromSet(labels.Set{e.Gangs.Label: name}))
+func (e *Explainer) members(group podgroup.Ref) (members, bound int) {
+	pods, err := e.pods.Pods(group.Namespace).List(labels.SelectorFromSet(labels.Set{podgroup.Label: group.Name}))
 	if err != nil {
 		return 0, 0
 	}
@@ -139,14 +102,14 @@ func (e *Explainer) members(namespace, name string) (members, bound int) {
 
 // minMember returns how many members the PodGroup wants at least. The error is
 // NotFound if there is none.
-func (e *Explainer) minMember(namespace, name string) (int64, error) {
-	object, err := e.Gangs.PodGroups.ByNamespace(namespace).Get(name)
+func (e *Explainer) minMember(ref podgroup.Ref) (int64, error) {
+	object, err := e.Gangs.PodGroups.ByNamespace(ref.Namespace).Get(ref.Name)
 	if err != nil {
 		return 0, err
 	}
 	group, ok := object.(*unstructured.Unstructured)
 	if !ok {
-		return 0, fmt.Errorf("want PodGroup %s/%s as *unstructured.Unstructured, got %T", namespace, name, object)
+		return 0, fmt.Errorf("want PodGroup %s as *unstructured.Unstructured, got %T", ref, object)
 	}
 	needed, _, err := unstructured.NestedInt64(group.Object, "spec", "minMember")
 	return needed, err

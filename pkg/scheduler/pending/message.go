@@ -5,16 +5,13 @@ package pending
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	v1helper "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -42,6 +39,9 @@ type message struct {
 	// view is what the owner of the pod may know of, nil for all; fit is about that.
 	view *shortfall.View
 	fit  *framework.FitError
+	// ranking says how far nodes are. newNearest adds the plugins' measures, which must not be
+	// asked in a binding cycle.
+	ranking *shortfall.Ranking
 	// refused is what a PreFilter plugin said that refused the pod for all nodes.
 	refused string
 	// reasons are those of the nodes, one for each text.
@@ -70,9 +70,9 @@ type reason struct {
 
 // read reads a failed attempt. It asks the lister for the nodes that repel the pod
 // alone; all else was found out by the attempt.
-func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, fit *framework.FitError, view *shortfall.View) *message {
+func (e *Explainer) read(profile string, pod *corev1.Pod, fit *framework.FitError, view *shortfall.View) *message {
 	m := &message{profile: profile, pod: pod, view: view, fit: fit, refused: fit.Diagnosis.PreFilterMsg, taints: map[string]int{}}
-	required := requirementsOf(pod)
+	m.ranking = shortfall.NewRanking(pod, nil)
 	byText := map[string]*reason{}
 	add := func(text string, order, nodes int) {
 		if r, ok := byText[text]; ok {
@@ -88,7 +88,7 @@ func (e *Explainer) read(ctx context.Context, profile string, pod *corev1.Pod, f
 		m.preemptible = m.preemptible || status.Code() == fwk.Unschedulable
 		m.waitedOnPermit = m.waitedOnPermit || hadNode && e.Gangs != nil && status.Plugin() == e.Gangs.Plugin
 		m.afterFilter = m.afterFilter || hadNode && e.afterFilter[profile][status.Plugin()]
-		for _, text := range e.reasonsOf(ctx, name, pod, status, required, m.taints) {
+		for _, text := range m.reasonsOf(e.nodes, name, status, m.taints) {
 			add(text, e.order[profile][status.Plugin()], 1)
 		}
 	})
@@ -120,89 +120,23 @@ func (m *message) readAbsent(fit *framework.FitError, add func(text string, orde
 
 // reasonsOf returns why a node was rejected, with the taint by its name. taints, if not
 // nil, counts those of nodes that the pod asks for otherwise.
-func (e *Explainer) reasonsOf(ctx context.Context, name string, pod *corev1.Pod, status *fwk.Status, required nodeRequirements, taints map[string]int) []string {
-	if status.Plugin() == names.TaintToleration {
-		if taint, wanted := e.untoleratedTaint(ctx, name, pod, required); taint != "" {
-			if wanted && taints != nil {
-				taints[taint]++
-			}
-			return []string{fmt.Sprintf("node(s) had the taint %s, which the pod doesn't tolerate", taint)}
-		}
+func (m *message) reasonsOf(nodes corelisters.NodeLister, name string, status *fwk.Status, taints map[string]int) []string {
+	if status.Plugin() != names.TaintToleration {
+		return status.Reasons()
 	}
-	return status.Reasons()
-}
-
-// untoleratedTaint returns the taint of the node that the pod does not tolerate, as
-// kubectl taint takes it, and whether the node is one that the pod asks for.
-func (e *Explainer) untoleratedTaint(ctx context.Context, name string, pod *corev1.Pod, required nodeRequirements) (string, bool) {
-	node, err := e.nodes.Get(name)
+	node, err := nodes.Get(name)
 	if err != nil {
-		return "", false
+		return status.Reasons()
 	}
-	taint, found := v1helper.FindMatchingUntoleratedTaint(klog.FromContext(ctx), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	}, e.CompareTaints)
-	if !found {
-		return "", false // it was taken off since
+	untolerated := shortfall.UntoleratedTaints(m.pod, node)
+	if len(untolerated) == 0 {
+		return status.Reasons() // the taint was removed since
 	}
-	return taint.ToString(), required.metBy(node)
-}
-
-// nodeRequirements is what a pod asks of a node that few nodes have.
-type nodeRequirements struct {
-	affinity  nodeaffinity.RequiredNodeAffinity
-	resources []corev1.ResourceName
-	any       bool
-}
-
-// requirementsOf reads the pod's node selector, its required node affinity, and the
-// devices of its containers.
-func requirementsOf(pod *corev1.Pod) nodeRequirements {
-	w := nodeRequirements{affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
-	seen := map[corev1.ResourceName]struct{}{}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			for name, quantity := range containers[i].Resources.Limits {
-				if isExtended(name) && !quantity.IsZero() {
-					seen[name] = struct{}{}
-				}
-			}
-		}
+	taint := untolerated[0].ToString()
+	if taints != nil && m.ranking.Wants(node) {
+		taints[taint]++
 	}
-	w.resources = slices.Sorted(maps.Keys(seen))
-	affinity := pod.Spec.Affinity
-	w.any = len(w.resources) > 0 || len(pod.Spec.NodeSelector) > 0 ||
-		affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
-	return w
-}
-
-// isExtended reports whether a resource is one that a vendor counts: its
-// name has a domain, and not Kubernetes' own.
-func isExtended(name corev1.ResourceName) bool {
-	domain, _, qualified := strings.Cut(string(name), "/")
-	return qualified && !strings.HasSuffix(domain, "kubernetes.io") && !strings.HasPrefix(domain, "requests.")
-}
-
-// metBy reports whether the node is one of those that the pod asks for.
-func (w *nodeRequirements) metBy(node *corev1.Node) bool {
-	if !w.any {
-		return false
-	}
-	if matches, err := w.affinity.Match(node); err != nil || !matches {
-		return false
-	}
-	for _, name := range w.resources {
-		quantity := node.Status.Allocatable[name]
-		if strings.HasPrefix(string(name), berthnames.Prefix) {
-			// No node advertises them: a label says who has them.
-			if node.Labels[berthnames.GPUSharingLabel] != "true" {
-				return false
-			}
-		} else if quantity.IsZero() {
-			return false
-		}
-	}
-	return true
+	return []string{fmt.Sprintf("node(s) had the taint %s, which the pod doesn't tolerate", taint)}
 }
 
 // headline returns what the pod's owner should read first, or "", and the action
@@ -229,12 +163,12 @@ func (e *Explainer) uncountedHeadline(m *message) string {
 	if slices.Contains(e.DeviceProfiles, m.profile) {
 		return ""
 	}
-	insufficient := "Insufficient " + berthnames.Prefix
+	insufficient := shortfall.Insufficient + berthnames.Prefix
 	i := slices.IndexFunc(m.reasons, func(r reason) bool { return strings.HasPrefix(r.text, insufficient) })
 	if i < 0 {
 		return ""
 	}
-	resource := strings.TrimPrefix(m.reasons[i].text, "Insufficient ")
+	resource := strings.TrimPrefix(m.reasons[i].text, shortfall.Insufficient)
 	m.removeReasons(func(text string) bool { return strings.HasPrefix(text, insufficient) })
 	m.elsewhere = true // under this profile the pod runs nowhere
 	return Uncounted(resource, m.profile, e.DeviceProfiles)
@@ -275,7 +209,7 @@ func (m *message) preFilterMessage() string {
 func (m *message) postFilterMessage(fw framework.Framework) string {
 	messages, preemption := m.postFilterMessages()
 	messages = slices.DeleteFunc(messages, func(text string) bool {
-		return slices.Contains(ignoredMessages, text) || isGangReason(text)
+		return slices.Contains(ignoredMessages, text)
 	})
 	if m.preemptible && !m.elsewhere && preemption != "" && preemption != groupPreempts {
 		if m.view != nil {

@@ -5,7 +5,7 @@ package pending
 
 import (
 	"cmp"
-	"context"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -52,133 +52,99 @@ func afterFilter(plugins *schedconfig.Plugins) map[string]bool {
 	return after
 }
 
-// nearest measures the nodes of a failed attempt.
+// measures returns what Berth's plugins of the profile find missing for the pod, by plugin.
+func (e *Explainer) measures(profile string, pod *corev1.Pod) map[string]shortfall.Measure {
+	measures := map[string]shortfall.Measure{}
+	for _, plugin := range e.Measuring[profile] {
+		if found := plugin.NearMiss(pod); found != nil {
+			measures[plugin.Name()] = found
+		}
+	}
+	return measures
+}
+
+// nearest finds the nearest node of a failed attempt.
 type nearest struct {
 	*message
 	explainer *Explainer
 	snapshot  fwk.NodeInfoLister
-	measures  []measure
-}
-
-// measure is what one of Berth's plugins finds missing.
-type measure struct {
-	shortfall.Measure
-	plugin string
 }
 
 // newNearest returns nil where no node is near: nothing that a node lacks keeps the pod
-// waiting, or the profile has no plugin that measures.
+// Pending, or the profile has no plugin that measures nodes.
 func (e *Explainer) newNearest(fw framework.Framework, m *message) *nearest {
-	plugins := e.Measuring[m.profile]
-	if len(plugins) == 0 || m.refused != "" || m.elsewhere || m.waitedOnPermit || m.afterFilter || m.fit.Diagnosis.NodeToStatus.Len() == 0 {
+	if len(e.Measuring[m.profile]) == 0 || m.refused != "" || m.elsewhere || m.waitedOnPermit || m.afterFilter || m.fit.Diagnosis.NodeToStatus.Len() == 0 {
 		return nil
 	}
-	n := &nearest{message: m, explainer: e, snapshot: fw.SnapshotSharedLister().NodeInfos()}
-	for _, plugin := range plugins {
-		if found := plugin.NearMiss(m.pod); found != nil {
-			n.measures = append(n.measures, measure{found, plugin.Name()})
-		}
-	}
-	return n
+	m.ranking = shortfall.NewRanking(m.pod, e.measures(m.profile, m.pod))
+	return &nearest{message: m, explainer: e, snapshot: fw.SnapshotSharedLister().NodeInfos()}
 }
 
-// nearest returns what is said of the node that came nearest, "" if there is none. before
-// is what the condition of the pod says of it now, if the rest of its text is the same: it
-// stays while it is true. If numbers alone have changed it stays as a rule, too.
-func (n *nearest) text(ctx context.Context, before string) string {
+// text returns what is said of the nearest node, "" if there is none. before is what the
+// condition of the pod says of it now, if the rest of its text is the same: it stays while
+// it is true. If only numbers have changed it stays as a rule, too.
+func (n *nearest) text(before string) string {
 	if before != "" {
 		name, _, _ := strings.Cut(strings.TrimPrefix(before, nearestPrefix), ",")
-		now := n.describe(ctx, name)
+		now := n.describe(name)
 		if now == before || alikeButNumbers(now, before) && !n.explainer.renewals.TryAccept() {
 			return before
 		}
 	}
-	return n.describe(ctx, n.find(ctx))
+	return n.describe(n.find())
 }
 
-// find returns the node that is nearest: the least sum of ranks, then of gaps, then the
-// name.
-func (n *nearest) find(ctx context.Context) string {
-	best, rank, gap := "", shortfall.Hidden, 0.0
-	required := requirementsOf(n.pod)
+// find returns the node at the least distance; of equal ones the first by name.
+func (n *nearest) find() string {
+	best, least := "", shortfall.Distance{Rank: shortfall.Hidden}
 	n.fit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(name string, status *fwk.Status) {
-		least := n.refusal(ctx, name, status, &required)
-		if least > rank {
-			return
-		}
 		info, err := n.snapshot.Get(name)
 		if err != nil {
 			return
 		}
-		r, g := n.distance(ctx, info, status, &required)
-		if c := cmp.Or(cmp.Compare(r, rank), cmp.Compare(g, gap), cmp.Compare(name, best)); r < shortfall.Hidden && (best == "" || c < 0) {
-			best, rank, gap = name, r, g
+		verdict := verdictOf(status)
+		if n.ranking.AtLeast(info.Node(), &verdict) > least.Rank {
+			return
+		}
+		d := n.ranking.Distance(info, verdict)
+		if c := cmp.Or(d.Compare(least), cmp.Compare(name, best)); !d.IsHidden() && (best == "" || c < 0) {
+			best, least = name, d
 		}
 	})
 	return best
 }
 
-// measured reports whether the plugin measures nodes itself.
-func (n *nearest) measured(plugin string) bool {
-	return slices.ContainsFunc(n.measures, func(m measure) bool { return m.plugin == plugin })
+func verdictOf(status *fwk.Status) shortfall.Verdict {
+	return shortfall.Verdict{Plugin: status.Plugin(), Reasons: status.Reasons(), Resolvable: status.Code() == fwk.Unschedulable}
 }
 
-// refusal returns the rank of a plugin that measures nothing itself. NodeResourcesFit is
-// measured by what is free.
-func (n *nearest) refusal(ctx context.Context, name string, status *fwk.Status, required *nodeRequirements) (rank int) {
-	if n.measured(status.Plugin()) || status.Plugin() == names.NodeResourcesFit {
-		return 0
-	}
-	return rejection(status.Plugin(), status.Code() == fwk.Unschedulable, func() bool {
-		_, wanted := n.explainer.untoleratedTaint(ctx, name, n.pod, *required)
-		return wanted
-	})
-}
-
-// distance returns the sums over the plugin that rejected the node and Berth's, of which
-// those behind it were not asked.
-func (n *nearest) distance(ctx context.Context, info fwk.NodeInfo, status *fwk.Status, required *nodeRequirements) (rank int, gap float64) {
-	rank = n.refusal(ctx, info.Node().Name, status, required)
-	if status.Plugin() == names.NodeResourcesFit {
-		rank, gap = shortfall.Distance(shortfall.Shortages(n.pod, status.Reasons(), info))
-	}
-	for _, m := range n.measures {
-		r, g := m.Distance(info)
-		rank, gap = rank+r, gap+g
-	}
-	return rank, gap
-}
-
-// describe says what the node lacks: "" if it rejects the pod no more, or is none to name.
-func (n *nearest) describe(ctx context.Context, name string) string {
+// describe says what the node lacks: "" if it rejects the pod no more, or must not be named.
+func (n *nearest) describe(name string) string {
 	info, err := n.snapshot.Get(name)
 	if err != nil || name == "" {
 		return ""
 	}
 	status := n.fit.Diagnosis.NodeToStatus.Get(name)
-	if !status.IsRejected() {
+	if !status.IsRejected() || n.ranking.Distance(info, verdictOf(status)).IsHidden() {
 		return ""
 	}
-	required := requirementsOf(n.pod)
-	if rank, _ := n.distance(ctx, info, status, &required); rank >= shortfall.Hidden {
-		return ""
-	}
+	measures := n.ranking.Measures
 	var lacks []string
 	switch {
 	case status.Plugin() == names.NodeResourcesFit:
 		for _, shortage := range shortfall.Shortages(n.pod, status.Reasons(), info) {
 			lacks = append(lacks, shortage.String())
 		}
-	case !n.measured(status.Plugin()):
-		for _, reason := range n.explainer.reasonsOf(ctx, name, n.pod, status, required, nil) {
+	case measures[status.Plugin()] == nil:
+		for _, reason := range n.reasonsOf(n.explainer.nodes, name, status, nil) {
 			lacks = append(lacks, relative(reason))
 		}
 	}
-	for _, m := range n.measures {
-		if text := m.Describe(info); text != "" {
+	for _, plugin := range slices.Sorted(maps.Keys(measures)) {
+		if text := measures[plugin].Describe(info); text != "" {
 			lacks = append(lacks, text)
-		} else if m.plugin == status.Plugin() {
-			// What stood in the way were pods that are nominated to run there.
+		} else if plugin == status.Plugin() {
+			// Pods that are nominated to run there stood in the way.
 			lacks = append(lacks, "what is free there is kept for a pod of higher priority")
 		}
 	}

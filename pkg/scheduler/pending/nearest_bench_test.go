@@ -12,7 +12,6 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
-	"k8s.io/kubernetes/test/utils/ktesting"
 
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 )
@@ -38,18 +37,17 @@ func BenchmarkExplain(b *testing.B) {
 		{name: "again", pod: first.DeepCopy(), with: []shortfall.Plugin{stockPlugin(10)}},
 	} {
 		b.Run("nodes=5000/"+bb.name, func(b *testing.B) {
-			_, ctx := ktesting.NewTestContext(b)
 			e := measuring(10)
 			e.Measuring["p"] = bb.with
 			fit := statuses.fitError(bb.pod, "", "")
 			if bb.name == "again" {
-				explained, _ := e.explain(ctx, fw, bb.pod, fit)
+				explained, _ := e.explain(fw, bb.pod, fit)
 				bb.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Message: explained.Error()}}
 			}
 			var explained *framework.FitError
 			b.ReportAllocs()
 			for b.Loop() {
-				explained, _ = e.explain(ctx, fw, bb.pod, fit)
+				explained, _ = e.explain(fw, bb.pod, fit)
 			}
 			if strings.Contains(explained.Error(), "nearest: node node-") != (bb.with != nil) {
 				b.Fatal(explained)

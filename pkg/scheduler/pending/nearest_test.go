@@ -18,7 +18,6 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
-	"k8s.io/kubernetes/test/utils/ktesting"
 
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 )
@@ -76,9 +75,8 @@ func stocked(name string, has int, labels ...string) *corev1.Node {
 // attempt lets the pod fail on the nodes, each with its status.
 func attempt(t *testing.T, e *Explainer, pod *corev1.Pod, nodes []*corev1.Node, statuses diagnosis, postFilter string, pods ...*corev1.Pod) string {
 	t.Helper()
-	_, ctx := ktesting.NewTestContext(t)
 	fw := withSnapshot{profile{name: "p"}, internalcache.NewSnapshot(pods, nodes)}
-	explained, _ := e.explain(ctx, fw, pod, statuses.fitError(pod, "", postFilter))
+	explained, _ := e.explain(fw, pod, statuses.fitError(pod, "", postFilter))
 	return explained.Error()
 }
 
@@ -217,11 +215,10 @@ func TestNearestIsBounded(t *testing.T) {
 // TestNoNearestAfterFilter: in a binding cycle the snapshot is another cycle's, and it is
 // not read: this framework has none.
 func TestNoNearestAfterFilter(t *testing.T) {
-	_, ctx := ktesting.NewTestContext(t)
 	pod := st.MakePod().Name("p").Obj()
 	fit := diagnosis{"a": resolvable(gangPlugin, "given up")}.fitError(pod, "", "")
 	var fw framework.Framework = profile{name: "p"}
-	explained, _ := measuring(10).explain(ctx, fw, pod, fit)
+	explained, _ := measuring(10).explain(fw, pod, fit)
 	if text := explained.Error(); strings.Contains(text, "nearest") {
 		t.Errorf("got %q", text)
 	}

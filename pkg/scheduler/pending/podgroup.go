@@ -8,8 +8,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
 
 const (
@@ -32,8 +33,8 @@ const (
 // redact is whether the owner of the pod may not know of all nodes: what was tried for the
 // group depends on them.
 func explainGroup(pod *corev1.Pod, status *fwk.Status, redact bool) *fwk.Status {
-	group := pod.Spec.SchedulingGroup
-	if group == nil || group.PodGroupName == nil {
+	group := podgroup.Of(pod)
+	if !group.Native {
 		return status
 	}
 	hadPlace := func(reason string) bool {
@@ -42,7 +43,7 @@ func explainGroup(pod *corev1.Pod, status *fwk.Status, redact bool) *fwk.Status 
 	notTried := func(reason string) bool {
 		return strings.HasPrefix(reason, groupShort) && strings.HasSuffix(reason, groupCounts)
 	}
-	name := klog.KRef(pod.Namespace, *group.PodGroupName).String()
+	name := group.String()
 	var text string
 	switch {
 	case slices.ContainsFunc(status.Reasons(), hadPlace):

@@ -16,15 +16,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 )
 
-// Verdict is that a plugin keeps a pod from a node, or from all.
-type Verdict struct {
-	// Plugin is the plugin's name.
-	Plugin string
-	// Reasons are what it says, in the words of the event that kube-scheduler records.
-	Reasons []string
-	// Resolvable is whether evicting pods could help, in the plugin's opinion.
-	Resolvable bool
-}
+// Verdict is why a plugin rejects a pod, on one node or on all.
+type Verdict = shortfall.Verdict
 
 // NodeDiagnosis is what keeps a pod from one node.
 type NodeDiagnosis struct {

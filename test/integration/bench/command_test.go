@@ -234,30 +234,23 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestInterrupted: Ctrl-C stops the schedulers and the control plane, and what was
-// measured by then is written.
+// TestInterrupted: Ctrl-C stops the schedulers and the control plane, and the complete
+// rounds are in the report.
 func TestInterrupted(t *testing.T) {
 	for _, tt := range []struct {
 		name, at string
 		full     bool
 	}{
 		{"while the control plane starts", "starting a control plane", false},
-		{"in the first round", "round 1 of 9, bare-binder: starting", false},
 		{"in a later round", "round 3 of 9, bare-binder: starting", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "report")
 			command, temporary := startCommand(t, "-f", "test/integration/bench/testdata/churn.yaml", "--schedulers", "bare-binder", "--rounds", "9", "--out", out)
-			command.WaitForOutput(t, timeout, tt.at)
-			command.Signal(syscall.SIGINT)
-			if code := command.Wait(t, timeout); code != exitInterrupted {
-				t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
-			}
+			interrupt(t, command, tt.at)
 			framework.CheckGone(t, temporary)
 			if !tt.full {
-				if _, err := os.Stat(out); err == nil {
-					t.Error("a folder is left, and nothing was measured")
-				}
+				wantNoFolder(t, out)
 				return
 			}
 			r := readReport(t, out)
@@ -266,6 +259,23 @@ func TestInterrupted(t *testing.T) {
 			}
 			want(t, strings.Join(r.Schedulers[0].Notes, "\n"), "did not come to its end: 2 of 9 rounds are complete")
 		})
+	}
+}
+
+// interrupt sends Ctrl-C to a benchmark that has got so far, and waits for its end.
+func interrupt(t *testing.T, command *framework.Process, at string) {
+	t.Helper()
+	command.WaitForOutput(t, timeout, at)
+	command.Signal(syscall.SIGINT)
+	if code := command.Wait(t, timeout); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
+	}
+}
+
+func wantNoFolder(t *testing.T, out string) {
+	t.Helper()
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a folder is left, and nothing was measured")
 	}
 }
 
@@ -318,13 +328,12 @@ func TestExistingCluster(t *testing.T) {
 			}
 		}
 	})
-	t.Run("interrupted", func(t *testing.T) {
-		command, _ := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "9")
-		command.WaitForOutput(t, timeout, "round 1 of 9, default-scheduler: starting")
-		command.Signal(syscall.SIGINT)
-		if code := command.Wait(t, timeout); code != exitInterrupted {
-			t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, command.Output())
-		}
+	t.Run("interrupted in the first round", func(t *testing.T) {
+		out := filepath.Join(t.TempDir(), "report")
+		command, temporary := startCommand(t, "-f", "config/bench/smoke.yaml", "--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "9", "--out", out)
+		interrupt(t, command, "round 1 of 9, default-scheduler: starting")
+		framework.CheckGone(t, temporary)
+		wantNoFolder(t, out)
 		checkClean(t, c)
 	})
 	t.Run("nobody reads on", func(t *testing.T) {
@@ -334,7 +343,7 @@ func TestExistingCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer read.Close()
-		command := exec.CommandContext(t.Context(), filepath.Join(binDir(t), program), "bench", "-f", "test/integration/bench/testdata/small.yaml",
+		command := exec.CommandContext(t.Context(), filepath.Join(binDir(t), program), "bench", "-f", "test/integration/bench/testdata/churn.yaml",
 			"--kubeconfig", c.Kubeconfig, "--schedulers", corev1.DefaultSchedulerName, "--rounds", "1", "--steady-rounds", "0", "--out", out)
 		command.Dir, command.Stdout, command.Stderr = framework.Root(), write, write
 		if err := command.Start(); err != nil {

@@ -12,15 +12,13 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/report"
-	"github.com/berth-scheduler/berth/pkg/bench/schedulers"
 	"github.com/berth-scheduler/berth/pkg/bench/workload"
 )
 
-// TestHostileNeighbour: a round beside the hostile namespace measures the others' pods
+// testHostileNeighbour: a round beside the hostile namespace measures the others' pods
 // alone, while the API server answers writes of every kind there.
-func TestHostileNeighbour(t *testing.T) {
-	b := start(t, schedulers.Limit{QPS: 5000, Burst: 5000})
-	seen := 0
+func (b *bench) testHostileNeighbour(t *testing.T) {
+	seen := len(b.audit(t))
 	for _, name := range []string{corev1.DefaultSchedulerName, names.Scheduler} {
 		t.Run(name, func(t *testing.T) {
 			rounds := b.rounds(t, "testdata/hostile.yaml", name)

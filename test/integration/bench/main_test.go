@@ -39,13 +39,15 @@ type bench struct {
 	*framework.Cluster
 	environment *environment.Environment
 	local       *schedulers.Local
-	limit       schedulers.Limit
 }
 
+// limit is that of the benchmark's client and of the schedulers.
+var limit = schedulers.Limit{QPS: 5000, Burst: 5000}
+
 // start starts a control plane and prepares it.
-func start(t *testing.T, limit schedulers.Limit) *bench {
+func start(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{Cluster: framework.Start(t, framework.Options{Audit: true}), limit: limit}
+	b := &bench{Cluster: framework.Start(t, framework.Options{Audit: true})}
 	var err error
 	if b.local, err = schedulers.NewLocal(t.Context(), b.Cluster.Cluster, t.TempDir(), limit); err != nil {
 		t.Fatal(err)
@@ -81,7 +83,7 @@ func (b *bench) rounds(t *testing.T, file, scheduler string) []report.Round {
 	}
 	experiment, err := run.New(run.Options{
 		Plan: w.Plan, Schedulers: []*schedulers.Spec{spec}, Rounds: 1, RoundTimeout: w.Spec.RoundTimeout.Duration,
-		Limit: b.limit, Config: b.Config, Environment: b.environment, Launcher: b.local, Progress: silent{},
+		Limit: limit, Config: b.Config, Environment: b.environment, Launcher: b.local, Progress: silent{},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -29,10 +29,17 @@ var users = map[string]string{
 	names.RandomScheduler:       "system:serviceaccount:" + names.Namespace + ":" + names.RandomScheduler,
 }
 
-// TestMeasures runs each scheduler once and holds every number against what the API
+// TestRounds runs rounds of each kind on one control plane.
+func TestRounds(t *testing.T) {
+	b := start(t)
+	t.Run("measures", b.testMeasures)
+	t.Run("hostile neighbour", b.testHostileNeighbour)
+	t.Run("churn", b.testChurn)
+}
+
+// testMeasures runs each scheduler once and compares every number with what the API
 // server says.
-func TestMeasures(t *testing.T) {
-	b := start(t, schedulers.Limit{QPS: 5000, Burst: 5000})
+func (b *bench) testMeasures(t *testing.T) {
 	for _, name := range everyone {
 		t.Run(name, func(t *testing.T) {
 			round := b.run(t, "testdata/small.yaml", name)
@@ -258,9 +265,8 @@ func checkPlacement(t *testing.T, round report.Round, w *world, shares bool) {
 	}
 }
 
-// TestChurn: pods are deleted when their lifetime is over, and make room for others.
-func TestChurn(t *testing.T) {
-	b := start(t, schedulers.Limit{QPS: 5000, Burst: 5000})
+// testChurn: pods are deleted when their lifetime is over, and make room for others.
+func (b *bench) testChurn(t *testing.T) {
 	round := b.run(t, "testdata/churn.yaml", names.RandomScheduler)
 	if got := round.Metrics[report.Unplaced]; got != 0 {
 		t.Errorf("%v pods are not placed: %v", got, round.Reasons)

@@ -28,43 +28,50 @@ const (
 	worth = 0.15
 )
 
-// TestCallShare has contenders place applications whose calls are known. At full
-// size it has more contenders, who say how much they prefer, and more orders.
+// TestCallShare has contenders place applications whose calls are known. At full size
+// (BERTH_LONG=1) there are more orders, and contenders of whom nothing is asserted:
+// random-scheduler, and those who say how much they prefer.
 func TestCallShare(t *testing.T) {
 	c := start(t)
+	who, orders, shopOrders := contenders, 2, 1
+	if framework.Long() {
+		who, orders, shopOrders = slices.Concat(contenders, []contender{chance}, weighted), 5, 2
+	}
 	startSchedulers(t, c)
 	nodes, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	t.Run("Online Boutique", func(t *testing.T) {
-		boutique := readApplication(t, "boutique", framework.Data(t, datasets.OnlineBoutique), 3)
-		requireScarce(t, boutique, large)
-		who, orders := contenders, 2
-		if framework.Long() {
-			who, orders = slices.Concat(contenders, weighted), 5
-		}
-		measured, best := compete(t, c, boutique, large, nodes.Items, who, orders)
-		check(t, measured, best)
-	})
-	t.Run("the sample shop", func(t *testing.T) {
-		measured, best := compete(t, c, readApplication(t, "shop", sampleManifest, 3), large, nodes.Items, contenders, 2)
-		check(t, measured, best)
+	// Each pool of nodes is used by one application at a time.
+	t.Run("large", func(t *testing.T) {
+		t.Parallel()
+		t.Run("Online Boutique", func(t *testing.T) {
+			boutique := readApplication(t, "boutique", framework.Data(t, datasets.OnlineBoutique), 3)
+			requireScarce(t, boutique, large)
+			measured, best := compete(t, c, boutique, large, nodes.Items, who, orders)
+			check(t, measured, best)
+		})
+		t.Run("the sample shop", func(t *testing.T) {
+			measured, best := compete(t, c, readApplication(t, "shop", sampleManifest, 3), large, nodes.Items, who, shopOrders)
+			check(t, measured, best)
+		})
 	})
 	six := readApplication(t, "six", filepath.Join("testdata", "small.yaml"), 2)
 	t.Run("six services", func(t *testing.T) {
+		t.Parallel()
 		// In one order, that of the manifest, in which callers come first.
-		measured, best := compete(t, c, six, small, nodes.Items, contenders, 1)
+		measured, best := compete(t, c, six, small, nodes.Items, who, 1)
 		check(t, measured, best)
 		if got := measured.mean(berth, nodePrefer); got < 0.95*best {
 			t.Errorf("%s of Berth: %.3f of the calls stay near, and could %.3f", nodePrefer.title, got, best)
 		}
 	})
-	// Where no node has room for all, who places one pod after the other cannot know
-	// for whom to keep it. What that costs is in the table.
+	// Where no node has room for all, a scheduler that places one pod after the other
+	// cannot know for which pod to keep the room. The table shows what that costs.
 	t.Run("six services, no node with room for all", func(t *testing.T) {
-		measured, best := compete(t, c, six, tight, nodes.Items, contenders, 3)
+		t.Parallel()
+		measured, best := compete(t, c, six, tight, nodes.Items, who, 3)
 		check(t, measured, best)
 	})
 }

@@ -50,9 +50,11 @@ const (
 var contenders = []contender{
 	{stock, corev1.DefaultSchedulerName, func(*corev1.Pod, []target) {}},
 	{stockAffinity, corev1.DefaultSchedulerName, alike(preferAffinity)},
-	{random, names.RandomScheduler, func(*corev1.Pod, []target) {}},
 	{berth, names.Scheduler, alike(colocate)},
 }
+
+// chance places pods anywhere.
+var chance = contender{random, names.RandomScheduler, func(*corev1.Pod, []target) {}}
 
 // weighted are those who can be told how much each of the Services counts.
 var weighted = []contender{
@@ -60,15 +62,18 @@ var weighted = []contender{
 	{berth + ", weights", names.Scheduler, colocate},
 }
 
-// startSchedulers starts all of them, with the credentials that they are installed
-// with.
+// startSchedulers starts the schedulers of the contenders, with the credentials that
+// they are installed with.
 func startSchedulers(t *testing.T, c *framework.Cluster) {
 	t.Helper()
 	c.StartStockScheduler(t, "", framework.SchedulerOptions{})
 	c.StartBerthScheduler(t, colocationProfile, framework.SchedulerOptions{})
+	if !framework.Long() {
+		return
+	}
 	framework.StartProcess(t, framework.RandomScheduler,
 		"--kubeconfig="+c.ServiceAccountKubeconfig(t, names.Namespace, names.RandomScheduler),
-		"--fit=resources", "--seed=1", "--workers=1", "--kube-api-qps=0", "--secure-port=0", "--leader-elect=false", "-v=2",
+		"--fit=resources", "--seed=1", "--workers=1", "--kube-api-qps=0", "--bind-address=", "-v=2",
 	).WaitForOutput(t, framework.WaitTimeout, "Started binding")
 }
 

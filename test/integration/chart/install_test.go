@@ -201,7 +201,7 @@ func (r *release) placeAtRandom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := slices.Concat(deployment.Spec.Template.Spec.Containers[0].Args, []string{"--kubeconfig=" + r.c.ServiceAccountKubeconfig(t, r.namespace, name), "--secure-port=0"})
+	args := slices.Concat(deployment.Spec.Template.Spec.Containers[0].Args, []string{"--kubeconfig=" + r.c.ServiceAccountKubeconfig(t, r.namespace, name), "--bind-address="})
 	random := framework.StartProcess(t, framework.RandomScheduler, args...)
 	r.c.PlacePod(t, framework.Pod("default", "random", name))
 	random.Stop(t)
@@ -252,7 +252,7 @@ func everything(t *testing.T, c *framework.Cluster) map[string]bool {
 // checkLeft fails unless an uninstalled release left nothing but what its notes name.
 func (r *release) checkLeft(t *testing.T, before map[string]bool) {
 	t.Helper()
-	allowed := map[string]bool{"Lease " + r.namespace + "/" + r.name: true, "Lease " + r.namespace + "/" + r.name + "-random": true}
+	allowed := map[string]bool{"Lease " + r.namespace + "/" + r.name: true}
 	var left []string
 	framework.WaitForCondition(t, framework.WaitTimeout, "what the release made to be gone", func() (bool, error) {
 		left = nil

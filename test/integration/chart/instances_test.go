@@ -166,7 +166,7 @@ func keepsItsPriority(t *testing.T, c *framework.Cluster) {
 			pod := framework.Pod(namespace, "first", "nobody")
 			pod.Spec.PriorityClassName = class
 			_, err := c.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			if refused := err != nil && strings.Contains(err.Error(), "is for berth-scheduler alone, in namespace "+home); refused != (namespace != home) {
+			if refused := err != nil && strings.Contains(err.Error(), "is reserved for berth-scheduler, in namespace "+home); refused != (namespace != home) {
 				t.Errorf("a pod of namespace %s with class %s: %v", namespace, class, err)
 			}
 		}

@@ -119,7 +119,7 @@ type provocation struct {
 
 func provocations() []provocation {
 	return []provocation{
-		{alert: "BerthBindingsInDoubt", provoke: func(t *testing.T, s *scene) {
+		{alert: "BerthBindingsUnknown", provoke: func(t *testing.T, s *scene) {
 			s.c.PlacePod(t, share("doubt", "100"))
 		}},
 		{alert: "BerthReservationStuck", provoke: func(t *testing.T, s *scene) {

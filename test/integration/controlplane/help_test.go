@@ -47,21 +47,3 @@ func TestFlagsOfTheComponentsStayInside(t *testing.T) {
 		})
 	}
 }
-
-// What the help says of containers is what kubectl gets to hear.
-func TestLogsAreAbsentAsTheHelpSays(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 1})
-	c.Apply(t, "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}, spec: {nodeName: node-0, containers: [{name: c, image: i}]}}")
-	c.WaitForPodRunning(t, "default", "p")
-	const answer = "no preferred addresses found"
-	if _, err := c.KubectlAs(t, c.Kubeconfig, "", "logs", "p"); err == nil || !strings.Contains(err.Error(), answer) {
-		t.Errorf("kubectl logs: want an error that contains %q, got %v", answer, err)
-	}
-	help, err := exec.CommandContext(t.Context(), framework.Binary(t, framework.BerthLocal), "up", "--help").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(help), answer) || !strings.Contains(string(help), "No container runs") {
-		t.Errorf("help: want it to say that no container runs and what kubectl answers, got:\n%s", help)
-	}
-}

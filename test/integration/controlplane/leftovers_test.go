@@ -4,11 +4,11 @@
 package controlplane
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -26,43 +26,70 @@ func empty(t *testing.T, dir string) {
 	}
 }
 
-// TestUpSignalledTwice: timeout sends its signal to the process and to its group.
-func TestUpSignalledTwice(t *testing.T) {
+// TestSeveralInstances: one folder and one kubeconfig have one instance at a time. One that
+// was killed could not remove its keys; the next one does, and leaves one alone that runs.
+func TestSeveralInstances(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	l := up(t)
-	l.Signal(syscall.SIGTERM)
-	framework.WaitForCondition(t, framework.WaitTimeout, "the stop to begin", func() (bool, error) {
-		return strings.Contains(l.errors(t), "stopping"), nil
-	})
-	for l.Running() {
-		l.Signal(syscall.SIGTERM)
+	running, killed, first := up(t), up(t), up(t)
+	for _, tt := range []struct {
+		name, flag string
+		want       []string
+	}{
+		{"on one folder", "--data-dir=" + first.dataDir, []string{"--data-dir " + first.dataDir, "in use by another berth-local"}},
+		{"on one kubeconfig", "--kubeconfig=" + first.kubeconfig, []string{"--kubeconfig " + first.kubeconfig, first.dataDir, "still runs"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			second := launch(t, tt.flag)
+			if code := second.Wait(t, framework.WaitTimeout); code != 1 {
+				t.Errorf("exit code: want 1, got %d", code)
+			}
+			for _, want := range append(tt.want, fmt.Sprintf("process %d", first.PID())) {
+				if got := second.errors(t); !strings.Contains(got, want) {
+					t.Errorf("standard error: want it to contain %q, got:\n%s", want, got)
+				}
+			}
+			// The first one has not noticed.
+			framework.Kubectl(t, first.kubeconfig, "get", "namespaces")
+		})
 	}
-	if code := l.Wait(t, framework.WaitTimeout); code != 0 {
-		t.Errorf("exit code: want 0, got %d:\n%s", code, l.errors(t))
-	}
-	empty(t, temporary)
-	wantAbsent(t, l.kubeconfig)
-}
 
-// TestNextStartSweeps: one that was killed could not remove its keys; the next one
-// does, and leaves one alone that runs.
-func TestNextStartSweeps(t *testing.T) {
-	temporary := t.TempDir()
-	t.Setenv("TMPDIR", temporary)
-	killed, running := up(t), up(t)
-	killed.Kill()
-	wantNoComponents(t, killed.dataDir)
-	// The folder's lock goes with the process; what it holds stays.
-	if _, err := os.Stat(filepath.Join(killed.dataDir, "pki", "ca.key")); err != nil {
-		t.Fatalf("this test expects something to be left: %v", err)
+	for _, l := range []*local{killed, first} {
+		l.Kill()
+		wantNoComponents(t, l.dataDir)
+		// The folder's lock goes with the process; what it holds stays.
+		if _, err := os.Stat(filepath.Join(l.dataDir, "pki", "ca.key")); err != nil {
+			t.Fatalf("this test expects something to be left: %v", err)
+		}
 	}
-	next := up(t)
-	wantAbsent(t, killed.dataDir)
-	wantAbsent(t, killed.kubeconfig)
+	// The kubeconfig of one that was killed may be taken.
+	next := launch(t, "--kubeconfig="+first.kubeconfig)
+	framework.WaitForCondition(t, startTimeout, "the ready line", func() (bool, error) {
+		return strings.HasSuffix(next.Output(), "\n"), nil
+	})
+	for _, path := range []string{killed.dataDir, killed.kubeconfig, first.dataDir} {
+		wantAbsent(t, path)
+	}
+	framework.Kubectl(t, first.kubeconfig, "get", "namespaces")
 	framework.Kubectl(t, running.kubeconfig, "get", "namespaces")
-	next.Stop(t)
-	running.Stop(t)
+
+	// With somebody else's cluster in it, the file is not the instance's alone.
+	content, err := os.ReadFile(first.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(content), "dataDir: ") {
+		t.Errorf("the kubeconfig does not say whose it is:\n%s", content)
+	}
+	framework.Kubectl(t, first.kubeconfig, "config", "set-cluster", "prod", "--server=https://prod")
+	for _, l := range []*local{next, running} {
+		if code := l.Stop(t); code != 0 {
+			t.Errorf("exit code: want 0, got %d:\n%s", code, l.errors(t))
+		}
+	}
+	if _, err := os.Stat(first.kubeconfig); err != nil {
+		t.Errorf("the kubeconfig with another cluster in it stays: %v", err)
+	}
 	empty(t, temporary)
 }
 

@@ -4,6 +4,8 @@
 package controlplane
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,6 +99,23 @@ func TestNodes(t *testing.T) {
 		c.Apply(t, "{apiVersion: v1, kind: Pod, metadata: {name: there, namespace: default}, spec: {nodeName: later, containers: [{name: c, image: i}]}}")
 		c.WaitForPodRunning(t, "default", "there")
 		c.Kubectl(t, "delete", "pod", "there", "--timeout=60s")
+	})
+
+	// What the help says of containers is what kubectl gets to hear.
+	t.Run("a pod that kwok runs has no logs", func(t *testing.T) {
+		c.Apply(t, "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}, spec: {nodeName: node-0, containers: [{name: c, image: i}]}}")
+		c.WaitForPodRunning(t, "default", "p")
+		const answer = "no preferred addresses found"
+		if _, err := c.KubectlAs(t, c.Kubeconfig, "", "logs", "p"); err == nil || !strings.Contains(err.Error(), answer) {
+			t.Errorf("kubectl logs: want an error that contains %q, got %v", answer, err)
+		}
+		help, err := exec.CommandContext(t.Context(), framework.Binary(t, framework.BerthLocal), "up", "--help").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(help), answer) || !strings.Contains(string(help), "No container runs") {
+			t.Errorf("help: want it to say that no container runs and what kubectl answers, got:\n%s", help)
+		}
 	})
 
 	t.Run("one made not ready stays so", func(t *testing.T) {

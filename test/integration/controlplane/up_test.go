@@ -110,7 +110,11 @@ func wantAbsent(t *testing.T, path string) {
 	}
 }
 
+// TestUpStopsCleanly sends SIGTERM again and again, as timeout sends it to a process and to
+// its group.
 func TestUpStopsCleanly(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	l := up(t, "--nodes=2", "--feature-gates=GenericWorkload=true", "--runtime-config="+compat.PodGroups+"=true")
 	if want := "2"; l.nodes != want {
 		t.Errorf("nodes in the ready line: want %s, got %s", want, l.nodes)
@@ -126,7 +130,14 @@ func TestUpStopsCleanly(t *testing.T) {
 	// An open watch must not hold up the API server.
 	watch := framework.StartProcess(t, framework.KubectlBinary, "--kubeconfig="+l.kubeconfig, "get", "nodes", "--watch")
 	watch.WaitForOutput(t, framework.WaitTimeout, "node-1")
-	if code := l.Stop(t); code != 0 {
+	l.Signal(syscall.SIGTERM)
+	framework.WaitForCondition(t, framework.WaitTimeout, "the stop to begin", func() (bool, error) {
+		return strings.Contains(l.errors(t), "stopping"), nil
+	})
+	for l.Running() {
+		l.Signal(syscall.SIGTERM)
+	}
+	if code := l.Wait(t, framework.WaitTimeout); code != 0 {
 		t.Errorf("exit code after SIGTERM: want 0, got %d:\n%s", code, l.errors(t))
 	}
 	if left := components(t, l.dataDir); len(left) != 0 {
@@ -134,55 +145,48 @@ func TestUpStopsCleanly(t *testing.T) {
 	}
 	wantAbsent(t, l.dataDir)
 	wantAbsent(t, l.kubeconfig)
+	empty(t, temporary)
 	if !readyLine.MatchString(l.Output()) {
 		t.Errorf("standard output is not one ready line:\n%s", l.Output())
 	}
 }
 
 func TestUpStoppedWhileStarting(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		for _, kept := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v, kept folder=%v", signal, kept), func(t *testing.T) {
-				temporary := t.TempDir()
-				t.Setenv("TMPDIR", temporary)
-				// The component's command lines name the folder, or the one that it is in.
-				dir, args := temporary, []string{"--nodes=2"}
-				if kept {
-					dir = filepath.Join(t.TempDir(), "data")
-					args = append(args, "--data-dir="+dir)
-				}
-				l := launch(t, args...)
-				framework.WaitForCondition(t, startTimeout, "the API server's process", func() (bool, error) {
-					return components(t, dir)["kube-apiserver"] != 0, nil
-				})
-				l.Signal(signal)
-				if code := l.Wait(t, framework.WaitTimeout); code != 0 {
-					t.Errorf("exit code: want 0, got %d:\n%s", code, l.errors(t))
-				}
-				if want := "stopped before the control plane was ready"; !strings.Contains(l.errors(t), want) {
-					t.Errorf("standard error: want it to contain %q, got:\n%s", want, l.errors(t))
-				}
-				if left := components(t, dir); len(left) != 0 {
-					t.Errorf("components left: %v", left)
-				}
-				if l.Output() != "" {
-					t.Errorf("standard output: want no ready line, got %q", l.Output())
-				}
-				left, err := os.ReadDir(temporary)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(left) != 0 {
-					t.Errorf("left in the folder for temporary files: %v", left)
-				}
-				wantAbsent(t, l.kubeconfig)
-				if kept {
-					if _, err := os.Stat(filepath.Join(dir, "logs", "etcd.log")); err != nil {
-						t.Errorf("a kept folder stays: %v", err)
-					}
-				}
+	for signal, kept := range map[syscall.Signal]bool{syscall.SIGTERM: false, syscall.SIGINT: true} {
+		t.Run(fmt.Sprintf("%v, kept folder=%v", signal, kept), func(t *testing.T) {
+			temporary := t.TempDir()
+			t.Setenv("TMPDIR", temporary)
+			// The component's command lines name the folder, or the one that it is in.
+			dir, args := temporary, []string{"--nodes=2"}
+			if kept {
+				dir = filepath.Join(t.TempDir(), "data")
+				args = append(args, "--data-dir="+dir)
+			}
+			l := launch(t, args...)
+			framework.WaitForCondition(t, startTimeout, "the API server's process", func() (bool, error) {
+				return components(t, dir)["kube-apiserver"] != 0, nil
 			})
-		}
+			l.Signal(signal)
+			if code := l.Wait(t, framework.WaitTimeout); code != 0 {
+				t.Errorf("exit code: want 0, got %d:\n%s", code, l.errors(t))
+			}
+			if want := "stopped before the control plane was ready"; !strings.Contains(l.errors(t), want) {
+				t.Errorf("standard error: want it to contain %q, got:\n%s", want, l.errors(t))
+			}
+			if left := components(t, dir); len(left) != 0 {
+				t.Errorf("components left: %v", left)
+			}
+			if l.Output() != "" {
+				t.Errorf("standard output: want no ready line, got %q", l.Output())
+			}
+			empty(t, temporary)
+			wantAbsent(t, l.kubeconfig)
+			if kept {
+				if _, err := os.Stat(filepath.Join(dir, "logs", "etcd.log")); err != nil {
+					t.Errorf("a kept folder stays: %v", err)
+				}
+			}
+		})
 	}
 }
 

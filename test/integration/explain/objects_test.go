@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
 
 // set creates an object, or makes one what it should be until the end of the test.
@@ -98,10 +99,10 @@ func (s *suite) setMinMember(t *testing.T, in *explain.Input, members int) {
 		if native {
 			resource, spec = "podgroups.scheduling.k8s.io", `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`
 		}
-		s.Kubectl(t, "-n", in.Pods[0].Namespace, "patch", resource, explain.GangName(in.Pods[0]), "--type=merge", "-p", fmt.Sprintf(spec, members))
+		s.Kubectl(t, "-n", in.Pods[0].Namespace, "patch", resource, podgroup.Of(in.Pods[0]).Name, "--type=merge", "-p", fmt.Sprintf(spec, members))
 	}
 	for _, group := range in.PodGroups {
-		if group.Native == native && group.Name == explain.GangName(in.Pods[0]) && group.MinMember != members {
+		if group.Native == native && group.Name == podgroup.Of(in.Pods[0]).Name && group.MinMember != members {
 			patch(t, members)
 			t.Cleanup(func() { patch(s.whole, group.MinMember) })
 		}

@@ -33,9 +33,10 @@ type SchedulerOptions struct {
 // Scheduler is a scheduler process.
 type Scheduler struct {
 	*Process
-	// port of 127.0.0.1 serves /healthz, /readyz and /metrics over HTTPS.
-	port int
-	http *http.Client
+	// port of 127.0.0.1 serves /healthz, /readyz and /metrics, by http or https.
+	port   int
+	scheme string
+	http   *http.Client
 }
 
 // StartBerthScheduler starts berth-scheduler with a KubeSchedulerConfiguration,
@@ -82,15 +83,15 @@ func (c *Cluster) RunScheduler(tb testing.TB, bin, kubeconfig string, args ...st
 		tb.Fatal(err)
 	}
 	port := FreePort(tb)
-	args = append(slices.Clone(args), "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port))
+	if bin == RandomScheduler {
+		args = append(slices.Clone(args), fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--kubeconfig="+kubeconfig)
+		return &Scheduler{Process: StartProcess(tb, bin, args...), scheme: "http", port: port, http: client}
+	}
 	// Who may read /metrics is looked up as the same user. In a pod, all default to the
 	// ServiceAccount's token.
-	if bin == RandomScheduler {
-		args = append(args, "--kubeconfig="+kubeconfig)
-	} else {
-		args = append(args, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
-	}
-	return &Scheduler{Process: StartProcess(tb, bin, args...), port: port, http: client}
+	args = append(slices.Clone(args), "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
+		"--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	return &Scheduler{Process: StartProcess(tb, bin, args...), scheme: "https", port: port, http: client}
 }
 
 // SchedulerConfig writes a copy of a KubeSchedulerConfiguration whose clients use
@@ -201,9 +202,9 @@ func (s *Scheduler) Page(tb testing.TB, path string) string {
 	return body
 }
 
-// Address is the host and port that it serves HTTPS at.
+// Address is the host and port that it serves at.
 func (s *Scheduler) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
 func (s *Scheduler) url(path string) string {
-	return fmt.Sprintf("https://127.0.0.1:%d%s", s.port, path)
+	return fmt.Sprintf("%s://%s%s", s.scheme, s.Address(), path)
 }

@@ -216,11 +216,11 @@ func bothAtOnce(t *testing.T, c *framework.Cluster, s *framework.Scheduler) {
 	gpuchurn.RequireView(t, c, s, names.Scheduler)
 	crossings, worst, unknown := o.crossings()
 	t.Logf("%d pods in %v; %d shares were bound beside a pod of unknown devices, the latest %v after it; %d pods of unknown devices were reported",
-		n, duration, crossings, worst.Round(time.Millisecond), int(metric(t, s, "berth_gpudevice_unassigned_pods_total")))
+		n, duration, crossings, worst.Round(time.Millisecond), int(metric(t, s, "berth_gpudevice_pods_without_allocation_total")))
 	if worst > tooLate {
 		t.Errorf("a share was bound %v after a pod of unknown devices", worst)
 	}
-	if reported := int(metric(t, s, "berth_gpudevice_unassigned_pods_total")); reported < unknown {
+	if reported := int(metric(t, s, "berth_gpudevice_pods_without_allocation_total")); reported < unknown {
 		t.Errorf("%d pods of unknown devices were bound, and %d reported", unknown, reported)
 	}
 }

@@ -198,13 +198,6 @@ func raceUnforced(t *testing.T, competing [2]string) {
 	for _, s := range schedulers {
 		s.WaitReady(t)
 	}
-	// What one has given before the other one gave its first share closes no node to that one.
-	for i, schedulerName := range competing {
-		first := gpuchurn.SharePod(fmt.Sprintf("first-%d", i), "100")
-		c.CreatePod(t, by(schedulerName, first))
-		c.WaitForPodScheduled(t, namespace, first.Name)
-		forceDelete(t, c, first.Name)
-	}
 	for i := range pods {
 		c.CreatePod(t, by(competing[i%2], gpuchurn.SharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
 	}

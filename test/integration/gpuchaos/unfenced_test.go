@@ -348,6 +348,10 @@ func TestTwoWithoutElection(t *testing.T) {
 	second := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	requireMetric(t, first, "berth_gpudevice_replaced", 1)
 	requireWarned(t, c, "GPUSchedulerReplaced", "until it is restarted", "waits")
+	framework.WaitForCondition(t, framework.WaitTimeout, "/readyz of the first process to say that it was replaced", func() (bool, error) {
+		err := first.Ready(t)
+		return err != nil && strings.Contains(err.Error(), "another scheduler process has taken over"), err
+	})
 	forceDelete(t, c, "waits")
 	for i := range 6 {
 		c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("of-the-second-%d", i), "500"))

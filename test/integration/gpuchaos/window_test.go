@@ -101,7 +101,7 @@ func TestLostAnswers(t *testing.T) {
 		// Nobody else gets what may be allocated.
 		c.CreatePod(t, gpuchurn.SharePod("second", "600"))
 		c.WaitForPodUnschedulable(t, namespace, "second")
-		requireMetric(t, s, "berth_gpudevice_bindings_in_doubt_total", 1)
+		requireMetric(t, s, "berth_gpudevice_bindings_unknown_total", 1)
 		gpuchurn.RequireView(t, c, s, names.Scheduler)
 		forceDelete(t, c, "written")
 		c.WaitForPodScheduled(t, namespace, "second")

@@ -65,12 +65,12 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 				{"thousandths", [][]string{{milli, "1000"}}, nil},
 				{"too many thousandths", [][]string{{milli, "600"}, {milli, "600"}}, []string{exceeded + "quota-0"}},
 				{"memory", [][]string{{memory, "1Gi"}}, []string{
-					"berth-gpu-quota", "resources.limits [berth.dev/gpu-memory]", `ResourceQuota "quota-0"`, "have it count requests.berth.dev/gpu-memory",
+					"berth-gpu-quota", "resources.limits [berth.dev/gpu-memory]", `ResourceQuota "quota-0"`, "add requests.berth.dev/gpu-memory",
 				}},
 				{"memory beside thousandths of another container", [][]string{{milli, "1"}, {memory, "1Gi"}}, []string{"[berth.dev/gpu-memory]"}},
 				{"all of the memory and one thousandth", [][]string{{milli, "1", memory, "40Gi"}}, []string{"[berth.dev/gpu-memory]"}},
 				{"device plugin", [][]string{{pluginResource, "8"}}, []string{"[nvidia.com/gpu]"}},
-				{"slices of time", [][]string{{pluginResource + ".shared", "8"}}, []string{"[nvidia.com/gpu.shared]", "requests.nvidia.com/gpu.shared as well"}},
+				{"slices of time", [][]string{{pluginResource + ".shared", "8"}}, []string{"[nvidia.com/gpu.shared]", "add requests.nvidia.com/gpu.shared to it"}},
 				{"MIG devices", [][]string{{mig, "8"}, {mig, "8"}}, []string{"[nvidia.com/mig-1g.5gb]"}},
 				{"what is no device", [][]string{{"nvidia.com/rdma_shared_device_a", "8"}}, nil},
 			},
@@ -131,9 +131,9 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 			pods: []pod{
 				{"no device", [][]string{nil}, nil},
 				{"thousandths", [][]string{{milli, "8000"}}, []string{
-					"[berth.dev/gpu-milli]", "lists device resources, but Kubernetes enforces only requests.NAME", "nothing by limits.berth.dev/gpu-milli, nvidia.com/gpu", "have it count requests.berth.dev/gpu-milli",
+					"[berth.dev/gpu-milli]", "lists device resources in a form that Kubernetes does not enforce", "ignores limits.berth.dev/gpu-milli, nvidia.com/gpu", "add requests.berth.dev/gpu-milli",
 				}},
-				{"device plugin", [][]string{{pluginResource, "8"}}, []string{"[nvidia.com/gpu]", "have it count requests.nvidia.com/gpu"}},
+				{"device plugin", [][]string{{pluginResource, "8"}}, []string{"[nvidia.com/gpu]", "add requests.nvidia.com/gpu"}},
 			},
 		},
 		{
@@ -161,7 +161,7 @@ func testQuota(t *testing.T, c *framework.Cluster) {
 			namespace: "counts-one-each",
 			quotas:    [][]string{{"requests." + milli, "1000"}, {"requests." + memory, "10Gi"}},
 			pods: []pod{
-				{"both", [][]string{{milli, "500", memory, "1Gi"}}, []string{"a large number is no limit"}},
+				{"both", [][]string{{milli, "500", memory, "1Gi"}}, []string{"a large value means no limit"}},
 			},
 		},
 	}

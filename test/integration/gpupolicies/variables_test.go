@@ -269,13 +269,13 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 		{
 			name: "one more",
 			arm:  containers(device.MaxContainers+1, milli),
-			want: []string{"spec.containers", "17 of them ask", "16 can ask", "split the pod"},
+			want: []string{"spec.containers", "17 of them ask", "at most 16 that ask", "split the pod"},
 		},
 		{
 			// That was an error of the policy's own, which named an expression.
 			name: "a thousand containers with a share",
 			arm:  containers(1000, milli),
-			want: []string{"spec.containers: there are 1000", "split the pod"},
+			want: []string{"spec.containers: the pod has 1000 containers", "split the pod"},
 		},
 		{
 			name: "two thousand containers that may run where devices are shared",
@@ -283,7 +283,7 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 				containers(2000, "")(pod)
 				pod.Spec.Tolerations = tolerateAll
 			},
-			want: []string{"spec.containers: there are 2000", "at most 100"},
+			want: []string{"spec.containers: the pod has 2000 containers", "at most 100"},
 		},
 		{
 			name: "two thousand containers, and nothing that leads to a shared node",

@@ -29,7 +29,7 @@ func TestFromOneOverlayToAnother(t *testing.T) {
 	t.Run("what is refused is told first", func(t *testing.T) {
 		before := installed(t, c)
 		got := c.KubectlErr(t, ask...)
-		for _, text := range []string{"give tenancy up first (kubectl delete -k manifests/components/tenancy)", `see "From one overlay to another" in manifests/README.md`} {
+		for _, text := range []string{"remove tenancy first (kubectl delete -k manifests/components/tenancy)", `see "From one overlay to another" in manifests/README.md`} {
 			if !strings.Contains(got, text) {
 				t.Errorf("want %q in\n%s", text, got)
 			}

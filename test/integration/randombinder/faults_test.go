@@ -71,8 +71,7 @@ func runFaulty(t *testing.T, c *framework.Cluster, change func(*randombinder.Opt
 	})
 	options := randombinder.NewOptions(pflag.NewFlagSet("", pflag.ContinueOnError))
 	options.Seed = 1
-	options.SecureServing.BindPort = 0
-	options.LeaderElection.LeaderElect = false
+	options.BindAddress = ""
 	options.InitialBackoff, options.MaxBackoff = 10*time.Millisecond, 100*time.Millisecond
 	change(options)
 	ctx, stop := context.WithCancel(t.Context())

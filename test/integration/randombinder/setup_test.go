@@ -63,9 +63,7 @@ func TestRandomScheduler(t *testing.T) {
 		{"the Deployment runs as it says", deploymentRunsAsItSays},
 		{"a killed scheduler loses no pod", killedSchedulerLosesNoPod},
 		{"a restart of the API server loses no pod", apiServerRestartLosesNoPod},
-		{"replicas bind each pod once", replicasBindEachPodOnce},
-		{"a replica stops in order", replicaStopsInOrder},
-		{"a leader that cannot renew ends", leaderThatCannotRenewEnds},
+		{"two processes bind each pod once", twoBindEachPodOnce},
 		{"the choice is uniform", choiceIsUniform},
 		{"its removal leaves the namespace and the running pods", removalLeavesTheNamespaceAndTheRunningPods},
 	} {
@@ -82,14 +80,13 @@ func start(t *testing.T, nodes []corev1.Node) *framework.Cluster {
 }
 
 // launch starts random-scheduler with its own credential and returns at once. It
-// serves nothing and does not elect a leader unless args say so.
+// serves nothing unless args say so.
 func launch(t *testing.T, c *framework.Cluster, args ...string) *framework.Process {
 	t.Helper()
 	return framework.StartProcess(t, framework.RandomScheduler, append([]string{
 		"--kubeconfig=" + c.ServiceAccountKubeconfig(t, names.Namespace, names.RandomScheduler),
 		"--kube-api-qps=0",
-		"--secure-port=0",
-		"--leader-elect=false",
+		"--bind-address=",
 		"-v=2",
 	}, args...)...)
 }

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/berth-scheduler/berth/test/integration/framework"
 )
@@ -157,19 +156,6 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s links to %s: %v", page, found[1], err)
 			}
 		}
-	}
-}
-
-// TestLength keeps README.md one that a stranger reads to its end.
-func TestLength(t *testing.T) {
-	words := 0
-	for field := range strings.FieldsSeq(read(t, "README.md")) {
-		if strings.ContainsFunc(field, unicode.IsLetter) || strings.ContainsFunc(field, unicode.IsDigit) {
-			words++
-		}
-	}
-	if words > 1200 {
-		t.Errorf("README.md has %d words, want at most 1,200: move what not every reader needs to the page of its subject", words)
 	}
 }
 

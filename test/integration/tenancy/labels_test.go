@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -17,12 +16,11 @@ import (
 // looked at a cache behind the event would miss some of them, not all.
 const namespaceCount = 8
 
-// TestChangedLabelsTakeEffect: a pod that waits because of a label is tried again
+// changedLabelsTakeEffect: a pod that waits because of a label is tried again
 // when the label changes. The deadline of every wait here is a minute, and the
 // scheduler looks at everything anew only after five.
-func TestChangedLabelsTakeEffect(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{untainted(node("a1", "a"))}})
-	startBerth(t, c)
+func changedLabelsTakeEffect(t *testing.T) {
+	c, _ := start(t, untainted(node("a1", "a")))
 
 	t.Run("namespaces", func(t *testing.T) {
 		var namespaces []string

@@ -17,11 +17,10 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
-// TestTaintedBeforeLabelled: a node registers with the taint, and nobody has
-// labelled it yet. It is somebody's, nobody knows whose, and so takes no pod.
-func TestTaintedBeforeLabelled(t *testing.T) {
-	c := framework.Start(t, framework.Options{})
-	startBerth(t, c)
+// taintedBeforeLabelled: a node registers with the taint, and is not labelled yet. It
+// belongs to a tenant that is not known, and so takes no pod.
+func taintedBeforeLabelled(t *testing.T) {
+	c, _ := start(t)
 	addNamespace(t, c, "team-a", "a")
 	addNamespace(t, c, "team-b", "b")
 	addNamespace(t, c, "no-tenant", "")

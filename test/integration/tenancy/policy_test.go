@@ -329,13 +329,14 @@ func policyOnControllers(t *testing.T, c *framework.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	denial := `spec.schedulerName: must be one of [berth-tenancy], not "default-scheduler", because namespace "team-a"`
 	framework.WaitForCondition(t, framework.WaitTimeout, "the Deployment to say why it has no pods", func() (bool, error) {
 		deployment, err := c.Client.AppsV1().Deployments("team-a").Get(t.Context(), "web", metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
 		for _, condition := range deployment.Status.Conditions {
-			if condition.Type == appsv1.DeploymentReplicaFailure && strings.Contains(condition.Message, `spec.schedulerName: namespace "team-a"`) {
+			if condition.Type == appsv1.DeploymentReplicaFailure && strings.Contains(condition.Message, denial) {
 				return true, nil
 			}
 		}

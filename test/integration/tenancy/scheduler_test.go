@@ -105,13 +105,12 @@ var attacks = []attack{
 	},
 }
 
-// TestSchedulerRefuses: at first there are only nodes of tenant b, and every pod
+// schedulerRefuses: at first there are only nodes of tenant b, and every pod
 // must wait for a reason that names the label. Then come a node of tenant a and
 // one of nobody's, and every pod that named no node gets the one that is right for
 // it. So the scheduler was not merely standing still.
-func TestSchedulerRefuses(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b"), untainted(node("b2", "b"))}})
-	startBerth(t, c)
+func schedulerRefuses(t *testing.T) {
+	c, _ := start(t, node("b1", "b"), untainted(node("b2", "b")))
 	addNamespace(t, c, "team-a", "a")
 	addNamespace(t, c, "team-a-too", "a")
 	addNamespace(t, c, "team-b", "b")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -37,14 +38,55 @@ func untainted(n corev1.Node) corev1.Node {
 	return n
 }
 
-// addNamespace creates a namespace of a tenant, or of none.
+// shared is the control plane of [TestTenancy], with the tenancy overlay.
+var shared *framework.Shared
+
+// TestTenancy runs the tests that need the overlay and its scheduler, on one control plane.
+// What takes policies away is the last.
+func TestTenancy(t *testing.T) {
+	shared = framework.NewShared(t, framework.Options{}, func(c *framework.Cluster) { install.Apply(t, c, "overlays/tenancy") })
+	for _, tt := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"the scheduler refuses", schedulerRefuses},
+		{"changed labels take effect", changedLabelsTakeEffect},
+		{"tainted before labelled", taintedBeforeLabelled},
+		{"violations are reported", violationsAreReported},
+	} {
+		t.Run(tt.name, tt.run)
+	}
+}
+
+// start returns the control plane with these nodes and the overlay's scheduler.
+func start(t *testing.T, nodes ...corev1.Node) (*framework.Cluster, *framework.Scheduler) {
+	t.Helper()
+	c := shared.Use(t, nodes)
+	scheduler := install.Start(t, c)
+	scheduler.WaitReady(t)
+	return c, scheduler
+}
+
+// addNamespace creates a namespace of a tenant, or of none. One that a subtest before has
+// left gets that tenant.
 func addNamespace(t *testing.T, c *framework.Cluster, name, tenant string) {
 	t.Helper()
-	var labels map[string]string
+	labels := map[string]string{}
 	if tenant != "" {
-		labels = map[string]string{names.TenantLabel: tenant}
+		labels[names.TenantLabel] = tenant
 	}
-	c.CreateNamespace(t, name, labels)
+	left, err := c.Client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		c.CreateNamespace(t, name, labels)
+		return
+	}
+	if err == nil {
+		left.Labels = labels
+		_, err = c.Client.CoreV1().Namespaces().Update(t.Context(), left, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // newPod returns a pod for Berth's profile.
@@ -100,13 +142,4 @@ func waitForRefusal(t *testing.T, c *framework.Cluster, namespace, name string) 
 		return at >= 0
 	})
 	c.WaitForEvent(t, namespace, name, "FailedScheduling", said)
-}
-
-// startBerth installs the tenancy overlay and runs its scheduler.
-func startBerth(t *testing.T, c *framework.Cluster) *framework.Scheduler {
-	t.Helper()
-	install.Apply(t, c, "overlays/tenancy")
-	scheduler := install.Start(t, c)
-	scheduler.WaitReady(t)
-	return scheduler
 }

@@ -21,18 +21,15 @@ import (
 // violationsMetric is the series that counts the pods on wrong nodes.
 const violationsMetric = `berth_labelpresence_tenancy_violations{profile="` + names.TenancyScheduler + `"}`
 
-// TestViolationsAreReported: without the policy, another scheduler and
+// violationsAreReported: without the policy, another scheduler and
 // spec.nodeName do get a pod onto a tenant's node. Each such pod has a Warning
 // event and counts in the metric, for as long as it is there.
-func TestViolationsAreReported(t *testing.T) {
-	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{node("b1", "b")}})
+func violationsAreReported(t *testing.T) {
+	c, scheduler := start(t, node("b1", "b"))
 	addNamespace(t, c, "team-a", "a")
 	addNamespace(t, c, "team-b", "b")
 	addNamespace(t, c, "no-tenant", "")
-	install.Apply(t, c, "overlays/tenancy")
 	c.Kubectl(t, "delete", "validatingadmissionpolicybinding", "berth-tenancy-pods", "berth-tenancy-bindings")
-	scheduler := install.Start(t, c)
-	scheduler.WaitReady(t)
 	framework.StartProcess(t, framework.KubeScheduler, "--kubeconfig="+c.StockSchedulerKubeconfig(t), "--secure-port=0")
 
 	waitForViolations(t, scheduler, 0)

@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
+
+	"github.com/berth-scheduler/berth/pkg/output"
 )
 
 // ReportFile is the name of a report in the folder of the results.
@@ -109,34 +110,31 @@ func (r *Report) values(of *Measurement, scheduler, metric string) map[int]float
 func (r *Report) text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, %s, pairs: %d; %s, %s, commit %s\n", r.Topic, r.Size, r.Pairs, r.Date, r.Machine, r.Commit)
-	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	table := output.NewTable("pair", "scenario", "workload", "scheduler", "pods", "seconds")
 	shown := columns(r.Runs)
-	fmt.Fprint(table, "pair\tscenario\tworkload\tscheduler\tpods\tseconds")
 	for _, m := range shown {
-		fmt.Fprint(table, "\t"+m.title)
+		table.Header = append(table.Header, m.title)
 	}
-	fmt.Fprintln(table)
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%.1f", run.Pair, run.Scenario, run.Workload, run.Scheduler, run.Pods, run.Seconds)
+		cells := []any{run.Pair, run.Scenario, run.Workload, run.Scheduler, run.Pods, fmt.Sprintf("%.1f", run.Seconds)}
 		for _, m := range shown {
-			cell := "-"
+			cell := ""
 			if value, has := run.Metrics[m.name]; has {
 				cell = fmt.Sprintf(m.format, value)
 			}
-			fmt.Fprint(table, "\t"+cell)
+			cells = append(cells, cell)
 		}
-		fmt.Fprintln(table)
+		table.Add(cells...)
 	}
-	_ = table.Flush()
+	_ = table.Write(&out) // a builder takes everything
 	fmt.Fprintln(&out, "\nRatios: geometric mean over the pairs, and its 95 % interval")
-	table = tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	table = output.NewTable()
 	for i := range r.Ratios {
 		ratio := &r.Ratios[i]
-		fmt.Fprintf(table, "%s\t%s\t%s/%s\t%s\t%s\n", ratio.Scenario, ratio.Workload, ratio.Scheduler, ratio.Against,
-			title(ratio.Metric), ratio.Estimate)
+		table.Add(ratio.Scenario, ratio.Workload, ratio.Scheduler+"/"+ratio.Against, title(ratio.Metric), ratio.Estimate)
 	}
-	_ = table.Flush()
+	_ = table.Write(&out)
 	return out.String()
 }
 

@@ -4,7 +4,6 @@
 package validation
 
 import (
-	"fmt"
 	"strings"
 
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -35,8 +34,8 @@ func ValidateColocationArgs(path *field.Path, args *config.ColocationArgs) error
 	errs = append(errs, refuseFormer(path.Child("nodeSearch"), args.NodeSearch != "",
 		"is gone: remove it, and enable the plugin NodeCandidates in the profile, as config/berth-scheduler/colocation.yaml does, to have the nearest of all nodes found; without it, those that the scheduler samples are looked at")...)
 	rulesPath := path.Child("rules")
-	if len(args.Rules) > maxRules {
-		return append(errs, field.TooMany(rulesPath, len(args.Rules), maxRules)).ToAggregate()
+	if many := tooMany(rulesPath, len(args.Rules), maxRules); many != nil {
+		return append(errs, many...).ToAggregate()
 	}
 	for i := range args.Rules {
 		errs = append(errs, validateColocationRule(rulesPath.Index(i), &args.Rules[i])...)
@@ -50,7 +49,7 @@ func validateColocationRule(path *field.Path, rule *config.ColocationRule) field
 	errs = append(errs, validateServices(path.Child("services"), rule.Services)...)
 	errs = append(errs, validateTopologyKeys(path.Child("topologyKeys"), rule.TopologyKeys)...)
 	if rule.RequiredTopologyKey != "" {
-		errs = append(errs, validateLabelKey(path.Child("requiredTopologyKey"), rule.RequiredTopologyKey)...)
+		errs = append(errs, validateLabelKey(path.Child("requiredTopologyKey"), rule.RequiredTopologyKey, "")...)
 	}
 	errs = append(errs, refuseFormer(path.Child("prefer"), len(rule.Prefer) > 0, "is called topologyKeys now: rename it")...)
 	errs = append(errs, refuseFormer(path.Child("requireWithin"), rule.RequireWithin != "",
@@ -73,22 +72,18 @@ func refuseFormer(path *field.Path, set bool, now string) field.ErrorList {
 }
 
 func validateServices(path *field.Path, services []config.ColocationService) field.ErrorList {
-	if len(services) > MaxServices {
-		return field.ErrorList{field.TooMany(path, len(services), MaxServices)}
+	if errs := tooMany(path, len(services), MaxServices); errs != nil {
+		return errs
 	}
 	var errs field.ErrorList
-	first := map[string]int{}
+	names := seen{}
 	for i := range services {
 		namePath, name := path.Index(i).Child("name"), services[i].Name
 		errs = append(errs, validateServiceName(namePath, name)...)
 		errs = append(errs, validateColocationWeight(path.Index(i).Child("weight"), services[i].Weight)...)
-		if earlier, repeated := first[name]; repeated && name != "" {
-			err := field.Duplicate(namePath, name)
-			err.Detail = fmt.Sprintf("%s already names it: add up the weights", path.Index(earlier))
-			errs = append(errs, err)
-			continue
+		if name != "" {
+			errs = append(errs, names.repeated(namePath, path.Index(i), name, "already names it: add up the weights")...)
 		}
-		first[name] = i
 	}
 	return errs
 }
@@ -98,12 +93,8 @@ func validateServiceName(path *field.Path, name string) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, `name a Service, as "name" or "namespace/name"`)}
 	}
-	var errs field.ErrorList
 	_, _, problems := ParseServiceName(name)
-	for _, problem := range problems {
-		errs = append(errs, field.Invalid(path, name, problem))
-	}
-	return errs
+	return invalid(path, name, problems)
 }
 
 // ParseServiceName splits "namespace/name"; the namespace of "name" is empty. It also
@@ -124,31 +115,20 @@ func ParseServiceName(reference string) (namespace, name string, problems []stri
 }
 
 func validateTopologyKeys(path *field.Path, keys []string) field.ErrorList {
-	if len(keys) > MaxTopologyKeys {
-		return field.ErrorList{field.TooMany(path, len(keys), MaxTopologyKeys)}
+	if errs := tooMany(path, len(keys), MaxTopologyKeys); errs != nil {
+		return errs
 	}
 	var errs field.ErrorList
-	first := map[string]int{}
+	levels := seen{}
 	for i, key := range keys {
-		if key == "" {
-			errs = append(errs, field.Required(path.Index(i), "name a label key of nodes, such as topology.kubernetes.io/zone"))
-			continue
+		errs = append(errs, validateLabelKey(path.Index(i), key, "name a label key of nodes, such as topology.kubernetes.io/zone")...)
+		if key != "" {
+			errs = append(errs, levels.repeated(path.Index(i), path.Index(i), key, "is the same level, and nearer")...)
 		}
-		errs = append(errs, validateLabelKey(path.Index(i), key)...)
-		if earlier, repeated := first[key]; repeated {
-			err := field.Duplicate(path.Index(i), key)
-			err.Detail = fmt.Sprintf("%s is the same level, and nearer", path.Index(earlier))
-			errs = append(errs, err)
-			continue
-		}
-		first[key] = i
 	}
 	return errs
 }
 
 func validateColocationWeight(path *field.Path, weight int32) field.ErrorList {
-	if weight < MinColocationWeight || weight > MaxColocationWeight {
-		return field.ErrorList{field.Invalid(path, weight, fmt.Sprintf("must be between %d and %d", MinColocationWeight, MaxColocationWeight))}
-	}
-	return nil
+	return validateBetween(path, weight, MinColocationWeight, MaxColocationWeight)
 }

@@ -30,9 +30,7 @@ const (
 // ValidateGPUDeviceArgs returns every error in args as one aggregate, or nil.
 func ValidateGPUDeviceArgs(path *field.Path, args *config.GPUDeviceArgs) error {
 	errs := validateDeviceResources(path.Child("deviceResources"), args.DeviceResources)
-	for _, msg := range utilvalidation.IsValidLabelValue(args.Pool) {
-		errs = append(errs, field.Invalid(path.Child("pool"), args.Pool, msg))
-	}
+	errs = append(errs, invalid(path.Child("pool"), args.Pool, utilvalidation.IsValidLabelValue(args.Pool))...)
 	errs = append(errs, validateGPUNodeLabels(path.Child("nodeLabels"), &args.NodeLabels)...)
 	errs = append(errs, validateEnum(path.Child("scoringStrategy", "type"), args.ScoringStrategy.Type,
 		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated, config.GPUDeviceLeastAllocated)...)
@@ -42,9 +40,7 @@ func ValidateGPUDeviceArgs(path *field.Path, args *config.GPUDeviceArgs) error {
 		errs = append(errs, field.Forbidden(workloadPath, fmt.Sprintf("only strategy %s reads it: set %s to that, or remove the workload",
 			config.GPUDeviceFragmentationGradient, path.Child("scoringStrategy", "type"))))
 	}
-	if n := len(args.ExpectedWorkload); n > maxWorkloadClasses {
-		errs = append(errs, field.TooMany(workloadPath, n, maxWorkloadClasses))
-	}
+	errs = append(errs, tooMany(workloadPath, len(args.ExpectedWorkload), maxWorkloadClasses)...)
 	for i := range args.ExpectedWorkload {
 		errs = append(errs, validateWorkloadClass(workloadPath.Index(i), &args.ExpectedWorkload[i])...)
 	}
@@ -61,9 +57,7 @@ func validateDeviceResources(path *field.Path, resources []string) field.ErrorLi
 			errs = append(errs, field.Required(itemPath, "name an extended resource, such as nvidia.com/gpu"))
 			continue
 		}
-		for _, msg := range utilvalidation.IsQualifiedName(name) {
-			errs = append(errs, field.Invalid(itemPath, name, msg))
-		}
+		errs = append(errs, invalid(itemPath, name, utilvalidation.IsQualifiedName(name))...)
 		switch {
 		case strings.HasPrefix(name, names.Prefix):
 			errs = append(errs, field.Invalid(itemPath, name, "is a share or unknown, not what a device plugin advertises: remove it"))
@@ -85,36 +79,24 @@ func validateGPUNodeLabels(path *field.Path, labels *config.GPUDeviceNodeLabels)
 		{"product", labels.Product},
 		{"replicas", labels.Replicas},
 	}
-	for i, key := range keys {
+	same := seen{}
+	for _, key := range keys {
 		keyPath := path.Child(key.name)
-		if key.value == "" {
-			errs = append(errs, field.Required(keyPath, "name the label key"))
-			continue
-		}
-		errs = append(errs, validateLabelKey(keyPath, key.value)...)
-		for _, other := range keys[:i] {
-			if other.value == key.value {
-				err := field.Duplicate(keyPath, key.value)
-				err.Detail = fmt.Sprintf("%s has the same key, and means something else", path.Child(other.name))
-				errs = append(errs, err)
-			}
+		errs = append(errs, validateLabelKey(keyPath, key.value, "name the label key")...)
+		if key.value != "" {
+			errs = append(errs, same.repeated(keyPath, keyPath, key.value, "has the same key, and means something else")...)
 		}
 	}
 	// A prefix is not a whole key; with something after it, it must be one.
 	prefixPath := path.Child("migPrefix")
 	if labels.MIGPrefix == "" {
-		errs = append(errs, field.Required(prefixPath, "name how the labels of MIG devices start"))
-	} else {
-		errs = append(errs, validateLabelKey(prefixPath, labels.MIGPrefix+"x")...)
+		return append(errs, field.Required(prefixPath, "name how the labels of MIG devices start"))
 	}
-	return errs
+	return append(errs, validateLabelKey(prefixPath, labels.MIGPrefix+"x", "")...)
 }
 
 func validateWorkloadClass(path *field.Path, class *config.GPUDeviceWorkloadClass) field.ErrorList {
-	var errs field.ErrorList
-	if class.Weight < 1 || class.Weight > maxWorkloadWeight {
-		errs = append(errs, field.Invalid(path.Child("weight"), class.Weight, fmt.Sprintf("must be between 1 and %d", maxWorkloadWeight)))
-	}
+	errs := validateBetween(path.Child("weight"), class.Weight, 1, maxWorkloadWeight)
 	if class.CPU.Sign() < 0 {
 		errs = append(errs, field.Invalid(path.Child("cpu"), class.CPU.String(), "must not be negative"))
 	}

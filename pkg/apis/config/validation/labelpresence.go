@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -24,7 +23,7 @@ const (
 	maxPreferenceWeight = 100
 )
 
-// Bounds of the lists. They are far above what anybody maintains by hand, and
+// Bounds of the lists. They are far above what is maintained by hand, and
 // keep validation, which compares rules in pairs, within a second or two. The
 // bounds on a selector count its requirements, and all values of its expressions.
 const (
@@ -55,8 +54,8 @@ func ValidateLabelPresenceArgs(path *field.Path, args *config.LabelPresenceArgs)
 }
 
 func validateLabelPresenceRules(path *field.Path, rules []config.LabelPresenceRule) field.ErrorList {
-	if len(rules) > maxRules {
-		return field.ErrorList{field.TooMany(path, len(rules), maxRules)}
+	if errs := tooMany(path, len(rules), maxRules); errs != nil {
+		return errs
 	}
 	var errs field.ErrorList
 	pairs := newRulePairs(path, len(rules))
@@ -87,16 +86,13 @@ func validateRuleLabels(path *field.Path, labels []string) (errs field.ErrorList
 	if len(labels) == 0 {
 		return field.ErrorList{field.Required(path, "name at least one label key")}, true
 	}
-	if len(labels) > maxLabelsPerRule {
-		return field.ErrorList{field.TooMany(path, len(labels), maxLabelsPerRule)}, false
+	if errs := tooMany(path, len(labels), maxLabelsPerRule); errs != nil {
+		return errs, false
 	}
-	seen := sets.New[string]()
+	keys := seen{}
 	for i, key := range labels {
-		errs = append(errs, validateLabelKey(path.Index(i), key)...)
-		if seen.Has(key) {
-			errs = append(errs, field.Duplicate(path.Index(i), key))
-		}
-		seen.Insert(key)
+		errs = append(errs, validateLabelKey(path.Index(i), key, "")...)
+		errs = append(errs, keys.repeated(path.Index(i), nil, key, "")...)
 	}
 	return errs, true
 }
@@ -131,64 +127,36 @@ func validateRuleSelector(path *field.Path, selector *metav1.LabelSelector) fiel
 }
 
 func validateLabelPresencePreferences(path *field.Path, preferences []config.LabelPresencePreference) field.ErrorList {
-	if len(preferences) > maxPreferences {
-		return field.ErrorList{field.TooMany(path, len(preferences), maxPreferences)}
+	if errs := tooMany(path, len(preferences), maxPreferences); errs != nil {
+		return errs
 	}
 	var errs field.ErrorList
-	first := map[string]int{} // index of the first preference of a label
+	labels := seen{}
 	for i, preference := range preferences {
 		itemPath := path.Index(i)
-		if preference.Label == "" {
-			errs = append(errs, field.Required(itemPath.Child("label"), "name a label key"))
-		} else {
-			errs = append(errs, validateLabelKey(itemPath.Child("label"), preference.Label)...)
-		}
+		errs = append(errs, validateLabelKey(itemPath.Child("label"), preference.Label, "name a label key")...)
 		errs = append(errs, validatePresence(itemPath.Child("presence"), preference.Presence)...)
-		if preference.Weight < minPreferenceWeight || preference.Weight > maxPreferenceWeight {
-			errs = append(errs, field.Invalid(itemPath.Child("weight"), preference.Weight,
-				fmt.Sprintf("must be between %d and %d", minPreferenceWeight, maxPreferenceWeight)))
-		}
+		errs = append(errs, validateBetween(itemPath.Child("weight"), preference.Weight, minPreferenceWeight, maxPreferenceWeight)...)
 		// One preference per label. A second one with the other presence only
 		// takes weight away from the first, which one number says more clearly.
-		earlier, repeated := first[preference.Label]
-		switch {
-		case preference.Label == "":
-		case repeated:
-			err := field.Duplicate(itemPath.Child("label"), preference.Label)
-			err.Detail = fmt.Sprintf("%s already says whether the label is preferred", path.Index(earlier))
-			errs = append(errs, err)
-		default:
-			first[preference.Label] = i
+		if preference.Label != "" {
+			errs = append(errs, labels.repeated(itemPath.Child("label"), itemPath, preference.Label, "already says whether the label is preferred")...)
 		}
 	}
 	return errs
 }
 
 func validateLabelPresenceTenancy(path *field.Path, tenancy *config.LabelPresenceTenancy) field.ErrorList {
-	var errs field.ErrorList
-	keys := []struct{ name, value string }{
-		{"nodeLabelKey", tenancy.NodeLabelKey},
-		{"namespaceLabelKey", tenancy.NamespaceLabelKey},
-	}
-	for _, key := range keys {
-		if key.value == "" {
-			errs = append(errs, field.Required(path.Child(key.name), "name the label key whose value is the tenant"))
-			continue
-		}
-		errs = append(errs, validateLabelKey(path.Child(key.name), key.value)...)
-	}
+	const missing = "name the label key whose value is the tenant"
+	errs := validateLabelKey(path.Child("nodeLabelKey"), tenancy.NodeLabelKey, missing)
+	errs = append(errs, validateLabelKey(path.Child("namespaceLabelKey"), tenancy.NamespaceLabelKey, missing)...)
 	if key := tenancy.NodeLabelKey; key != "" && !tenancy.AllowUnrestrictedNodeLabelKey && !isNodeRestricted(key) {
 		errs = append(errs, field.Invalid(path.Child("nodeLabelKey"), key, fmt.Sprintf(
 			"a kubelet may set this label on its own node, and so choose the node's tenant: use a key under %s, or accept it with allowUnrestrictedNodeLabelKey: true",
 			corev1.LabelNamespaceNodeRestriction)))
 	}
-	// A taint's key has the syntax of a label's.
-	if tenancy.NodeTaintKey == "" {
-		errs = append(errs, field.Required(path.Child("nodeTaintKey"),
-			"name the key of the taint that keeps other schedulers off tenants' nodes: a node that has it without the label belongs to a tenant that is not known yet"))
-	} else {
-		errs = append(errs, validateLabelKey(path.Child("nodeTaintKey"), tenancy.NodeTaintKey)...)
-	}
+	errs = append(errs, validateLabelKey(path.Child("nodeTaintKey"), tenancy.NodeTaintKey,
+		"name the key of the taint that keeps other schedulers off tenants' nodes: a node that has it without the label belongs to a tenant that is not known yet")...)
 	errs = append(errs, validateEnum(path.Child("tenants"), tenancy.Tenants, config.TenantsConfined, config.TenantsFree)...)
 	return append(errs, validateExemptNamespaces(path.Child("exemptNamespaces"), tenancy.ExemptNamespaces)...)
 }
@@ -201,19 +169,14 @@ func isNodeRestricted(key string) bool {
 }
 
 func validateExemptNamespaces(path *field.Path, namespaces []string) field.ErrorList {
-	if len(namespaces) > maxExemptNamespaces {
-		return field.ErrorList{field.TooMany(path, len(namespaces), maxExemptNamespaces)}
+	if errs := tooMany(path, len(namespaces), maxExemptNamespaces); errs != nil {
+		return errs
 	}
 	var errs field.ErrorList
-	seen := sets.New[string]()
+	names := seen{}
 	for i, namespace := range namespaces {
-		for _, msg := range utilvalidation.IsDNS1123Label(namespace) {
-			errs = append(errs, field.Invalid(path.Index(i), namespace, msg))
-		}
-		if seen.Has(namespace) {
-			errs = append(errs, field.Duplicate(path.Index(i), namespace))
-		}
-		seen.Insert(namespace)
+		errs = append(errs, invalid(path.Index(i), namespace, utilvalidation.IsDNS1123Label(namespace))...)
+		errs = append(errs, names.repeated(path.Index(i), nil, namespace, "")...)
 	}
 	return errs
 }
@@ -237,10 +200,6 @@ func validateRulesAgainstTenancy(path *field.Path, args *config.LabelPresenceArg
 		}
 	}
 	return errs
-}
-
-func validateLabelKey(path *field.Path, key string) field.ErrorList {
-	return metav1validation.ValidateLabelName(key, path)
 }
 
 func validatePresence(path *field.Path, presence *bool) field.ErrorList {

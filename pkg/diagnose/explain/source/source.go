@@ -20,6 +20,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
@@ -202,7 +203,7 @@ func (f *found) readManifests(o *Options) ([]unit, error) {
 		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 			key, of = owner.Kind+" "+owner.Name, fmt.Sprintf("%s %s/%s", owner.Kind, pod.Namespace, owner.Name)
 		}
-		if gang := explain.GangName(pod); gang != "" {
+		if gang := podgroup.Of(pod).Name; gang != "" {
 			key = "gang " + gang
 			if metav1.GetControllerOfNoCopy(pod) == nil {
 				of = fmt.Sprintf("Gang %s/%s", pod.Namespace, gang)

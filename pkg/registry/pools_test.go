@@ -13,12 +13,16 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 )
 
-func TestCheckDeviceResources(t *testing.T) {
+func TestCheckGPUProfiles(t *testing.T) {
 	running := &schedconfig.Plugins{Filter: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: gpudevice.Name}}}}
 	profile := func(name string, resources ...string) schedconfig.KubeSchedulerProfile {
 		return schedconfig.KubeSchedulerProfile{SchedulerName: name, PluginConfig: []schedconfig.PluginConfig{
 			{Name: gpudevice.Name, Args: &config.GPUDeviceArgs{DeviceResources: resources}},
 		}}
+	}
+	inPool := func(pool string, profile schedconfig.KubeSchedulerProfile) schedconfig.KubeSchedulerProfile {
+		profile.PluginConfig[0].Args.(*config.GPUDeviceArgs).Pool = pool
+		return profile
 	}
 	for _, tt := range []struct {
 		name     string
@@ -39,6 +43,12 @@ func TestCheckDeviceResources(t *testing.T) {
 			`profiles[1].pluginConfig[GPUDevice].args.deviceResources: Invalid value: ["amd.com/gpu","nvidia.com/gpu"]: must be the same as in profile "a", which has ["nvidia.com/gpu"]: both serve the same nodes`,
 		},
 		{
+			"another pool",
+			[]schedconfig.KubeSchedulerProfile{inPool("x", profile("a")), inPool("x", profile("b")), profile("c")},
+			map[string]*schedconfig.Plugins{"a": running, "b": running, "c": running},
+			`profiles[2].pluginConfig[GPUDevice].args.pool: Invalid value: "": must be the same as in profile "a", which has "x": a scheduler serves one GPU pool`,
+		},
+		{
 			"where it does not run",
 			[]schedconfig.KubeSchedulerProfile{profile("a", "nvidia.com/gpu"), profile("b", "amd.com/gpu")},
 			map[string]*schedconfig.Plugins{"a": running, "b": {}},
@@ -46,7 +56,7 @@ func TestCheckDeviceResources(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := checkDeviceResources(&schedconfig.KubeSchedulerConfiguration{Profiles: tt.profiles}, tt.running).ToAggregate()
+			err := checkGPUProfiles(&schedconfig.KubeSchedulerConfiguration{Profiles: tt.profiles}, tt.running).ToAggregate()
 			if got := err != nil; got != (tt.want != "") || got && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("want %q, got %v", tt.want, err)
 			}

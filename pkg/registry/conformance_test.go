@@ -8,18 +8,22 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
@@ -160,6 +164,70 @@ func askingPods() []*corev1.Pod {
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods
+}
+
+// TestBuiltPlugins holds every plugin to what the framework takes for granted of one that is
+// built: each event that it registers has a hint, a Filter that has no state says so, and New
+// leaves its arguments as they are. What its type has, TestConformance looks at.
+func TestBuiltPlugins(t *testing.T) {
+	for _, plugin := range Plugins() {
+		for variant, args := range argsVariants(t, plugin.Name) {
+			t.Run(plugin.Name+"/"+variant, func(t *testing.T) {
+				var before runtime.Object
+				if args != nil {
+					before = args.DeepCopyObject()
+				}
+				profile, err := schedtest.NewProfile(t.Context(), t, plugin.Name, plugin.New, args, schedtest.Options{Nodes: []*corev1.Node{st.MakeNode().Name("n").Obj()}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(before, args); diff != "" {
+					t.Errorf("New changed its arguments (-before,+after):\n%s", diff)
+				}
+				events, err := profile.Plugin.(fwk.EnqueueExtensions).EventsToRegister(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, event := range events {
+					if event.QueueingHintFn == nil {
+						t.Errorf("%s has no hint: it wakes every pod", event.Event.Label())
+					}
+				}
+				filter, filters := profile.Plugin.(fwk.FilterPlugin)
+				if !filters {
+					return
+				}
+				if got := filter.Filter(t.Context(), framework.NewCycleState(), st.MakePod().Name("p").Obj(), profile.Nodes(t)[0]); got.Code() != fwk.Error {
+					t.Errorf("Filter without PreFilter: %v, want an error", got)
+				}
+			})
+		}
+	}
+}
+
+// TestNewRefuses builds every plugin with no arguments, those of another plugin and empty
+// ones, and without informers.
+func TestNewRefuses(t *testing.T) {
+	bare, err := frameworkruntime.NewFramework(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, plugin := range Plugins() {
+		own := argsVariants(t, plugin.Name)["demo"]
+		wrong := map[string]runtime.Object{"*config.NodeAffinityArgs": &schedconfig.NodeAffinityArgs{}}
+		if own != nil {
+			wrong["<nil>"] = nil
+			wrong[plugin.Name+"Args"] = reflect.New(reflect.TypeOf(own).Elem()).Interface().(runtime.Object)
+			if _, err := plugin.New(t.Context(), own, bare); err == nil || !strings.Contains(err.Error(), "needs a framework with an informer factory") {
+				t.Errorf("%s without informers: got %v", plugin.Name, err)
+			}
+		}
+		for want, args := range wrong {
+			if _, err := plugin.New(t.Context(), args, bare); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s with arguments %T: got %v, want an error that names %s", plugin.Name, args, err, want)
+			}
+		}
+	}
 }
 
 // TestExtensionPointsInAnyOrder calls the extension points of each plugin without those
