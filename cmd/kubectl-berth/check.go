@@ -47,11 +47,11 @@ With --config alone, it is about that file, and no cluster is asked: field by fi
 what keeps a scheduler from starting with it.
 
 Otherwise it is about a cluster: the profiles of the Deployments of berth-scheduler,
-their rights, CustomResourceDefinitions and leases; admission policies that are not
+their permissions, CustomResourceDefinitions and leases; admission policies that are not
 installed, not bound, left over or do not fit the profile; nodes with the taint of a
 tenant and without its label, or whose labels about devices contradict each other;
-devices that are given more than once or used without a record; pods whose
-schedulerName nobody serves, or that ask for what their profile does not run.
+devices that are allocated twice or used without an allocation record; pods whose
+schedulerName no scheduler serves, or that ask for what their profile does not run.
 
 With --config and --kubeconfig or --context, the cluster is checked for a scheduler
 with that profile and with the credential of the kubeconfig: one that does not run as
@@ -62,12 +62,12 @@ with --config, write them after --.
 
 With -f the objects are those of files, as kubectl printed them or as they will be
 applied: the Deployment of berth-scheduler with its ConfigMap, policies, nodes,
-roles and their bindings, workloads. What is not among them is not seen. With --config
+roles and their bindings, workloads. Other objects are taken as not seen. With --config
 too, the objects are checked for a scheduler with that profile.
 
-Nothing is written. What the credential may not see is said on the standard error
-(notSeen in JSON), and is no finding. The rights of a scheduler are asked for with
-SubjectAccessReviews, which take a right of their own.
+Nothing is written. What the credential may not see is reported on standard error
+(notSeen in JSON), and is no finding. The permissions of a scheduler are checked with
+SubjectAccessReviews, which need a permission of their own.
 
 Exit codes: 0 nothing was found; 1 the cluster or the file could not be read; 2 the
 command line is wrong; 5 something was found.`,

@@ -82,7 +82,7 @@ func TestSimulateManifest(t *testing.T) {
 		{name: "of which some fit", stdin: webManifest(4, "2", ""), wantCode: exitNotPlaced, wantStdout: []string{"Only 3 of 4 pods fit;"}, wantStderr: there},
 		{name: "that does not fit", stdin: webManifest(2, "9", ""), wantCode: exitNotPlaced, wantStdout: []string{"None of 2 pods fits;"}, wantStderr: there},
 		{name: "with a key that nothing reads", stdin: webManifest(2, "1", `, annotations: {berth.dev/gpu-modell: a}`), wantStdout: []string{
-			"Note: Deployment default/web: metadata: no plugin reads berth.dev/gpu-modell: is berth.dev/gpu-model meant?\n",
+			"Note: Deployment default/web: metadata: no plugin reads berth.dev/gpu-modell; did you mean berth.dev/gpu-model?\n",
 		}, wantStderr: there},
 		{name: "with a key that this profile does not read", stdin: webManifest(1, "1", `, annotations: {berth.dev/colocate-with: db}`), wantStdout: []string{
 			`Note: Deployment default/web: metadata: berth.dev/colocate-with has no effect: the scheduler's profile "berth-scheduler" does not run Colocation`,

@@ -31,7 +31,7 @@ type Kind struct {
 	// Object is an empty object of the kind. It must not be changed.
 	Object runtime.Object
 
-	// OptIn is whether an API server serves it only if it is told to. Where it does not,
+	// OptIn is whether an API server serves it only with a flag. Where it does not,
 	// there are none.
 	OptIn bool
 

@@ -32,15 +32,15 @@ func (p place) String() string {
 	return p.file
 }
 
-// placeKey is an object in a file: one that somebody has written may stand beside the same
-// of an API server.
+// placeKey is an object in a file: one written by hand may stand beside the same object of
+// an API server.
 type placeKey struct {
 	objectKey
 
 	written bool
 }
 
-// writtenObject is an object that somebody has written.
+// writtenObject is an object written by hand.
 type writtenObject struct {
 	object runtime.Object
 	key    objectKey
@@ -163,8 +163,8 @@ func (c *Cluster) podsByController() map[controller]int {
 	return count
 }
 
-// IsWritten reports whether the object was written by somebody, and comes from no API
-// server, which would have given it a UID.
+// IsWritten reports whether the pod was written by hand: an API server would have given it a
+// UID.
 func IsWritten(pod *corev1.Pod) bool {
 	return len(pod.UID) > len(uidPrefix) && pod.UID[:len(uidPrefix)] == uidPrefix
 }

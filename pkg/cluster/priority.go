@@ -35,7 +35,7 @@ func (c *Cluster) PriorityClasses() PriorityClasses {
 	return classes
 }
 
-// Admit gives a pod that somebody has written the priority and the preemption policy of
+// Admit gives a pod written by hand the priority and the preemption policy of
 // its PriorityClass or, if it names none, of the global default, as the admission plugin
 // Priority of an API server does (plugin/pkg/admission/priority). The error is that the
 // class is not there, or that the pod says another priority than its class: an API server
@@ -73,8 +73,7 @@ func (classes PriorityClasses) globalDefault() *schedulingv1.PriorityClass {
 	return found
 }
 
-// setPriorities admits the pods that somebody has written, and tells which an API server
-// would refuse.
+// setPriorities admits the pods written by hand, and notes which an API server would refuse.
 func (r *Reader) setPriorities(c *Cluster) []Note {
 	classes := c.PriorityClasses()
 	classes.AdmitPodGroups(c)

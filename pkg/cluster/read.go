@@ -82,7 +82,7 @@ type Reader struct {
 	left map[leftOut]int
 }
 
-// leftOut is a kind of objects in a file of which none was taken.
+// leftOut is a kind of objects in a file that are left out.
 type leftOut struct {
 	file string
 	what string
@@ -236,7 +236,7 @@ type decoded struct {
 	item
 	object runtime.Object
 	gvk    *schema.GroupVersionKind
-	// written is whether somebody has written it: it comes from no API server.
+	// written is whether it was written by hand: it comes from no API server.
 	written bool
 	err     error
 }
@@ -255,8 +255,8 @@ func (s *source) read(it item) decoded {
 	return d
 }
 
-// add adds an item. Of a workload that somebody has written it adds the pods; one that
-// comes from a cluster has its pods there.
+// add adds an item. For a workload written by hand it adds the pods; one that comes from a
+// cluster has its pods there.
 func (s *source) add(d *decoded) error {
 	it, obj, gvk, written := d.item, d.object, d.gvk, d.written
 	if d.err != nil {
@@ -303,8 +303,8 @@ func (s *source) add(d *decoded) error {
 	return nil
 }
 
-// addObject adds an object of a supported kind: one that somebody has written waits for
-// the cluster that it is applied to.
+// addObject adds an object of a supported kind: one written by hand waits for the cluster
+// that it is applied to.
 func (s *source) addObject(it item, kind Kind, obj runtime.Object, written bool) error {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
@@ -349,7 +349,7 @@ func whyLeftOut(kind schema.GroupVersionKind, isWorkload, written bool) string {
 	return "no plugin reads them"
 }
 
-// addPods adds the pods of a workload that somebody has written.
+// addPods adds the pods of a workload written by hand.
 func (s *source) addPods(it item, name string, load *workload) error {
 	pods, err := load.pods()
 	if err != nil {

@@ -111,10 +111,9 @@ type use struct {
 	usage   device.Usage
 	counted bool
 	cpuFree int64
-	// empty is what nobody would use of an empty node.
+	// empty is what is idle when the node is empty.
 	empty int64
-	// allocations are those of the pods of which it is known what they hold, and holders
-	// who those are.
+	// allocations are those of the pods whose devices are known, and holders are those pods.
 	allocations []*device.Allocation
 	holders     []holder
 	// some is whether any pod uses devices.
@@ -126,8 +125,8 @@ type holder struct {
 	used *device.PodUsage
 }
 
-// add adds a node and what its pods use of its devices. A node without devices of which
-// nobody holds anything is left out. object is nil for a node that was not read.
+// add adds a node and what its pods use of its devices. A node without devices is left out
+// if no pod holds any. object is nil for a node that was not read.
 func (c *computation) add(object *corev1.Node, node *Node, parsed *device.Node, pods []*corev1.Pod) {
 	u := c.used(object, node, parsed, pods)
 	if parsed.Kind == device.NodeWithoutDevices && !u.some {
@@ -217,8 +216,8 @@ func (c *computation) addShares(u *use, held *device.Held, pod Pod) {
 
 func (p *Pod) key() string { return p.Namespace + "/" + p.Name }
 
-// addUnknown adds a pod that uses devices of which it is not known which: a shared node
-// takes no new share while it runs.
+// addUnknown adds a pod that uses unknown devices: a shared node takes no new share while it
+// runs.
 func (u *use) addUnknown(pod *Pod) {
 	u.node.UnknownUse = append(u.node.UnknownUse, Problem{Pod: pod.key(), Message: pod.Problem})
 }

@@ -28,7 +28,7 @@ type NodeUsage struct {
 	Usage device.Usage
 	// Holders are, by device, the pods that hold a share of it.
 	Holders [device.MaxDevices][]Holder
-	// Unknown are the pods that use devices of which it is not known which.
+	// Unknown are the pods that use devices, and it is not known which.
 	Unknown []*corev1.Pod
 }
 

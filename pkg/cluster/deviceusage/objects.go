@@ -24,8 +24,8 @@ func Resources() []string {
 // Objects are what a report is computed from. They are only read.
 type Objects struct {
 	Nodes []*corev1.Node
-	// NodesUnseen is that the nodes could not be read: of each that a pod runs on is told
-	// what pods hold.
+	// NodesUnseen is that the nodes could not be read: the report has each node that a pod
+	// runs on, and what pods hold there.
 	NodesUnseen bool
 	Pods        []*corev1.Pod
 	// OnlyNamespace is the namespace whose pods are the only ones that could be read;

@@ -17,7 +17,7 @@ type Report struct {
 	// FormatVersion is [FormatVersion].
 	FormatVersion int `json:"formatVersion"`
 	// OnlyNamespace is the namespace whose pods are the only ones that could be seen;
-	// what is free is at most what is told then. Empty if all were.
+	// what is free is at most what is reported then. Empty if all were.
 	OnlyNamespace string `json:"onlyNamespace,omitempty"`
 	// Nodes are the nodes with devices.
 	Nodes []Node `json:"nodes"`
@@ -69,8 +69,8 @@ type Node struct {
 	Unschedulable bool `json:"unschedulable,omitempty"`
 	// Problem says why the node is Invalid: the field, and the way out.
 	Problem string `json:"problem,omitempty"`
-	// UnknownUse are the pods that use devices of which it is not known which. A shared
-	// node takes no new share because of them.
+	// UnknownUse are the pods that use devices, and it is not known which. A shared node
+	// takes no new share because of them.
 	UnknownUse []Problem `json:"unknownUse,omitempty"`
 	// Devices are those of a shared node, and those that pods hold on one that is not
 	// known.

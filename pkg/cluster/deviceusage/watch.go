@@ -59,7 +59,7 @@ func (w Watching) Watch(ctx context.Context, client kubernetes.Interface, change
 		}
 	}
 	for {
-		// What comes from here on is told again.
+		// Changes from here on lead to another report.
 		select {
 		case <-news:
 		default:

@@ -45,7 +45,9 @@ func ReadContainer(pod *corev1.PodSpec, c *corev1.Container) (s Started) {
 	} else {
 		s.Flags, s.File = nil, Flag(c, ConfigFlag)
 	}
-	s.ConfigMap, s.Key, _ = configMapOf(pod, c, s.File)
+	if configMap, key, ok := configMapOf(pod, c, s.File); ok {
+		s.ConfigMap, s.Key = configMap, key
+	}
 	return s
 }
 

@@ -85,17 +85,13 @@ type checker struct {
 
 func (c *checker) found(f Finding) { c.report.Findings = append(c.report.Findings, f) }
 
-func (c *checker) forbidden(err error) bool { return apierrors.IsForbidden(err) }
-
-func (c *checker) notFound(err error) bool { return apierrors.IsNotFound(err) }
-
-// seen reports whether err is nil. That something may not be read is told; any other
-// error ends the check.
+// seen reports whether err is nil. What may not be read becomes a note; any other error ends
+// the check.
 func (c *checker) seen(what string, err error) bool {
 	switch {
 	case err == nil:
 		return true
-	case c.forbidden(err), c.notFound(err):
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		c.report.NotSeen = append(c.report.NotSeen, fmt.Sprintf("%s: %v", what, err))
 	case c.err == nil:
 		c.err = fmt.Errorf("%s: %w", what, err)

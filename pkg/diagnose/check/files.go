@@ -38,8 +38,7 @@ type Files struct {
 	rbac authorizer.Authorizer
 }
 
-// NewFiles returns files of which none was read. Objects that name no namespace are in the
-// given one.
+// NewFiles returns empty files. Objects that name no namespace are in the given one.
 func NewFiles(namespace string) *Files {
 	f := &Files{reader: cluster.NewReader(), kept: map[schema.GroupVersionResource][]*unstructured.Unstructured{}}
 	f.reader.Namespace = namespace
@@ -121,7 +120,10 @@ func notAmongFiles() (*http.Response, error) {
 }
 
 // requests takes the path of a request apart.
-var requests = &apirequest.RequestInfoFactory{APIPrefixes: sets.New("api", "apis"), GrouplessAPIPrefixes: sets.New("api")}
+var requests = &apirequest.RequestInfoFactory{
+	APIPrefixes:          map[string]sets.Empty{"api": {}, "apis": {}},
+	GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
+}
 
 func status(reason metav1.StatusReason, code int32, message string) runtime.Object {
 	return &metav1.Status{

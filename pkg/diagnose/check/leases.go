@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -49,7 +50,7 @@ func (c *checker) now() time.Time {
 	return newest
 }
 
-// isLive reports whether somebody holds a lease, and renews it.
+// isLive reports whether a lease is held and renewed.
 func (c *checker) isLive(l *coordinationv1.Lease) bool {
 	renewed, counts := lease.Term(l)
 	return ptr.Deref(l.Spec.HolderIdentity, "") != "" && !lease.Expired(renewed, counts, c.now())
@@ -151,7 +152,7 @@ func (c *checker) checkShared(s, other *runningScheduler, name string) {
 func (c *checker) checkLease(s *runningScheduler, name string) {
 	election := s.profile.Config.LeaderElection
 	object := "Lease " + name
-	if c.objects.Has("namespaces") && !c.hasNamespace(election.ResourceNamespace) {
+	if c.objects.Has("namespaces") && c.namespaces()[election.ResourceNamespace] == nil {
 		c.found(Finding{
 			Error, s.profile.Source, "leaderElection.resourceNamespace", fmt.Sprintf("namespace %q does not exist, and the lease must be in one", election.ResourceNamespace),
 			fmt.Sprintf("create it (kubectl create namespace %s), or name another", election.ResourceNamespace),
@@ -159,7 +160,7 @@ func (c *checker) checkLease(s *runningScheduler, name string) {
 		return
 	}
 	held, err := c.client.CoordinationV1().Leases(election.ResourceNamespace).Get(c.ctx, election.ResourceName, metav1.GetOptions{})
-	if c.notFound(err) {
+	if apierrors.IsNotFound(err) {
 		held, err = &coordinationv1.Lease{}, nil
 	}
 	if !c.seen(object, err) {

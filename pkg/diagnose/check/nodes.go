@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
@@ -22,11 +21,15 @@ import (
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
-func (c *checker) hasNamespace(name string) bool {
-	return slices.ContainsFunc(c.objects.Others(), func(object runtime.Object) bool {
-		namespace, ok := object.(*corev1.Namespace)
-		return ok && namespace.Name == name
-	})
+// namespaces are those of the cluster, by name.
+func (c *checker) namespaces() map[string]*corev1.Namespace {
+	namespaces := map[string]*corev1.Namespace{}
+	for _, object := range c.objects.Others() {
+		if namespace, ok := object.(*corev1.Namespace); ok {
+			namespaces[namespace.Name] = namespace
+		}
+	}
+	return namespaces
 }
 
 // checkTenancy finds nodes of tenants that are not marked as such throughout.
@@ -54,12 +57,7 @@ func (c *checker) checkPlaced(t *config.LabelPresenceTenancy) {
 	for _, node := range c.objects.Nodes() {
 		nodes[node.Name] = node
 	}
-	namespaces := map[string]*corev1.Namespace{}
-	for _, object := range c.objects.Others() {
-		if namespace, ok := object.(*corev1.Namespace); ok {
-			namespaces[namespace.Name] = namespace
-		}
-	}
+	namespaces := c.namespaces()
 	for _, pod := range c.objects.Pods() {
 		node, namespace := nodes[pod.Spec.NodeName], namespaces[pod.Namespace]
 		if node == nil || namespace == nil || podutil.IsPodTerminal(pod) {
@@ -113,7 +111,7 @@ func (c *checker) hasSharedNode() bool {
 }
 
 // checkDevices finds nodes whose labels contradict each other or have no effect, and
-// devices of which more is held than there is, or nobody knows what.
+// devices that are overcommitted or used without a record.
 func (c *checker) checkDevices() {
 	keys := c.nodeKeys()
 	var owned []*config.LabelPresenceTenancy
@@ -150,8 +148,8 @@ func (c *checker) checkDevices() {
 	}
 }
 
-// checkHeld finds devices of which more is held than there is, and a node whose devices a
-// DRA driver offers too.
+// checkHeld finds devices that are overcommitted, and a node whose devices a DRA driver
+// offers too.
 func (c *checker) checkHeld(node *deviceusage.Node) {
 	for i := range node.Devices {
 		d := &node.Devices[i]

@@ -23,8 +23,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/scheduler/unknownkeys"
 )
 
-// checkPods finds pods whose scheduler nobody runs, and what pods ask of a profile that
-// does not have it.
+// checkPods finds pods whose scheduler is not running, and pods that ask for what their
+// profile does not run.
 func (c *checker) checkPods() {
 	profiles := map[string]*unknownkeys.Profile{
 		// The cluster's own scheduler has none of Berth's plugins.
@@ -93,7 +93,7 @@ func (c *checker) berthServesDefault() bool {
 	})
 }
 
-// servedNames are the schedulerNames that somebody serves: a scheduler that was found, one
+// servedNames are the schedulerNames that are served: by a scheduler that was found, one
 // that holds a lease, or one that has taken a pod of that name and whose own pod runs. It
 // is nil if leases could not be seen. The cluster's own scheduler counts unless its lease shows
 // that it is gone: not every cluster shows that lease.
@@ -152,7 +152,7 @@ func runsSchedulerOf(pod *corev1.Pod, name string) bool {
 	})
 }
 
-// unknownName is about a pod whose schedulerName nobody seems to serve.
+// unknownName is about a pod whose schedulerName no scheduler seems to serve.
 func (c *checker) unknownName(pod *corev1.Pod, ours []string) *Finding {
 	if len(pod.Spec.SchedulingGates) > 0 || !waits(pod) {
 		return nil

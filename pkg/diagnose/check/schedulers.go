@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -40,7 +41,7 @@ type runningScheduler struct {
 	by installation
 }
 
-// sole reports whether it was told that nobody else serves default-scheduler.
+// sole reports whether its flags say that no other scheduler serves default-scheduler.
 func (s *runningScheduler) sole() bool {
 	return s.profile.Flags != nil && s.profile.Flags.SoleDefaultScheduler
 }
@@ -53,7 +54,7 @@ func (c *checker) findSchedulers() {
 		return
 	}
 	list, err := c.client.AppsV1().Deployments(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{})
-	everywhere := !c.forbidden(err)
+	everywhere := !apierrors.IsForbidden(err)
 	if !everywhere {
 		// Where the manifests put it.
 		list, err = c.client.AppsV1().Deployments(names.Namespace).List(c.ctx, metav1.ListOptions{})
@@ -124,7 +125,7 @@ func (c *checker) readScheduler(deployment *appsv1.Deployment, container *corev1
 	}
 	source := fmt.Sprintf("ConfigMap %s/%s", deployment.Namespace, started.ConfigMap)
 	object, err := c.client.CoreV1().ConfigMaps(deployment.Namespace).Get(c.ctx, started.ConfigMap, metav1.GetOptions{})
-	if c.notFound(err) {
+	if apierrors.IsNotFound(err) {
 		c.found(Finding{Error, s.object, "spec.template.spec.volumes", source + " does not exist, so its pods do not start", s.by.or("apply the manifests again", s.by.upgrade(""))})
 		return
 	}

@@ -7,5 +7,5 @@
 //
 // Of an API server it makes get and list requests only, lists in pages. Each list is
 // consistent in itself; between two of them the cluster may change. What may not be
-// read is told, and what can be said without it is.
+// read becomes a note, and the rest is explained without it.
 package source

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/cluster"
 )
 
-// Groups of resources of which this program has no types. Kubernetes' own PodGroups have
+// Groups of resources for which this program has no types. Kubernetes' own PodGroups have
 // another version in every minor.
 const (
 	coschedulingGroup = "scheduling.x-k8s.io"
@@ -113,7 +113,7 @@ func (f *found) readAdmission(ctx context.Context, o *Options) error {
 	return err
 }
 
-// listCustom lists a resource of which this program has no types, in the version that the
+// listCustom lists a resource for which this program has no types, in the version that the
 // API server serves: of all namespaces, or if that is forbidden of the pod's. One that is
 // not served has no objects.
 func (f *found) listCustom(ctx context.Context, o *Options, group, resource string, do func(object []byte) error) error {
