@@ -265,6 +265,11 @@ test-failure: build ## Break what Berth runs on, and write what came of it into 
 bench: build ## Compare schedulers on local clusters: the README's table (BENCH_WORKLOADS='burst:3 gpu-mix:1'; wants a quiet machine).
 	@BENCH_WORKLOADS='$(BENCH_WORKLOADS)' BENCH_OUT='$(BENCH_OUT)' BIN='$(BIN)' hack/bench.sh
 
+.PHONY: picture
+picture: ## Draw the README's picture from Alibaba's GPU trace (BERTH_DATA names the folder with openb/).
+	@$(MAKE) --no-print-directory build-binary BINARY=kubectl-berth
+	@BIN='$(BIN)' hack/picture.sh
+
 .PHONY: microbench
 microbench: ## Run the benchmarks beside the code six times (BENCH=regexp); feed two outputs to benchstat.
 	@mkdir -p out

@@ -274,7 +274,7 @@ func (n *nodeDevices) checkRecord(pod *corev1.Pod, requests []request, record ma
 	return found
 }
 
-// overcommitted returns the devices of which more is allocated than they have.
+// overcommitted returns the devices with more allocated than they have.
 func (n *nodeDevices) overcommitted() Violations {
 	var found Violations
 	for _, name := range slices.Sorted(maps.Keys(n.byName)) {
@@ -313,7 +313,7 @@ func (d *Devices) ClosedTo(rival string) sets.Set[string] {
 	return closed
 }
 
-// checkPending finds out whether somebody says why the pod waits, and whether it waits
+// checkPending finds out whether an event says why the pod waits, and whether it waits
 // for nothing.
 func (d *Devices) checkPending(pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package oracle says from API objects alone what schedulers did wrong: devices that
-// were given more than once, allocations that nobody can read, rules that were broken.
+// were given more than once, allocations that cannot be read, rules that were broken.
 //
 // It is a second opinion, so it imports nothing of this repository and nothing of the
 // scheduler: labels, resources and annotations are read in its own way, by names that

@@ -62,7 +62,7 @@ func CheckUsage(nodes []corev1.Node, pods []corev1.Pod) Violations {
 	return append(overrequested(nodes, pods), CheckDevices(nodes, pods).Violations...)
 }
 
-// overrequested returns the resources of nodes of which the pods bound to them request
+// overrequested returns the resources of nodes where the bound pods request
 // more than is allocatable. Terminated pods request nothing any more, and shares are
 // counted by device.
 func overrequested(nodes []corev1.Node, pods []corev1.Pod) Violations {

@@ -15,9 +15,9 @@ type Kind string
 
 // What can be wrong with devices and their allocation.
 const (
-	// Overcommitted is a device of which more compute is allocated than it has.
+	// Overcommitted is a device with more compute allocated than it has.
 	Overcommitted Kind = "Overcommitted"
-	// OvercommittedMemory is one of which only the memory is.
+	// OvercommittedMemory is one where only the memory is.
 	OvercommittedMemory Kind = "OvercommittedMemory"
 	// InvalidRequest is a request that cannot be met on any node.
 	InvalidRequest Kind = "InvalidRequest"
@@ -54,7 +54,7 @@ const (
 	WrongScheduler Kind = "WrongScheduler"
 	// WrongReason is a pending pod of which its scheduler does not say the cause.
 	WrongReason Kind = "WrongReason"
-	// Overrequested is a node of which more is requested than is allocatable.
+	// Overrequested is a node with more requested than is allocatable.
 	Overrequested Kind = "Overrequested"
 	// Missing is something that should be there to be checked.
 	Missing Kind = "Missing"

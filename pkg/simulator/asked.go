@@ -18,7 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
 )
 
-// beside reports whether nobody asked about a pod: it is pending in a cluster to which
+// beside reports whether a pod is not asked about: it is pending in a cluster to which
 // manifests are applied.
 func (in *input) beside(pod *corev1.Pod) bool { return in.manifests && !cluster.IsWritten(pod) }
 
@@ -106,7 +106,7 @@ func (s *Simulation) keysWithoutEffect(p *profile, sim *engine.Engine) []string 
 }
 
 // nameOf returns "Deployment default/web" for a pod of that workload, and "Pod default/p"
-// for one of nobody.
+// for one without an owner.
 func nameOf(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		return owner.Kind + " " + pod.Namespace + "/" + owner.Name

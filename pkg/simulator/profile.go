@@ -18,6 +18,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
@@ -101,16 +102,16 @@ func (s *Simulation) loadRunning() ([]*profile, error) {
 		}
 	}
 	name = cmp.Or(name, corev1.DefaultSchedulerName)
-	source, content, err := o.Running.For(name)
+	running, err := o.Running.For(name)
 	if err != nil {
 		return nil, optionErrorf(option, "required: %w", err)
 	}
-	p, err := parseProfile(source, content, o.SchedulerName)
+	p, err := newProfile(running, o.SchedulerName)
 	if err != nil {
 		return nil, err
 	}
 	p.schedulerName = o.SchedulerName
-	s.input.notes = append(s.input.notes, "without --config, the profile is that of the running scheduler: "+source)
+	s.input.notes = append(s.input.notes, "without --config, the profile is that of the running scheduler: "+running.Source)
 	return p.named(runningProfile, o.ExpectedWorkload), nil
 }
 
@@ -137,21 +138,21 @@ func loadProfile(file, schedulerName string) (*profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
-	return parseProfile(file, content, schedulerName)
-}
-
-// parseProfile is loadProfile of what stands somewhere.
-func parseProfile(file string, content []byte, schedulerName string) (*profile, error) {
-	p := &profile{file: report.File{Path: file, SHA256: hash(content)}}
-	var err error
-	if p.config, err = engine.LoadConfiguration(file, content); err != nil {
+	loaded, err := engine.LoadConfiguration(file, content)
+	if err != nil {
 		return nil, err
 	}
+	return newProfile(&schedulers.Profile{Source: file, Content: content, Config: loaded}, schedulerName)
+}
+
+// newProfile returns a configuration as it is simulated.
+func newProfile(loaded *schedulers.Profile, schedulerName string) (*profile, error) {
+	p := &profile{file: report.File{Path: loaded.Source, SHA256: hash(loaded.Content)}, config: loaded.Config}
 	if schedulerName != "" {
 		has := p.schedulerNames()
 		i := slices.Index(has, schedulerName)
 		if i < 0 {
-			return nil, optionErrorf("--scheduler-name", "%s has no profile %q: it has %s", file, schedulerName, commaSeparated(has))
+			return nil, optionErrorf("--scheduler-name", "%s has no profile %q: it has %s", p.file.Path, schedulerName, commaSeparated(has))
 		}
 		p.config.Profiles = p.config.Profiles[i : i+1]
 	}

@@ -21,12 +21,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	kubeversion "k8s.io/component-base/version"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/pkg/simulator/report"
@@ -42,19 +42,19 @@ type Options struct {
 	// Namespace is that of objects in files that name none.
 	Namespace string
 	// Connect returns a client of the cluster that is read if the files have no nodes, and
-	// its address; nil if there is no such cluster. ClusterAsked is whether somebody has
-	// named it: then it is read in any case.
+	// its address; nil if there is no such cluster. ClusterAsked is whether a flag
+	// names it: then it is read in any case.
 	Connect      func() (client kubernetes.Interface, host string, err error)
 	ClusterAsked bool
 
 	// Profiles are KubeSchedulerConfiguration files, which are compared. Without any, the
 	// profile is that of the scheduler that serves the pods, as Running finds it.
 	Profiles []string
-	Running  Running
+	Running  *schedulers.Schedulers
 	// SchedulerName is the profile of each file to use. Empty: the only one, or for
 	// each pod the one that it names.
 	SchedulerName string
-	// ExpectedWorkload is what strategies that expect a workload are told of it.
+	// ExpectedWorkload is what strategies expect that read an expected workload.
 	ExpectedWorkload ExpectedWorkload
 	// KeepShares leaves shares of devices as they are for profiles without GPUDevice,
 	// which cannot place them. Otherwise each becomes a whole device.
@@ -65,7 +65,7 @@ type Options struct {
 	// Seeds are one for each run.
 	Seeds []int64
 	// TargetLoad is what the pods of a trace are brought to ask for, as a multiple of
-	// all devices; see [trace.Arrivals]. TargetLoadSet is whether somebody has asked
+	// all devices; see [trace.Arrivals]. TargetLoadSet is whether a flag asks
 	// for that, which is an error for pods of a cluster.
 	TargetLoad    float64
 	TargetLoadSet bool
@@ -76,18 +76,7 @@ type Options struct {
 	Placements bool
 }
 
-// Running finds the configurations of the schedulers of a cluster.
-type Running interface {
-	// Keep takes an object of a file, if it says something of them.
-	Keep(kind schema.GroupVersionKind, object []byte) (taken bool, err error)
-	// Read reads them from a cluster.
-	Read(ctx context.Context, client kubernetes.Interface) error
-	// For returns the KubeSchedulerConfiguration of the scheduler that serves a
-	// schedulerName, and where it stands. The error is that none is known.
-	For(schedulerName string) (source string, content []byte, err error)
-}
-
-// ExpectedWorkload is what a strategy that expects a workload is told of it.
+// ExpectedWorkload is where a strategy has its expected workload from.
 type ExpectedWorkload string
 
 const (
@@ -160,7 +149,7 @@ func New(ctx context.Context, options Options) (*Simulation, error) {
 	s.capacity = s.report.Cluster.Devices * device.MilliPerDevice
 	s.perRun = s.input.arriving()
 	if s.input.fromTrace() {
-		// What is wrong with the load is so for every seed.
+		// A wrong load is wrong for every seed.
 		order, err := trace.Arrivals(s.input.trace.Pods, s.capacity, s.targetLoad(), options.Seeds[0])
 		if err != nil {
 			return nil, &OptionError{"--target-load", err}
@@ -213,7 +202,7 @@ func (s *Simulation) goroutines() (runs, perRun int) {
 	return runs, s.options.Parallel / runs
 }
 
-// Run does all runs, some at a time, and returns the report. progress is told of
+// Run does all runs, some at a time, and returns the report. progress is called for
 // each pod that has arrived, concurrently. The first error ends all runs.
 func (s *Simulation) Run(ctx context.Context, progress func(pods int)) (*report.Report, error) {
 	relaxGC()

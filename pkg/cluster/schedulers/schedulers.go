@@ -272,20 +272,19 @@ func (s *Schedulers) Find(schedulerName string) (found *Profile, serves bool, er
 	return found, false, err
 }
 
-// For returns where the configuration of the scheduler that serves a schedulerName stands,
-// and its content, as [Schedulers.Find] finds it. The error is that no scheduler is known
-// that serves the name.
-func (s *Schedulers) For(schedulerName string) (source string, content []byte, err error) {
+// For is [Schedulers.Find] of a scheduler that serves the name. The error is that none is
+// known.
+func (s *Schedulers) For(schedulerName string) (*Profile, error) {
 	found, serves, err := s.Find(schedulerName)
 	switch {
 	case serves:
-		return found.Source, found.Content, nil
+		return found, nil
 	case err != nil:
-		return "", nil, err
+		return nil, err
 	case len(s.NotSeen) > 0:
-		return "", nil, fmt.Errorf("no scheduler was seen that serves %q (not seen: %s)", schedulerName, s.NotSeen[0])
+		return nil, fmt.Errorf("no scheduler was seen that serves %q (not seen: %s)", schedulerName, s.NotSeen[0])
 	}
-	return "", nil, fmt.Errorf("no scheduler was seen that serves %q", schedulerName)
+	return nil, fmt.Errorf("no scheduler was seen that serves %q", schedulerName)
 }
 
 // stockDefaults is what kube-scheduler runs without a file.

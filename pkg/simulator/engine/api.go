@@ -15,10 +15,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// api stands in for the API server that plugins write to. It takes Bindings,
-// evictions and what becomes of PodGroups down for the engine, which carries them out, and
-// refuses everything else by name: a plugin that needs more than that gets an error and not a
-// silence.
+// api stands in for the API server that plugins write to. It records Bindings, evictions
+// and the status of PodGroups for the engine, which carries them out, and refuses
+// everything else by name: a plugin that needs more gets an error.
 //
 // It is built on the typed clientset that turns requests into actions; nothing is
 // stored in it, and it opens no connection.
@@ -34,14 +33,8 @@ type api struct {
 type requests struct {
 	bindings []*corev1.Binding
 	evicted  []types.NamespacedName
-	// statusPatches are of PodGroups.
-	statusPatches []statusPatch
-}
-
-// statusPatch is a strategic merge patch of an object's status.
-type statusPatch struct {
-	key   types.NamespacedName
-	patch []byte
+	// statusPatches are strategic merge patches of the PodGroup that is scheduled.
+	statusPatches [][]byte
 }
 
 func newAPI() *api {
@@ -75,12 +68,12 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 				return true, nil, nil
 			}
 		case "patch status":
-			// A victim's condition, or a nomination that is over: nobody reads them.
+			// A victim's condition, or a nomination that is over: nothing reads them.
 			return true, &corev1.Pod{}, nil
 		}
 	}
 	if request, ok := action.(clienttesting.PatchAction); ok && verb == "patch status" && action.GetResource().Resource == "podgroups" {
-		a.sent.statusPatches = append(a.sent.statusPatches, statusPatch{types.NamespacedName{Namespace: request.GetNamespace(), Name: request.GetName()}, request.GetPatch()})
+		a.sent.statusPatches = append(a.sent.statusPatches, request.GetPatch())
 		return true, nil, nil
 	}
 	return true, nil, apierrors.NewMethodNotSupported(action.GetResource().GroupResource(), verb+" (the simulator has no API server)")

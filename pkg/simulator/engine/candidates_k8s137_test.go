@@ -171,8 +171,15 @@ func (m *candidateModel) checkNotNarrowed(t *testing.T, r PodGroupResult) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes := m.narrowed.snapshot.NumNodesInPlacement()
-	wanted := m.narrowed.numFeasibleNodesToFind(fw, nodes)
+	all, err := m.narrowed.snapshot.ListNodesInPlacement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := len(all)
+	wanted, err := m.narrowed.numFeasibleNodesToFind(t.Context(), fw, all)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, member := range r.Members {
 		if (member.Node != "" || member.Proposed != "") && member.Evaluated < nodes && member.Feasible < wanted {
 			t.Fatalf("pod %s, a member of a gang: %d nodes of %d were looked at, %d of them fit, want %d", member.Pod.Name, member.Evaluated, nodes, member.Feasible, wanted)
@@ -193,11 +200,7 @@ func TestCandidatesAndExtenders(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 41))
 		x := newModelExtender(t, random, seed)
 		m := &extendedModel{candidateModel: newCandidateModel(t, random, 105+random.IntN(100), true, x), extender: x}
-		var err error
-		if m.scheduler, err = newScheduler(t.Context(), m.narrowed); err != nil {
-			t.Fatal(err)
-		}
-		m.scheduler.Extenders = []fwk.Extender{x}
+		m.narrowed.cycle.scheduler.Extenders = []fwk.Extender{x}
 		for i := range 80 {
 			pod := randomPod(random, i)
 			if random.IntN(3) > 0 {
@@ -234,8 +237,7 @@ func (c *extendedCounts) add(o *extendedCounts) {
 type extendedModel struct {
 	*candidateModel
 	extendedCounts
-	extender  *modelExtender
-	scheduler *scheduler.Scheduler
+	extender *modelExtender
 }
 
 const (
@@ -352,7 +354,7 @@ func (m *extendedModel) arriveExtended(t *testing.T, pod *corev1.Pod) {
 		t.Fatal(queueErr)
 	}
 	state := framework.NewCycleState()
-	got, gotErr := m.scheduler.SchedulePod(t.Context(), fw, state, queued)
+	got, gotErr := e.cycle.upstreamSearch(t.Context(), fw, state, queued)
 	_, fails := pod.Labels[failing]
 	fit, rejected := errors.AsType[*framework.FitError](gotErr)
 	switch nodes := e.snapshot.NumNodesInPlacement(); {
@@ -383,7 +385,7 @@ func (m *extendedModel) arriveExtended(t *testing.T, pod *corev1.Pod) {
 		}
 		// kube-scheduler draws among equal ones, and not by a seed.
 		node := slices.MinFunc(slices.Sorted(maps.Keys(want)), func(a, b string) int { return int(want[b] - want[a]) })
-		if _, _, err := e.assumeAndBind(t.Context(), fw, state, Result{Pod: created}, node); err != nil {
+		if _, err := e.ScheduleOn(t.Context(), created, node); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := m.all.ScheduleOn(t.Context(), pod, node); err != nil {

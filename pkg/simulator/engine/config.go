@@ -16,7 +16,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/simulator/baselines"
 )
 
-// LoadConfiguration is [registry.LoadConfiguration], and takes yardsticks too, which
+// LoadConfiguration is [registry.LoadConfiguration], and takes baselines too, which
 // are strategies of GPUDevice here.
 func LoadConfiguration(name string, content []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
 	return registry.DecodeConfiguration(name, content, func(c *schedconfig.KubeSchedulerConfiguration) error {

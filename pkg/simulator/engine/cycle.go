@@ -5,330 +5,369 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	schedqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
+	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
-// Schedule lets a pod arrive and tries once to place it. A pod that is not known
-// yet is created first, pending. The pod itself is not changed: Result.Pod is what
-// became of it. One that was not placed stays pending until it is given to Schedule
-// again or to [Engine.Delete].
-//
-// That a pod fits nowhere is a Result. An error is what ends a simulation: a
-// plugin that failed, a pod that has a node already or is no profile's, or ctx.
-//
-// A member of a PodGroup is placed as by [Engine.SchedulePodGroup].
-func (e *Engine) Schedule(ctx context.Context, pod *corev1.Pod) (Result, error) {
-	if e.IsMember(pod) {
-		group, err := e.SchedulePodGroup(ctx, []*corev1.Pod{pod})
-		if err != nil {
-			return Result{}, err
-		}
-		return group.Members[0], nil
-	}
-	return e.schedule(ctx, pod, "")
+// cycle runs kube-scheduler's own cycles, of a pod and of a PodGroup (schedule_one.go and
+// schedule_one_podgroup.go), on an engine's plugins. Only what surrounds them is replaced:
+// the queue, the search for a node, which has to be deterministic, and the handler of
+// failures. The scheduler starts bindings in the background: here they run one after the
+// other before the cycle ends.
+type cycle struct {
+	engine    *Engine
+	scheduler *scheduler.Scheduler
+	// upstreamSearch is the scheduler's own search for a node.
+	upstreamSearch searchFunc
+
+	// What follows is of one cycle.
+
+	queued queuedEntity
+	// group is whether the cycle is of a PodGroup.
+	group bool
+	// chosen is the node to take, if it is feasible; empty: the best.
+	chosen string
+	// postFilter is whether PostFilter plugins try where a PodGroup would fit without others.
+	postFilter bool
+	// searched is whether a node was looked for: what fails before is no plugin's fault.
+	searched bool
+	found    map[types.UID]Result
+	failures map[types.UID]podFailure
+
+	// mu guards the bindings: each goroutine looks for its own.
+	mu       sync.Mutex
+	bindings []*podBinding
 }
 
-// ScheduleOn is Schedule with the choice made: among the feasible nodes the pod
-// gets the one of that name. Everything else is as for Schedule, filters and
-// scores included, so that decisions which a scheduler took elsewhere can be
-// followed one by one and compared. It is an error if the node is not feasible.
-func (e *Engine) ScheduleOn(ctx context.Context, pod *corev1.Pod, node string) (Result, error) {
-	if node == "" {
-		return Result{}, fmt.Errorf("pod %s: no node is given", klog.KObj(pod))
-	}
-	return e.schedule(ctx, pod, node)
+// searchFunc has the type of [scheduler.Scheduler.SchedulePod].
+type searchFunc = func(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error)
+
+// podFailure is why the scheduler did not place a pod.
+type podFailure struct {
+	status     *fwk.Status
+	nomination *fwk.NominatingInfo
 }
 
-func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, chosen string) (Result, error) {
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
+// podBinding is the binding cycle of a pod.
+type podBinding struct {
+	assumed *corev1.Pod
+	node    string
+	// turn is closed when it may go on, and done when it is over.
+	turn, done chan struct{}
+	// bound is the pod as the API server has it then, nil if the binding failed.
+	bound *corev1.Pod
+	err   error
+}
+
+// cycleOutcome is the result of one cycle.
+type cycleOutcome struct {
+	results     map[types.UID]Result
+	nominations map[types.UID]string
+	evicted     []types.NamespacedName
+	// message says why the scheduler could not place the PodGroup.
+	message string
+}
+
+// newCycle builds the scheduler. Its cache and its snapshot are the engine's, too; the
+// profile and the informers that it brings are not used. What it runs in the background
+// ends with ctx.
+func newCycle(ctx context.Context, e *Engine, percentageOfNodesToScore *int32) (*cycle, error) {
+	const unused = "unused"
+	plugins := &schedconfig.Plugins{
+		QueueSort: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: pluginnames.PrioritySort}}},
+		Bind:      schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: defaultbinder.Name}}},
 	}
-	fw, err := e.frameworkFor(pod)
+	if e.podGroups {
+		plugins.Permit.Enabled = []schedconfig.Plugin{{Name: pluginnames.GangScheduling}} // its lack is logged
+	}
+	s, err := scheduler.New(ctx, e.api, informers.NewSharedInformerFactory(e.api, 0), nil,
+		func(string) events.EventRecorderLogger { return e.events },
+		scheduler.WithProfiles(schedconfig.KubeSchedulerProfile{SchedulerName: unused, Plugins: plugins}),
+		scheduler.WithPercentageOfNodesToScore(percentageOfNodesToScore))
 	if err != nil {
-		return Result{}, err
+		return nil, fmt.Errorf("building kube-scheduler's cycle: %w", err)
 	}
-	if err := e.needs[fw.ProfileName()].checkPod(pod); err != nil {
-		return Result{}, err
+	snapshot, ok := s.Profiles[unused].SnapshotSharedLister().(*schedcache.Snapshot)
+	if !ok {
+		return nil, fmt.Errorf("building kube-scheduler's cycle: its snapshot is a %T", s.Profiles[unused].SnapshotSharedLister())
 	}
-	if pod, err = e.create(ctx, pod); err != nil {
-		return Result{}, err
-	}
-	if message, err := runPreEnqueuePlugins(ctx, fw, pod); err != nil || message != "" {
-		return Result{Pod: pod, Message: message}, err
-	}
-	var victims []*corev1.Pod
-	for attempt := 1; ; attempt++ {
-		result, failure, err := e.schedulingCycle(ctx, fw, pod, chosen)
-		if err != nil {
-			return Result{}, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
-		}
-		if failure == nil {
-			result.Victims = victims
-			return result, nil
-		}
-		if chosen != "" {
-			return Result{}, fmt.Errorf("pod %s: node %q is not feasible: %s", klog.KObj(pod), chosen, result.Message)
-		}
-		evicted, again, err := e.postFilter(ctx, fw, pod, failure)
-		if err != nil {
-			return Result{}, fmt.Errorf("pod %s: running PostFilter plugins: %w", klog.KObj(pod), err)
-		}
-		victims = append(victims, evicted...)
-		if !again || attempt == maxAttempts {
-			// The message now has what they found, too.
-			result.Message, result.Victims = failure.fit.Error(), victims
-			return result, nil
-		}
-		pod = e.Pod(pod.Namespace, pod.Name) // it may be nominated now
-	}
+	e.cache, e.snapshot = s.Cache, snapshot
+	c := &cycle{engine: e, scheduler: s, upstreamSearch: s.SchedulePod}
+	s.APIDispatcher = nil
+	s.SchedulingQueue = noQueue{s.SchedulingQueue, e}
+	setNext(s, func() queuedEntity { return c.queued })
+	s.SchedulePod, s.FailureHandler = c.schedulePod, c.handleFailure
+	return c, nil
 }
 
-// runPreEnqueuePlugins asks the PreEnqueue plugins whether the pod may enter the queue, and returns
-// why not.
-func runPreEnqueuePlugins(ctx context.Context, fw framework.Framework, pod *corev1.Pod) (string, error) {
-	for _, plugin := range fw.PreEnqueuePlugins() {
-		switch status := plugin.PreEnqueue(ctx, pod); {
-		case status.IsSuccess() || status.IsSkip():
-		case status.IsRejected():
-			return status.Message(), nil
-		default:
-			return "", fmt.Errorf("pod %s: running PreEnqueue plugin %q: %w", klog.KObj(pod), plugin.Name(), status.AsError())
-		}
-	}
-	return "", nil
-}
-
-// create returns the pod as it is known, and makes it known if it is not.
-func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	if known := e.Pod(pod.Namespace, pod.Name); known != nil {
-		pod = known
-	} else {
-		if pod.UID == "" {
-			return nil, fmt.Errorf("pod %s: metadata.uid: required, because plugins tell pods apart by it", klog.KObj(pod))
-		}
-		if err := e.informers.byResource["pods"].set(pod, false); err != nil {
+// run runs one cycle of a pod, or of the members of a PodGroup, and the bindings that it
+// leads to.
+func (c *cycle) run(ctx context.Context, pods []*corev1.Pod, chosen string) (*cycleOutcome, error) {
+	queued := make([]*framework.QueuedPodInfo, 0, len(pods))
+	c.group, c.chosen = c.engine.IsMember(pods[0]), chosen
+	c.scheduler.Profiles = profile.Map{}
+	for i, pod := range pods {
+		info, err := newQueuedPod(pod, i)
+		if err != nil {
 			return nil, err
 		}
-		if pod.Spec.NodeName == "" {
-			if err := e.observe(klog.FromContext(ctx), pod); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if pod.Spec.NodeName != "" {
-		return nil, fmt.Errorf("pod %s: spec.nodeName: it is on node %q already", klog.KObj(pod), pod.Spec.NodeName)
-	}
-	return pod, nil
-}
-
-// maxAttempts bounds how often a pod is tried because plugins want it to be.
-const maxAttempts = 16
-
-// failure is a cycle in which no node was found.
-type failure struct {
-	fit   *framework.FitError
-	state fwk.CycleState
-}
-
-// schedulingCycle runs one scheduling cycle and, if it found a node, the binding cycle. The
-// failure is nil if the pod was bound, or if no eviction could be of use. chosen is
-// the node that is to be chosen, or empty.
-func (e *Engine) schedulingCycle(ctx context.Context, fw framework.Framework, pod *corev1.Pod, chosen string) (Result, *failure, error) {
-	result := Result{Pod: pod}
-	logger := klog.FromContext(ctx)
-	if err := e.cache.UpdateSnapshot(logger, e.snapshot); err != nil {
-		return result, nil, err
-	}
-	state := framework.NewCycleState()
-	state.Write(framework.PodsToActivateKey, framework.NewPodsToActivate())
-	found, fit, err := e.schedulePod(ctx, fw, state, pod, chosen)
-	node := found.Node
-	found.Pod, found.Node = pod, ""
-	switch {
-	case err != nil:
-		return result, nil, err
-	case fit != nil:
-		found.Message = fit.Error()
-		return found, &failure{fit: fit, state: state}, nil
-	case node == "":
-		found.Message = scheduler.ErrNoNodesAvailable.Error()
-		return found, nil, nil
-	}
-	return e.assumeAndBind(ctx, fw, state, found, node)
-}
-
-// schedulePod looks for a node for the pod in the snapshot. The result has the node and how
-// it was found; if there is none, the error says why. Neither is there in a cluster without
-// nodes.
-func (e *Engine) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, chosen string) (Result, *framework.FitError, error) {
-	var result Result
-	if e.snapshot.NumNodesInPlacement() == 0 {
-		return result, nil, nil
-	}
-	found, err := e.findNodesThatFitPod(ctx, fw, state, pod)
-	if err != nil {
-		return result, nil, err
-	}
-	result.Feasible, result.Evaluated = len(found.feasible), found.evaluated()
-	if len(found.feasible) == 0 {
-		return result, &framework.FitError{Pod: pod, NumAllNodes: e.snapshot.NumNodesInPlacement(), Diagnosis: found.diagnosis()}, nil
-	}
-	result.Node, result.Scores, err = e.selectHost(ctx, fw, state, pod, found.feasible, chosen)
-	return result, nil, err
-}
-
-// assumeAndBind runs what comes after the choice of a node: assume, Reserve, Permit, Bind.
-func (e *Engine) assumeAndBind(ctx context.Context, fw framework.Framework, state fwk.CycleState, result Result, node string) (Result, *failure, error) {
-	logger := klog.FromContext(ctx)
-	pending := result.Pod
-	assumed := pending.DeepCopy()
-	assumed.Spec.NodeName = node
-	if err := e.cache.AssumePod(logger, assumed); err != nil {
-		return result, nil, fmt.Errorf("assuming it on node %q: %w", node, err)
-	}
-	e.nominator.DeleteNominatedPodIfExists(assumed)
-
-	status := fw.RunReservePluginsReserve(ctx, state, assumed, node)
-	if status.IsSuccess() {
-		var waits map[string]time.Duration
-		if waits, status = fw.RunPermitPlugins(ctx, state, assumed, node); status.IsWait() {
-			status = fwk.AsStatus(fmt.Errorf("plugin(s) %v let pods wait in Permit for each other, which cannot be simulated", slices.Sorted(maps.Keys(waits))))
-		}
-	}
-	if status.IsSuccess() {
-		status = fw.RunBindPlugins(ctx, state, assumed, node)
-	}
-	bound, err := e.boundPod(pending, node, status)
-	if err != nil || bound == nil {
-		fw.RunReservePluginsUnreserve(ctx, state, assumed, node)
-		if forgetErr := e.cache.ForgetPod(logger, assumed); forgetErr != nil {
-			return result, nil, errors.Join(err, forgetErr)
-		}
+		queued = append(queued, info)
+		fw, err := c.engine.frameworkFor(pod)
 		if err != nil {
-			return result, nil, err
+			return nil, err
 		}
-		// The same error as the scheduler's: it counts the one node.
-		fit := &framework.FitError{Pod: pending, NumAllNodes: 1, Diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()}}
-		fit.Diagnosis.NodeToStatus.Set(node, status)
-		fit.Diagnosis.AddPluginStatus(status)
-		result.Message = fit.Error()
-		return result, nil, nil
+		c.scheduler.Profiles[pod.Spec.SchedulerName] = cycleFramework{fw, c}
 	}
-	fw.RunPostBindPlugins(ctx, state, assumed, node)
-	if err := e.confirm(logger, bound); err != nil {
-		return result, nil, err
+	c.queued = c.engine.queuedEntityOf(queued)
+	c.searched, c.bindings = !c.group, nil
+	c.found, c.failures = map[types.UID]Result{}, map[types.UID]podFailure{}
+
+	c.scheduler.ScheduleOne(ctx)
+	sent := c.engine.api.take()
+	for _, b := range c.bindings {
+		c.rejectIfWaiting(b)
+		close(b.turn)
+		<-b.done
 	}
-	result.Pod, result.Node = bound, node
-	return result, nil, nil
+	outcome := &cycleOutcome{results: map[types.UID]Result{}, nominations: map[types.UID]string{}, evicted: sent.evicted}
+	if c.group {
+		var err error
+		if outcome.message, err = c.engine.patchPodGroup(ctx, podGroupKey(pods[0]), sent.statusPatches); err != nil {
+			return nil, err
+		}
+	}
+	return outcome, c.collect(ctx, outcome, pods)
 }
 
-// confirm does what the API server's event of a bound pod does: first it comes to the
-// plugins, then to the cache, as their handlers were added.
-func (e *Engine) confirm(logger klog.Logger, bound *corev1.Pod) error {
-	if err := e.informers.byResource["pods"].set(bound, false); err != nil {
-		return err
+// collect takes what became of each pod, and makes those known that were bound.
+func (c *cycle) collect(ctx context.Context, outcome *cycleOutcome, pods []*corev1.Pod) error {
+	for _, b := range c.bindings {
+		if b.err != nil {
+			return fmt.Errorf("pod %s: %w", klog.KObj(b.assumed), b.err)
+		}
+		if b.bound == nil {
+			continue
+		}
+		if err := c.engine.confirm(klog.FromContext(ctx), b.bound); err != nil {
+			return err
+		}
+		result := c.found[b.assumed.UID]
+		result.Pod, result.Node = b.bound, b.node
+		outcome.results[b.assumed.UID] = result
 	}
-	if err := e.cache.AddPod(logger, bound); err != nil {
-		return fmt.Errorf("confirming it on node %q: %w", bound.Spec.NodeName, err)
+	for _, pod := range pods {
+		if _, ok := outcome.results[pod.UID]; ok {
+			continue
+		}
+		failed, ok := c.failures[pod.UID]
+		result := c.found[pod.UID]
+		node := result.Node
+		result.Pod, result.Node, result.Message = pod, "", failed.status.Message()
+		if c.group {
+			result.Proposed = node
+		}
+		switch {
+		case !ok && pod.DeletionTimestamp != nil:
+			result.Message = "the pod is being deleted"
+		case !ok:
+			return fmt.Errorf("pod %s: kube-scheduler's cycle did not report a result", klog.KObj(pod))
+		case c.searched && !failed.status.IsRejected() && node != "":
+			return fmt.Errorf("pod %s: node %q: %w", klog.KObj(pod), node, failed.status.AsError())
+		case c.searched && !failed.status.IsRejected():
+			return fmt.Errorf("pod %s: %w", klog.KObj(pod), failed.status.AsError())
+		}
+		outcome.results[pod.UID] = result
+		if failed.nomination.Mode() == fwk.ModeOverride {
+			outcome.nominations[pod.UID] = failed.nomination.NominatedNodeName
+		}
 	}
 	return nil
 }
 
-// boundPod returns the pod as the API server would write it for the Binding that
-// was sent. It is nil if a plugin refused the pod, and an error if one failed.
-func (e *Engine) boundPod(pending *corev1.Pod, node string, status *fwk.Status) (*corev1.Pod, error) {
-	bindings := e.api.take().bindings
-	switch {
-	case status.IsRejected():
-		return nil, nil
-	case !status.IsSuccess():
-		return nil, fmt.Errorf("binding to node %q: %w", node, status.AsError())
-	}
-	if len(bindings) != 1 || bindings[0].Name != pending.Name || bindings[0].Target.Name != node {
-		return nil, fmt.Errorf("binding to node %q: the Bind plugins sent %d Bindings instead of this one", node, len(bindings))
-	}
-	bound := pending.DeepCopy()
-	bound.Spec.NodeName = node
-	bound.Status.NominatedNodeName = ""
-	for key, value := range bindings[0].Annotations {
-		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, key, value)
-	}
-	return bound, nil
-}
-
-// postFilter runs the PostFilter plugins, carries out what they evict, and
-// nominates the pod. The pod is to be tried again if that changed anything, or if
-// a plugin has sent it back to the queue.
-func (e *Engine) postFilter(ctx context.Context, fw framework.Framework, pod *corev1.Pod, failed *failure) (victims []*corev1.Pod, again bool, err error) {
-	if !fw.HasPostFilterPlugins() {
-		return nil, false, nil
-	}
-	e.activated.uids.Clear()
-	nominated, status := fw.RunPostFilterPlugins(ctx, failed.state, pod, failed.fit.Diagnosis.NodeToStatus)
-	if e.preempts { // otherwise it only says that nothing was tried
-		failed.fit.Diagnosis.PostFilterMsg = status.Message()
-	}
-	if status.Code() == fwk.Error {
-		// The scheduler logs it, and the pod waits. So it is for every pod that a PreFilter
-		// plugin refuses before DynamicResources was asked.
-		klog.FromContext(ctx).V(2).Info("A PostFilter plugin failed", "pod", klog.KObj(pod), "err", status.AsError())
-		return nil, false, nil
-	}
-	if victims, err = e.evict(ctx, e.api.take().evicted); err != nil {
-		return nil, false, err
-	}
-	_, activated := e.activated.uids.Load(pod.UID)
-	again = len(victims) > 0 || activated
-	if nominated != nil && nominated.NominatingInfo != nil && nominated.Mode() != fwk.ModeNoop {
-		_, err = e.nominate(ctx, pod, nominated.NominatedNodeName)
-	}
-	return victims, again, err
-}
-
-// evict deletes the pods that plugins have evicted, and returns those that were there.
-func (e *Engine) evict(ctx context.Context, evicted []types.NamespacedName) ([]*corev1.Pod, error) {
-	slices.SortFunc(evicted, func(a, b types.NamespacedName) int { // they came in parallel
-		return strings.Compare(a.String(), b.String())
-	})
-	var victims []*corev1.Pod
-	for _, key := range evicted {
-		victim := e.Pod(key.Namespace, key.Name)
-		if victim == nil {
-			continue
+// rejectIfWaiting rejects a pod that still waits in Permit for members: no more will come.
+func (c *cycle) rejectIfWaiting(b *podBinding) {
+	fw := c.scheduler.Profiles[b.assumed.Spec.SchedulerName]
+	if waiting := fw.GetWaitingPod(b.assumed.UID); waiting != nil {
+		for _, plugin := range waiting.GetPendingPlugins() {
+			waiting.Reject(plugin, "too few other members of the pod group could be reserved")
 		}
-		if err := e.Delete(ctx, key.Namespace, key.Name); err != nil {
-			return nil, err
-		}
-		victims = append(victims, victim)
 	}
-	return victims, nil
 }
 
-// nominate makes the node the pod's status.nominatedNodeName, and returns the pod as it is
-// then.
-func (e *Engine) nominate(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
-	if node == pod.Status.NominatedNodeName {
-		return pod, nil
+// schedulePod looks for a node, as the scheduler's function of that name does.
+func (c *cycle) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+	c.searched = !c.group || c.engine.snapshot.NumNodesInPlacement() > 0
+	if state, ok := state.(*framework.CycleState); ok {
+		state.SetRecordPluginMetrics(false) // which the scheduler has drawn by chance; nothing reads them
 	}
-	updated := pod.DeepCopy()
-	updated.Status.NominatedNodeName = node
-	if err := e.informers.byResource["pods"].set(updated, false); err != nil {
-		return pod, err
+	nodes := c.engine.snapshot.NumNodesInPlacement()
+	if nodes == 0 {
+		return scheduler.ScheduleResult{}, scheduler.ErrNoNodesAvailable
 	}
-	e.cache.UpdatePodGroupMember(klog.FromContext(ctx), pod, updated)
-	e.nominator.DeleteNominatedPodIfExists(pod)
-	return updated, e.observe(klog.FromContext(ctx), updated)
+	search, err := c.engine.findNodesThatFitPod(ctx, fw, state, pod.Pod)
+	if err != nil {
+		return scheduler.ScheduleResult{}, err
+	}
+	result := Result{Feasible: len(search.feasible), Evaluated: search.evaluated()}
+	if len(search.feasible) > 0 {
+		if result.Node, result.Scores, err = c.engine.selectHost(ctx, fw, state, pod.Pod, search.feasible, c.chosen); err != nil {
+			return scheduler.ScheduleResult{}, err
+		}
+	}
+	if !c.postFilter {
+		c.found[pod.Pod.UID] = result
+	}
+	if result.Node == "" {
+		return scheduler.ScheduleResult{}, &framework.FitError{Pod: pod.Pod, NumAllNodes: nodes, Diagnosis: search.diagnosis()}
+	}
+	return scheduler.ScheduleResult{SuggestedHost: result.Node, EvaluatedNodes: result.Evaluated, FeasibleNodes: result.Feasible}, nil
+}
+
+// handleFailure takes note of a pod that was not placed. The scheduler calls it in the
+// cycle or, if a binding failed, at the end of the binding cycle.
+func (c *cycle) handleFailure(_ context.Context, _ framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nomination *fwk.NominatingInfo, _ time.Time) {
+	c.failures[pod.Pod.UID] = podFailure{status, nomination}
+	if b := c.bindingOf(pod.Pod.UID); b != nil {
+		close(b.done)
+	}
+}
+
+// bindingOf returns the binding cycle of the pod, nil if it has none.
+func (c *cycle) bindingOf(uid types.UID) *podBinding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.bindings {
+		if b.assumed.UID == uid {
+			return b
+		}
+	}
+	return nil
+}
+
+// cycleFramework is a profile within a cycle.
+type cycleFramework struct {
+	framework.Framework
+
+	cycle *cycle
+}
+
+// RunPostFilterPlugins runs them, and takes note of the pods that they send back to the
+// queue. Without preemption they have nothing to report: they say only that it was not tried.
+func (f cycleFramework) RunPostFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if f.cycle.chosen != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	f.cycle.engine.activated.uids.Clear()
+	result, status := f.Framework.RunPostFilterPlugins(ctx, state, pod, nodes)
+	if !f.cycle.engine.preempts {
+		status = fwk.NewStatus(status.Code())
+	}
+	return result, status
+}
+
+// RunPermitPlugins runs the last plugins before the scheduler begins a binding cycle in the
+// background.
+func (f cycleFramework) RunPermitPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (map[string]time.Duration, *fwk.Status) {
+	waits, status := f.Framework.RunPermitPlugins(ctx, state, pod, node)
+	if status.IsWait() && !f.cycle.group {
+		return nil, fwk.AsStatus(fmt.Errorf("plugin(s) %v let pods wait in Permit for each other, which cannot be simulated", slices.Sorted(maps.Keys(waits))))
+	}
+	if status.IsSuccess() || status.IsWait() {
+		f.cycle.mu.Lock()
+		defer f.cycle.mu.Unlock()
+		f.cycle.bindings = append(f.cycle.bindings, &podBinding{assumed: pod, node: node, turn: make(chan struct{}), done: make(chan struct{})})
+	}
+	return waits, status
+}
+
+// RunPreBindPreFlights skips PreBind, which does not run (see the package's comment).
+func (cycleFramework) RunPreBindPreFlights(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return fwk.NewStatus(fwk.Skip)
+}
+
+// WillWaitOnPermit returns false: it decides only whether a nomination is written before.
+func (cycleFramework) WillWaitOnPermit(context.Context, *corev1.Pod) bool { return false }
+
+// WaitOnPermit waits for the pod's turn, too.
+func (f cycleFramework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+	if b := f.cycle.bindingOf(pod.UID); b != nil {
+		<-b.turn
+	}
+	return f.Framework.WaitOnPermit(ctx, pod)
+}
+
+// RunPreBindPlugins runs none.
+func (cycleFramework) RunPreBindPlugins(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return nil
+}
+
+// RunBindPlugins runs them and makes the pod what the API server makes of their Binding.
+func (f cycleFramework) RunBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	status := f.Framework.RunBindPlugins(ctx, state, pod, node)
+	b, pending := f.cycle.bindingOf(pod.UID), f.cycle.engine.Pod(pod.Namespace, pod.Name)
+	if b.bound, b.err = f.cycle.engine.boundPod(pending, node, status); b.err != nil && status.IsSuccess() {
+		return fwk.AsStatus(b.err)
+	}
+	return status
+}
+
+// RunPostBindPlugins runs them, and ends the binding cycle.
+func (f cycleFramework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) {
+	f.Framework.RunPostBindPlugins(ctx, state, pod, node)
+	close(f.cycle.bindingOf(pod.UID).done)
+}
+
+// noQueue is the scheduler's queue, which is empty: the engine has the nominations, and
+// nothing comes back into the queue.
+type noQueue struct {
+	schedqueue.SchedulingQueue
+
+	engine *Engine
+}
+
+// AddNominatedPod nominates the pod.
+func (q noQueue) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, nomination *fwk.NominatingInfo) {
+	q.engine.nominator.AddNominatedPod(logger, pod, nomination)
+}
+
+// DeleteNominatedPodIfExists ends the nomination of the pod.
+func (q noQueue) DeleteNominatedPodIfExists(pod *corev1.Pod) {
+	q.engine.nominator.DeleteNominatedPodIfExists(pod)
+}
+
+// UpdateNominatedPod replaces a nominated pod.
+func (q noQueue) UpdateNominatedPod(logger klog.Logger, old *corev1.Pod, updated fwk.PodInfo) {
+	q.engine.nominator.UpdateNominatedPod(logger, old, updated)
+}
+
+// NominatedPodsForNode returns the pods that are nominated for the node.
+func (q noQueue) NominatedPodsForNode(node string) []fwk.PodInfo {
+	return q.engine.nominator.NominatedPodsForNode(node)
+}
+
+// Activate takes note of the pods.
+func (q noQueue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
+	q.engine.activated.Activate(logger, pods)
+}
+
+// MoveAllToActiveOrBackoffQueue does nothing: no pod waits.
+func (noQueue) MoveAllToActiveOrBackoffQueue(klog.Logger, fwk.ClusterEvent, any, any, schedqueue.PreEnqueueCheck) {
 }

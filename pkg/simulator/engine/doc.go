@@ -12,29 +12,31 @@
 //     ([LoadConfiguration]), and the frameworks are built by upstream's
 //     frameworkruntime.NewFramework from package registry and the in-tree plugins.
 //   - NodeInfos, their generations and the snapshot are upstream's scheduler cache.
-//   - The cycle is upstream's: PreEnqueue, PreFilter, Filter with nominated pods,
-//     percentageOfNodesToScore with its start index, PreScore, Score and
-//     NormalizeScore with weights, Reserve, Permit, Bind, PostBind. A Binding goes
-//     through the profile's Bind plugins, and what they send is what the pod gets:
-//     a share's devices are the annotations of that Binding.
-//   - With the feature gates [GangGates] the members of a PodGroup of Kubernetes 1.37 are
-//     placed by upstream's own cycle of a pod group, with its assuming, reverting and
-//     preemption ([Engine.SchedulePodGroup]).
+//   - The cycles are upstream's own: [scheduler.Scheduler.ScheduleOne] runs for each pod
+//     and, with the feature gates [GangGates], for each PodGroup of Kubernetes 1.37, with
+//     its assuming, reserving, reverting, binding and preemption. How many feasible nodes
+//     are searched for is upstream's answer, too. A Binding goes through the profile's Bind
+//     plugins, and what they send is what the pod gets: a share's devices are the
+//     annotations of that Binding.
 //   - Plugins get the same events through informers of the same factory type. Here
 //     they are delivered before the call that causes them returns, so that no
 //     cycle sees a lister that lags behind.
 //
 // # What is different, on purpose
 //
-//   - Nodes are looked at in a fixed order, and of nodes with equal total scores
-//     one is drawn uniformly with the seed. Upstream fills the list of feasible
-//     nodes from racing goroutines and takes whichever of the best comes to the
-//     top of a heap. The same seed gives the same placements at any parallelism.
+//   - The search for a node (SchedulePod, the one function of the cycle that is replaced)
+//     looks at nodes in a fixed order, and of nodes with equal total scores one is drawn
+//     uniformly with the seed. Upstream's own search cannot be made deterministic from
+//     outside: it walks the nodes of a PreFilterResult in the order of a Go map, fills the
+//     list of feasible nodes from racing goroutines, and takes whichever of the best comes
+//     to the top of a heap. With one goroutine the map's order remains. Here the same seed
+//     gives the same placements at any parallelism.
 //   - One cycle runs at a time, and its binding is over before the next begins.
 //   - Preemption happens only if asked for ([Options.Preemption]). Other PostFilter
 //     plugins always run.
 //   - A pod that is not placed is not tried again by itself, unless a plugin sends
-//     it back within its own cycle: there is no queue. The caller decides in which
+//     it back within its own cycle: there is no queue, and so no
+//     back-off. The caller decides in which
 //     order pods come ([Engine.InQueueOrder] gives that of the profile) and whether
 //     they come again.
 //   - PreBind does not run. What PreBind plugins do is write to the API what
@@ -48,7 +50,7 @@
 //
 // # Time
 //
-// There is no time in it. [Engine.Schedule] is an arrival and [Engine.Delete] a
+// The engine has no clock. [Engine.Schedule] is an arrival and [Engine.Delete] a
 // departure; a replay by time is a caller that merges the two in the order of
 // their timestamps. See package trace.
 package engine

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,14 +48,15 @@ type Engine struct {
 
 	rand        *rand.Rand
 	parallelism int
-	percentage  int32
 	preempts    bool
-	// podGroups is whether members of a PodGroup are placed in one cycle, podGroupCycle.
-	podGroups     bool
-	podGroupCycle func() (*podGroupCycle, error)
+	// podGroups is whether members of a PodGroup are placed in one cycle.
+	podGroups bool
+	cycle     *cycle
 
-	// nextStart is where the next search for feasible nodes begins.
-	nextStart int
+	// nextStart is where the next search for feasible nodes begins, and sampleSizes are
+	// after how many it ends.
+	nextStart   int
+	sampleSizes map[sampleKey]int
 	// statuses and rejected are reused from search to search.
 	statuses []*fwk.Status
 	rejected []nodeResult
@@ -88,8 +88,6 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 	ctx, cancel := context.WithCancel(ctx)
 	podGroups := utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)
 	e := &Engine{
-		cache:       compat.NewCache(ctx, podGroups),
-		snapshot:    schedcache.NewEmptySnapshot(),
 		api:         newAPI(),
 		nominator:   newNominator(),
 		activated:   &activator{},
@@ -98,11 +96,12 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 		parallelism: max(1, opts.Parallelism),
 		preempts:    opts.Preemption,
 		podGroups:   podGroups,
+		sampleSizes: map[sampleKey]int{},
 		cancel:      cancel,
 	}
-	e.podGroupCycle = sync.OnceValues(func() (*podGroupCycle, error) { return newPodGroupCycle(ctx, e) })
-	if config.PercentageOfNodesToScore != nil {
-		e.percentage = *config.PercentageOfNodesToScore
+	if e.cycle, err = newCycle(ctx, e, config.PercentageOfNodesToScore); err != nil {
+		cancel()
+		return nil, err
 	}
 	e.informers = newInformerSet(e.api)
 	if e.profiles, err = e.newFrameworks(ctx, config, opts); err == nil {

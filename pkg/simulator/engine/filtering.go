@@ -18,15 +18,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-const (
-	// minFeasible and minFeasiblePercent are upstream's minFeasibleNodesToFind and
-	// minFeasibleNodesPercentageToFind (pkg/scheduler/schedule_one.go).
-	minFeasible        = 100
-	minFeasiblePercent = 5
-	// filterChunk is how many nodes a goroutine filters before it takes the next
-	// ones, and a search for part of the nodes before it asks whether it has enough.
-	filterChunk = 64
-)
+// filterChunk is how many nodes a goroutine filters before it takes the next ones, and a
+// search for part of the nodes before it asks whether it has enough.
+const filterChunk = 64
 
 // nodeResult is what the filters said of a node.
 type nodeResult struct {
@@ -123,7 +117,10 @@ func (e *Engine) findNodesThatPassFilters(ctx context.Context, fw framework.Fram
 	if len(nodes) == 0 {
 		return nil
 	}
-	wanted := e.numFeasibleNodesToFind(fw, len(nodes))
+	wanted, err := e.numFeasibleNodesToFind(ctx, fw, nodes)
+	if err != nil {
+		return err
+	}
 	s.feasible = make([]fwk.NodeInfo, 0, wanted)
 	if !fw.HasFilterPlugins() {
 		for i := range wanted {
@@ -174,23 +171,62 @@ func (e *Engine) filterFunc(ctx context.Context, fw framework.Framework, state f
 	}
 }
 
-// numFeasibleNodesToFind returns after how many feasible nodes the search ends: upstream's
-// numFeasibleNodesToFind, and one if nobody scores.
-func (e *Engine) numFeasibleNodesToFind(fw framework.Framework, nodes int) int {
-	if !fw.HasScorePlugins() {
-		return 1
+// numFeasibleNodesToFind returns after how many feasible nodes a search of these ends. The
+// scheduler does not export the number: it is how many nodes its own search finds where
+// each is feasible.
+func (e *Engine) numFeasibleNodesToFind(ctx context.Context, fw framework.Framework, nodes []fwk.NodeInfo) (int, error) {
+	key := sampleKey{fw.ProfileName(), len(nodes)}
+	if size, ok := e.sampleSizes[key]; ok {
+		return size, nil
 	}
-	if nodes < minFeasible {
-		return nodes
+	all := sets.New[string]()
+	for _, node := range nodes {
+		all.Insert(node.Node().Name)
 	}
-	percentage := int(e.percentage)
-	if own := fw.PercentageOfNodesToScore(); own != nil {
-		percentage = int(*own)
-	}
-	if percentage == 0 {
-		percentage = max(50-nodes/125, minFeasiblePercent)
-	}
-	return max(nodes*percentage/100, minFeasible)
+	pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: &corev1.Pod{}}}
+	found, err := e.cycle.upstreamSearch(ctx, allFeasible{fw, all}, framework.NewCycleState(), pod)
+	e.sampleSizes[key] = found.FeasibleNodes
+	return found.FeasibleNodes, err
+}
+
+// sampleKey is what the sample size depends on.
+type sampleKey struct {
+	profile string
+	nodes   int
+}
+
+// allFeasible is a profile to which each of the nodes is feasible, and all are alike.
+type allFeasible struct {
+	framework.Framework
+
+	nodes sets.Set[string]
+}
+
+// RunPreFilterPlugins narrows the search to the nodes.
+func (f allFeasible) RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+	return &fwk.PreFilterResult{NodeNames: f.nodes}, nil, nil
+}
+
+// HasFilterPlugins returns false.
+func (allFeasible) HasFilterPlugins() bool { return false }
+
+// RunPreScorePlugins runs none.
+func (allFeasible) RunPreScorePlugins(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+// RunScorePlugins runs none.
+func (allFeasible) RunScorePlugins(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+	return make([]fwk.NodePluginScores, len(nodes)), nil
+}
+
+// GetNodeHint returns none.
+func (allFeasible) GetNodeHint(context.Context, *corev1.Pod, fwk.PodSignature, fwk.CycleState, int64) string {
+	return ""
+}
+
+// StoreScheduleResults does nothing.
+func (allFeasible) StoreScheduleResults(context.Context, fwk.PodSignature, string, string, framework.SortedScoredNodes, int64) {
 }
 
 // inParallel calls do for 0 to n-1 from the engine's goroutines, and returns when

@@ -96,7 +96,7 @@ func (e *Engine) keepInstances(plugins frameworkruntime.Registry) {
 
 // newRegistry returns the plugins that are compiled into berth-scheduler, but for
 // three things: those of other projects cannot be built, preemption evicts before it
-// returns instead of in a goroutine, or nothing at all, and GPUDevice takes a yardstick
+// returns instead of in a goroutine, or nothing at all, and GPUDevice takes a baseline
 // for a strategy too.
 func (e *Engine) newRegistry(preemption bool) (frameworkruntime.Registry, error) {
 	r := plugins.NewInTreeRegistry()

@@ -18,8 +18,8 @@ import (
 )
 
 // informerSet is the informers of all kinds that a plugin can read, within a real
-// factory. The factory is never started: what changes is told to them by the
-// engine.
+// factory. The factory is never started: the
+// engine tells them what changes.
 type informerSet struct {
 	informers.SharedInformerFactory
 
@@ -43,8 +43,8 @@ func newInformerSet(client kubernetes.Interface) *informerSet {
 	return set
 }
 
-// informer is a SharedIndexInformer that is told of changes by calls, and has
-// told every handler when the call returns: in the order in which the handlers
+// informer is a SharedIndexInformer that is changed by calls, and has
+// called every handler when the call returns: in the order in which the handlers
 // were added, one event after the other. Nothing runs in the background: of the
 // informer within it only the store is used.
 type informer struct {
@@ -134,8 +134,8 @@ func (i *informer) registered() []*registration {
 	return i.handlers
 }
 
-// AddEventHandler adds a handler. It is told of what is there before the call
-// returns.
+// AddEventHandler adds a handler. It has seen what is there when the
+// call returns.
 func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	r := &registration{handler: handler}
 	i.mu.Lock()

@@ -102,8 +102,8 @@ func (n *needs) checkColocation(plugin string, args *config.ColocationArgs) erro
 	return nil
 }
 
-// isSelective reports whether somebody has to know the labels of a namespace to
-// tell whether the selector matches.
+// isSelective reports whether the selector depends on the labels of a
+// namespace.
 func isSelective(selector *metav1.LabelSelector) bool {
 	return selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) > 0
 }

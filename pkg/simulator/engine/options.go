@@ -21,7 +21,7 @@ type Options struct {
 	// is an error ([Engine.Handles] tells).
 	SchedulerName string
 	// Seed determines which of the nodes with equal scores is taken. It has no
-	// influence on plugins: the yardstick Random draws in a sequence of its own.
+	// influence on plugins: the baseline Random draws in a sequence of its own.
 	Seed uint64
 	// Parallelism is how many goroutines filter and score, at least 1. 0: one. The
 	// result does not depend on it.
@@ -30,8 +30,8 @@ type Options struct {
 	// the cluster, and the pod is tried again at once.
 	Preemption bool
 
-	// extra are plugins of a test, and extenders what plugins are told that the
-	// configuration has of them: the engine calls none.
+	// extra are plugins of a test, and extenders what plugins see as the
+	// extenders of the configuration: the engine calls none.
 	extra     frameworkruntime.Registry
 	extenders []fwk.Extender
 }

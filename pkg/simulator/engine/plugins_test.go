@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -104,7 +105,7 @@ func TestPluginsThatFail(t *testing.T) {
 		},
 		{
 			name: "reserve", probe: probe{reserve: fwk.AsStatus(broken)},
-			wantErr: `pod default/p: binding to node "n": running Reserve plugin "Probe": broken`, wantCalls: "reserve unreserve",
+			wantErr: `pod default/p: node "n": running Reserve plugin "Probe": broken`, wantCalls: "reserve unreserve",
 		},
 		{
 			name: "permit refuses", probe: probe{permit: fwk.NewStatus(fwk.Unschedulable, "not now")},
@@ -112,7 +113,7 @@ func TestPluginsThatFail(t *testing.T) {
 		},
 		{
 			name: "permit waits", probe: probe{permit: fwk.NewStatus(fwk.Wait)},
-			wantErr: `pod default/p: binding to node "n": plugin(s) [Probe] let pods wait in Permit for each other, which cannot be simulated`, wantCalls: "reserve unreserve",
+			wantErr: `pod default/p: node "n": plugin(s) [Probe] let pods wait in Permit for each other, which cannot be simulated`, wantCalls: "reserve unreserve",
 		},
 		{
 			name: "bind", probe: probe{bind: fwk.AsStatus(broken)},
@@ -153,6 +154,15 @@ func TestPluginsThatFail(t *testing.T) {
 	}
 }
 
+// TestPodBeingDeleted is not scheduled, as kube-scheduler has it.
+func TestPodBeingDeleted(t *testing.T) {
+	pod := makePod("p")
+	pod.DeletionTimestamp = new(metav1.Now())
+	if r := schedule(t, newProbed(t, &probe{}), pod); r.Node != "" || r.Message != "the pod is being deleted" {
+		t.Errorf("It is on %q: %s", r.Node, r.Message)
+	}
+}
+
 // TestActivated has a plugin that refuses a pod the first time and sends it back
 // to the queue: the same call tries it again, and no longer than is reasonable.
 func TestActivated(t *testing.T) {
@@ -177,7 +187,7 @@ func TestActivated(t *testing.T) {
 		{name: "sent back", refusals: 1, postFilter: again, wantNode: "n", wantCalls: 1},
 		{name: "not sent back", refusals: 1, wantCalls: 1},
 		{name: "another pod sent back", refusals: 1, postFilter: func(p *probe, _ *corev1.Pod) { again(p, makePod("other")) }, wantCalls: 1},
-		{name: "for ever", refusals: 1000, postFilter: again, wantCalls: maxAttempts},
+		{name: "every time", refusals: 1000, postFilter: again, wantCalls: maxAttempts},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

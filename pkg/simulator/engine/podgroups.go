@@ -26,14 +26,6 @@ type PodGroupResult struct {
 	Message string
 }
 
-// podGroupOutcome is what one cycle of a PodGroup came to.
-type podGroupOutcome struct {
-	results     map[types.UID]Result
-	nominations map[types.UID]string
-	evicted     []types.NamespacedName
-	refusal     string
-}
-
 // PlacesPodGroups reports whether the engine places the members of a PodGroup in one
 // cycle, as the scheduler does with the feature gates [GangGates]. Otherwise it places
 // them one by one, as the scheduler does without.
@@ -88,11 +80,7 @@ func (e *Engine) SchedulePodGroup(ctx context.Context, pods []*corev1.Pod) (PodG
 	if result, err := e.keptOutOfQueue(ctx, key, pods); result != nil || err != nil {
 		return *result, err
 	}
-	cycle, err := e.podGroupCycle()
-	if err != nil {
-		return PodGroupResult{}, err
-	}
-	result, err := e.schedulePodGroup(ctx, cycle, key, pods)
+	result, err := e.place(ctx, pods, "")
 	if err != nil {
 		return PodGroupResult{}, fmt.Errorf("PodGroup %s: %w", key, err)
 	}
@@ -149,47 +137,6 @@ func (e *Engine) keptOutOfQueue(ctx context.Context, key types.NamespacedName, p
 		}
 		result.Members = append(result.Members, Result{Pod: pod, Message: messages[i]})
 	}
-	return result, nil
-}
-
-// schedulePodGroup runs cycles until nothing changes any more.
-func (e *Engine) schedulePodGroup(ctx context.Context, cycle *podGroupCycle, key types.NamespacedName, pods []*corev1.Pod) (PodGroupResult, error) {
-	var result PodGroupResult
-	var victims []*corev1.Pod
-	results, pending := map[types.UID]Result{}, pods
-	for attempt := 1; ; attempt++ {
-		outcome, err := cycle.run(ctx, key, pending)
-		if err != nil {
-			return result, err
-		}
-		result.Message = outcome.refusal
-		evicted, err := e.evict(ctx, outcome.evicted)
-		if err != nil {
-			return result, err
-		}
-		victims = append(victims, evicted...)
-		var left []*corev1.Pod
-		for _, pod := range pending {
-			r := outcome.results[pod.UID]
-			if r.Node == "" {
-				if r.Pod, err = e.nominate(ctx, pod, outcome.nominations[pod.UID]); err != nil {
-					return result, err
-				}
-				left = append(left, r.Pod)
-			}
-			results[pod.UID] = r
-		}
-		// Those that are left over come back at once, and may preempt on their own.
-		again := len(evicted) > 0 || e.preempts && len(left) < len(pending)
-		if len(left) == 0 || !again || attempt == maxAttempts {
-			break
-		}
-		pending = left
-	}
-	for _, pod := range pods {
-		result.Members = append(result.Members, results[pod.UID])
-	}
-	result.Members[0].Victims = victims
 	return result, nil
 }
 

@@ -9,10 +9,10 @@ import (
 	"context"
 	"errors"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -28,13 +28,13 @@ type queuedEntity = *framework.QueuedPodInfo
 // queuedEntityOf returns the one pod.
 func (e *Engine) queuedEntityOf(members []*framework.QueuedPodInfo) queuedEntity { return members[0] }
 
-// podGroupCycle would run the cycle of a PodGroup.
-type podGroupCycle struct{}
+// setNext sets what the scheduler schedules next.
+func setNext(s *scheduler.Scheduler, next func() queuedEntity) {
+	s.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) { return next(), nil }
+}
 
-func newPodGroupCycle(context.Context, *Engine) (*podGroupCycle, error) { return nil, errNoPodGroups }
-
-func (*podGroupCycle) run(context.Context, types.NamespacedName, []*corev1.Pod) (*podGroupOutcome, error) {
-	return nil, errNoPodGroups
+func (*Engine) patchPodGroup(context.Context, types.NamespacedName, [][]byte) (string, error) {
+	return "", errNoPodGroups
 }
 
 func (*Engine) hasPodGroup(types.NamespacedName) bool { return false }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -73,9 +74,9 @@ func (e *Engine) SetMinCount(ctx context.Context, namespace, name string, minCou
 	return e.Set(ctx, group)
 }
 
-// newQueuedPodGroup returns the members, of which there is one at least, as the queue hands them out. The group arrives with
-// the member with which it is complete: before that the plugin GangScheduling keeps it out
-// of the queue.
+// newQueuedPodGroup returns the members, at least one, as the queue hands them out. The group
+// arrives with the member that completes it: before that, the plugin GangScheduling keeps it
+// out of the queue.
 func newQueuedPodGroup(group *schedulingv1beta1.PodGroup, members []*framework.QueuedPodInfo) *framework.QueuedPodGroupInfo {
 	queued := &framework.QueuedPodGroupInfo{PodGroupInfo: &framework.PodGroupInfo{
 		Namespace: group.Namespace, Name: group.Name, Type: fwk.PodGroupKeyType, PodGroup: group,
@@ -95,7 +96,7 @@ func newQueuedPodGroup(group *schedulingv1beta1.PodGroup, members []*framework.Q
 }
 
 // queuedEntity is what the queue compares with others.
-type queuedEntity = fwk.QueuedEntityInfo
+type queuedEntity = framework.QueuedEntityInfo
 
 // queuedEntityOf returns the PodGroup of the pods, or the one pod.
 func (e *Engine) queuedEntityOf(members []*framework.QueuedPodInfo) queuedEntity {
@@ -120,37 +121,52 @@ func (p optionalPreemption) PodGroupPostFilter(ctx context.Context, state fwk.Po
 	return p.DefaultPreemption.PodGroupPostFilter(ctx, state, group, schedule)
 }
 
-// patchPodGroup makes the status of a PodGroup what the scheduler has written.
-func (e *Engine) patchPodGroup(ctx context.Context, p *statusPatch) error {
-	group := e.podGroupOf(p.key)
-	if group == nil {
-		return nil
+// patchPodGroup makes the status of the PodGroup what the scheduler has written, and
+// returns why it could not place the PodGroup, as a condition of the PodGroup says; empty
+// if it could.
+func (e *Engine) patchPodGroup(ctx context.Context, key types.NamespacedName, patches [][]byte) (string, error) {
+	for _, patch := range patches {
+		group := e.podGroupOf(key)
+		before, err := json.Marshal(group)
+		if err != nil {
+			return "", err
+		}
+		after, err := strategicpatch.StrategicMergePatch(before, patch, group)
+		if err != nil {
+			return "", err
+		}
+		patched := &schedulingv1beta1.PodGroup{}
+		if err := json.Unmarshal(after, patched); err != nil {
+			return "", err
+		}
+		if err := e.Set(ctx, patched); err != nil {
+			return "", err
+		}
 	}
-	before, err := json.Marshal(group)
-	if err != nil {
-		return err
+	condition := meta.FindStatusCondition(e.podGroupOf(key).Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+	if condition == nil || condition.Status == metav1.ConditionTrue {
+		return "", nil
 	}
-	after, err := strategicpatch.StrategicMergePatch(before, p.patch, group)
-	if err != nil {
-		return err
-	}
-	patched := &schedulingv1beta1.PodGroup{}
-	if err := json.Unmarshal(after, patched); err != nil {
-		return err
-	}
-	return e.Set(ctx, patched)
+	return condition.Message, nil
 }
 
-// refusal is why the scheduler could not place the PodGroup, as the condition of the
-// PodGroup has it; empty if it could.
-func (e *Engine) refusal(key types.NamespacedName) string {
-	group := e.podGroupOf(key)
-	if group == nil {
-		return ""
+// RunPodGroupPostFilterPlugins runs them. They call the search for nodes, too. Without any
+// node they do not run: they count on what PreFilter plugins leave.
+func (f cycleFramework) RunPodGroupPostFilterPlugins(ctx context.Context, state *framework.CycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	if !f.cycle.searched {
+		return nil, fwk.NewStatus(fwk.Unschedulable, scheduler.ErrNoNodesAvailable.Error())
 	}
-	condition := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
-	if condition == nil || condition.Status == metav1.ConditionTrue {
-		return ""
-	}
-	return condition.Message
+	f.cycle.postFilter = true
+	defer func() { f.cycle.postFilter = false }()
+	return f.Framework.RunPodGroupPostFilterPlugins(ctx, state, group, schedule)
+}
+
+// setNext sets what the scheduler schedules next.
+func setNext(s *scheduler.Scheduler, next func() queuedEntity) {
+	s.NextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error) { return next(), nil }
+}
+
+// AddAttemptedPodGroupIfNeeded does nothing: [Engine.SchedulePodGroup] tries again.
+func (noQueue) AddAttemptedPodGroupIfNeeded(klog.Logger, *framework.QueuedPodGroupInfo, int64, *fwk.Status) error {
+	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// selectHost scores the feasible nodes, of which there is at least one, and draws
+// selectHost scores the feasible nodes, at least one, and draws
 // one of the best. A single one is not scored, and without score plugins all are
 // alike; so it is upstream. chosen is taken instead unless it is empty.
 func (e *Engine) selectHost(ctx context.Context, fw framework.Framework, state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo, chosen string) (string, []fwk.NodePluginScores, error) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/output"
 )
@@ -116,24 +115,27 @@ func (r *Report) writeAnswers(out *bytes.Buffer) {
 }
 
 func writePlacements(out *bytes.Buffer, placements []Placement) {
-	rank := func(p Placement) int {
-		switch {
-		case p.Beside:
+	table := output.NewTable("POD", "NODE", "DEVICES", "WHY")
+	for _, p := range unplacedFirst(placements, func(p Placement) (beside, placed bool) { return p.Beside, p.Node != "" }) {
+		table.Add(p.Pod, cmp.Or(p.Node, "(none)"), p.Devices, p.why())
+	}
+	_ = table.Write(out) // a buffer takes everything
+}
+
+// unplacedFirst sorts what was not placed before what was, and what is not asked about last.
+func unplacedFirst[T any](all []T, state func(T) (beside, placed bool)) []T {
+	rank := func(one T) int {
+		switch beside, placed := state(one); {
+		case beside:
 			return 2
-		case p.Node != "":
+		case placed:
 			return 1
 		}
 		return 0
 	}
-	sorted := slices.Clone(placements)
-	slices.SortStableFunc(sorted, func(a, b Placement) int { return cmp.Compare(rank(a), rank(b)) })
-	rows := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(rows, "POD\tNODE\tDEVICES\tWHY\n")
-	for i := range sorted {
-		p := &sorted[i]
-		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", p.Pod, cmp.Or(p.Node, "(none)"), cmp.Or(p.Devices, "-"), cmp.Or(p.why(), "-"))
-	}
-	rows.Flush()
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(rank(a), rank(b)) })
+	return sorted
 }
 
 // why says in a line what there is to be said of the pod.
@@ -143,7 +145,7 @@ func (p *Placement) why() string {
 		parts = append(parts, "pending beside")
 	}
 	if p.Message != "" {
-		parts = append(parts, output.Line(p.Message))
+		parts = append(parts, p.Message)
 	}
 	if p.Proposed != "" {
 		parts = append(parts, "would fit on "+p.Proposed)

@@ -22,7 +22,7 @@ type Event struct {
 	Message string
 	// Victims are pods that were evicted for it.
 	Victims []*corev1.Pod
-	// Beside is whether nobody asked about the pod: it is pending in the cluster to which
+	// Beside is whether the pod is not asked about: it is pending in the cluster to which
 	// manifests are applied.
 	Beside bool
 	// PodGroup is the PodGroup with which it was placed, as namespace/name; empty if it was

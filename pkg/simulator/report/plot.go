@@ -43,7 +43,7 @@ func Plots() []Plot {
 const (
 	plotWidth  = 18 * vg.Centimeter
 	plotHeight = 11 * vg.Centimeter
-	// legendGap is around the legend.
+	// legendGap is around the legend, and between its lines.
 	legendGap = 2 * vg.Millimeter
 )
 
@@ -69,7 +69,7 @@ func (r *Report) WritePlot(w io.Writer, p Plot, format string) error {
 	}
 	// Below the diagram: within it, it would hide the curves of many profiles.
 	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
+	legend.Top, legend.Left, legend.Padding = true, true, legendGap
 	diagram.Add(plotter.NewGrid())
 	for i := range r.Profiles {
 		series := r.Profiles[i].Series

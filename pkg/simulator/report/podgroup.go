@@ -7,14 +7,12 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// PodGroup is what became of a PodGroup of which members arrived.
+// PodGroup is what became of a PodGroup whose members arrived.
 type PodGroup struct {
 	// PodGroup is namespace/name.
 	PodGroup string `json:"podGroup"`
@@ -71,33 +69,19 @@ func (g *PodGroup) partOf() string {
 	return text
 }
 
-// writePodGroups writes how much of each PodGroup was placed, those first of which
-// something was not.
+// writePodGroups writes how much of each PodGroup was placed, first those that are not whole.
 func writePodGroups(out *bytes.Buffer, groups []PodGroup) {
 	if len(groups) == 0 {
 		return
 	}
-	sorted := slices.Clone(groups)
-	rank := func(g PodGroup) int {
-		switch {
-		case g.Beside:
-			return 2
-		case g.isWhole():
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(sorted, func(a, b PodGroup) int { return cmp.Compare(rank(a), rank(b)) })
-	rows := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(rows, "PODGROUP\tMINCOUNT\tPLACED\tWHY\n")
-	for i := range sorted {
-		g := &sorted[i]
-		minCount := "-"
+	table := output.NewTable("PODGROUP", "MINCOUNT", "PLACED", "WHY")
+	for _, g := range unplacedFirst(groups, func(g PodGroup) (beside, placed bool) { return g.Beside, g.isWhole() }) {
+		minCount := ""
 		if g.MinCount > 0 {
 			minCount = strconv.Itoa(g.MinCount)
 		}
-		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", g.PodGroup, minCount, g.partOf(), cmp.Or(output.Line(g.Message), "-"))
+		table.Add(g.PodGroup, minCount, g.partOf(), g.Message)
 	}
-	rows.Flush()
+	_ = table.Write(out) // a buffer takes everything
 	fmt.Fprintln(out)
 }

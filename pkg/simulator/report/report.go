@@ -127,7 +127,7 @@ const (
 	// SharesAsAsked is as the input has it.
 	SharesAsAsked Shares = ""
 	// SharesAsWholeDevices is a whole device for each share, because the profile
-	// knows no shares. What a pod leaves of its device is idle and nobody's.
+	// knows no shares. What a pod leaves of its device is idle and of no use.
 	SharesAsWholeDevices Shares = "WholeDevices"
 )
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/output"
 )
@@ -65,41 +64,28 @@ func (r *Report) writeInput(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-func (r *Report) writeMetrics(out io.Writer) {
-	rows := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
-	line := func(title string, cells []string) {
-		// Titles are padded here: every cell is right-aligned, and a title is not.
-		fmt.Fprintf(rows, "%-*s\t%s\t\n", titleWidth(), title, strings.Join(cells, "\t"))
-	}
-	var names []string
+func (r *Report) writeMetrics(out *bytes.Buffer) {
+	table := output.NewTable("")
+	table.Numbers = true
 	for i := range r.Profiles {
-		names = append(names, r.Profiles[i].Name)
+		table.Header = append(table.Header, r.Profiles[i].Name)
 	}
-	line("", names)
 	for _, metric := range Metrics() {
-		cells := make([]string, len(r.Profiles))
-		some := false
+		row, some := []string{metric.Title}, false
 		for i := range r.Profiles {
 			statistic, ok := r.Profiles[i].Metrics[metric.Key]
 			some = some || ok && (!metric.rare || statistic.Mean > 0)
-			cells[i] = "-"
+			cell := ""
 			if ok {
-				cells[i] = statistic.text(strings.HasSuffix(metric.Title, "%"))
+				cell = statistic.text(strings.HasSuffix(metric.Title, "%"))
 			}
+			row = append(row, cell)
 		}
 		if some {
-			line(metric.Title, cells)
+			table.Rows = append(table.Rows, row)
 		}
 	}
-	rows.Flush()
-}
-
-func titleWidth() int {
-	width := 0
-	for _, metric := range Metrics() {
-		width = max(width, len(metric.Title))
-	}
-	return width
+	_ = table.Write(out) // a buffer takes everything
 }
 
 // text writes a percentage with two decimals, and an amount with as many as it

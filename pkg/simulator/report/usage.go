@@ -43,7 +43,7 @@ type nodeUsage struct {
 	usage   device.Usage
 	counted bool
 	cpuFree int64
-	// blocked is what nobody uses of devices that a device plugin handed out, in
+	// blocked is what no pod uses of devices that a device plugin handed out, in
 	// thousandths: the rest of a device that was given to a pod with a share of it.
 	blocked int64
 	// touched is whether a pod came to it.
@@ -162,7 +162,7 @@ func (b *clusterUsage) remove(uid types.UID) {
 	b.measure(h.node)
 }
 
-// devicesInUse returns how many devices of all nodes somebody holds a part of.
+// devicesInUse returns how many devices of all nodes pods hold a part of.
 func (b *clusterUsage) devicesInUse() int {
 	n := 0
 	for _, a := range b.nodes {
