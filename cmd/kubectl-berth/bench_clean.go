@@ -57,7 +57,7 @@ func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer
 		return err
 	}
 	surviveBrokenPipes()
-	progress := newBenchProgress(status)
+	progress := newProgress(status)
 	removed, err := environment.Clean(ctx, config, environment.CleanOptions{RunID: o.runID, Force: o.force, Progress: progress.Step})
 	progress.end()
 	for _, run := range removed.Alive {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
@@ -50,7 +51,7 @@ type benchPlace struct {
 
 // openBenchPlace starts a control plane, or reaches the existing cluster, and prepares
 // it. If that fails, nothing is left of it.
-func openBenchPlace(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openBenchPlace(signals *benchSignals, o *benchOptions, progress *progress) (*benchPlace, error) {
 	if o.existing() {
 		p, err := openExisting(signals, o, progress)
 		return p, signals.reason(err)
@@ -63,7 +64,7 @@ func openBenchPlace(signals *benchSignals, o *benchOptions, progress *benchProgr
 }
 
 // openLocal returns what there is of the place even if it fails.
-func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openLocal(ctx context.Context, o *benchOptions, progress *progress) (*benchPlace, error) {
 	p := &benchPlace{name: localCluster}
 	executable := filepath.Join(o.binDir, localBinary)
 	if _, err := os.Stat(executable); errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*
 }
 
 // openExisting reaches a cluster and prepares it.
-func openExisting(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openExisting(signals *benchSignals, o *benchOptions, progress *progress) (*benchPlace, error) {
 	config, err := benchConfig(o.kubeconfig, o.kubecontext)
 	if err != nil {
 		return nil, err
@@ -132,12 +133,17 @@ func (o *benchOptions) clusterFlags() []string {
 	return flags
 }
 
-// benchConfig reads a kubeconfig; an empty path means the files that kubectl reads.
+// benchConfig reads a kubeconfig; an empty path means the files that kubectl reads, and an
+// empty context the current one.
 func benchConfig(path, kubecontext string) (*rest.Config, error) {
-	config, err := loadConfig(path, kubecontext)
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext})
+	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, err
+		return nil, configError(path, kubecontext, err)
 	}
+	config.UserAgent = program
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return config, nil
@@ -145,7 +151,7 @@ func benchConfig(path, kubecontext string) (*rest.Config, error) {
 
 // probeAll makes sure, on an existing cluster, that every scheduler answers before
 // anything else is done.
-func (p *benchPlace) probeAll(ctx context.Context, o *benchOptions, progress *benchProgress) error {
+func (p *benchPlace) probeAll(ctx context.Context, o *benchOptions, progress *progress) error {
 	if p.cluster != nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
 )
@@ -123,6 +125,21 @@ func (in *clusterInput) read(ctx context.Context, listing cluster.Listing, stdin
 	return c, lines, nil
 }
 
+// configError says which flag, or which variable, an unusable kubeconfig comes from.
+func configError(path, kubecontext string, err error) error {
+	source := "kubeconfig"
+	switch env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); {
+	case path != "":
+		source = "--kubeconfig " + path
+	case env != "":
+		source = clientcmd.RecommendedConfigPathEnvVar + "=" + env
+	}
+	if kubecontext != "" {
+		source += " --context " + kubecontext
+	}
+	return fmt.Errorf("%s: %w", source, err)
+}
+
 // printNotes writes what the reader of a result should know to where it does not mix
 // with the result.
 func printNotes(status io.Writer, notes []string) {
@@ -131,10 +148,10 @@ func printNotes(status io.Writer, notes []string) {
 	}
 }
 
-// oneOf is an error unless a flag has one of the values.
+// oneOf returns an error unless the flag has one of the values.
 func oneOf(flag, value string, values ...string) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return usagef("%s: %q is none of %s", flag, value, strings.Join(values, ", "))
+	return usagef("%s: invalid value %q: must be one of %s", flag, value, strings.Join(values, ", "))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -26,6 +27,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/cluster/source"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
 	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
 // explainOptions are the flags of explain.
@@ -140,6 +142,10 @@ func (o *explainOptions) complete(args []string) error {
 	o.Client, o.Namespace, o.Host = o.client, o.currentNamespace(), o.host
 	return nil
 }
+
+// placeGangs has the profiles that are read from now on place PodGroups, as the schedulers
+// of clusters with PodGroups do: without the feature gates no API server keeps them.
+func placeGangs() error { return utilfeature.DefaultMutableFeatureGate.SetFromMap(engine.GangGates()) }
 
 // podKinds are the names of the kind that are taken.
 var podKinds = []string{"pod", "pods", "po"}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/cluster/source"
 	"github.com/berth-scheduler/berth/pkg/simulator"
+	"github.com/berth-scheduler/berth/pkg/simulator/report"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
 
@@ -209,10 +210,16 @@ func duplicate(values []string) int {
 
 // simulate does it all. What is asked for is written to out, and what happens
 // meanwhile to status.
-func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) error {
-	if err := o.prepareOutDir(); err != nil {
+func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) (err error) {
+	outDir, err := prepareOutDir(o.outDir)
+	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && !errors.Is(err, errNotPlaced) {
+			outDir.removeIfNew()
+		}
+	}()
 	simulation, err := simulator.New(ctx, o.Options)
 	if err != nil {
 		if _, ok := errors.AsType[*simulator.OptionError](err); ok {
@@ -221,8 +228,8 @@ func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) er
 		return err
 	}
 	printNotes(status, simulation.Notes())
-	progress := newProgress(status, simulation.Pods())
-	result, err := simulation.Run(ctx, progress.add)
+	progress := newProgress(status)
+	result, err := simulation.Run(ctx, progress.counter(simulation.Pods()))
 	progress.end()
 	if err != nil {
 		return err
@@ -234,4 +241,23 @@ func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) er
 		return errNotPlaced
 	}
 	return nil
+}
+
+// write prints the report as --output says, and writes the files of --out.
+func (o *simulateOptions) write(r *report.Report, out io.Writer) error {
+	if o.outDir != "" {
+		if err := r.WriteFiles(o.outDir); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	switch o.output {
+	case outputJSON:
+		return r.WriteJSON(out)
+	case outputYAML:
+		return r.WriteYAML(out)
+	case outputCSV:
+		return r.WriteSummaryCSV(out)
+	default:
+		return r.WriteTable(out)
+	}
 }
