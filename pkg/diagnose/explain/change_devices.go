@@ -25,25 +25,46 @@ const (
 	memory = corev1.ResourceName(names.GPUMemoryResource)
 )
 
-// setLimit sets limit and request of a container of the pod; a zero amount removes both.
-func setLimit(name string, resourceName corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+// editContainer changes the resources of a container of the pod.
+func editContainer(name string, edit func(*corev1.ResourceRequirements)) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
+		pod.Spec.InitContainers, pod.Spec.Containers = slices.Clone(pod.Spec.InitContainers), slices.Clone(pod.Spec.Containers)
 		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 			for i := range containers {
-				if containers[i].Name != name {
-					continue
+				if containers[i].Name == name {
+					resources := containers[i].Resources.DeepCopy()
+					edit(resources)
+					containers[i].Resources = *resources
 				}
-				resources := containers[i].Resources.DeepCopy()
-				for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
-					if _, ok := list[resourceName]; ok {
-						list[resourceName] = amount
-					}
-					if amount.IsZero() {
-						delete(list, resourceName)
-					}
-				}
-				containers[i].Resources = *resources
 			}
+		}
+	}
+}
+
+// setLimit sets limit and request of a container, where it has them; a zero amount removes
+// both.
+func setLimit(container string, name corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+	return renameLimit(container, name, name, amount)
+}
+
+// renameLimit gives a container the amount under another name.
+func renameLimit(container string, from, to corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+	return editContainer(container, func(resources *corev1.ResourceRequirements) {
+		for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
+			_, ok := list[from]
+			delete(list, from)
+			if ok && !amount.IsZero() {
+				list[to] = amount
+			}
+		}
+	})
+}
+
+// all makes several edits.
+func all(edits []func(*corev1.Pod)) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		for _, edit := range edits {
+			edit(pod)
 		}
 	}
 }
@@ -125,25 +146,6 @@ func meantMilli(q *resource.Quantity) []int64 {
 		return []int64{most}
 	}
 	return nil
-}
-
-// renameLimit gives a container the amount under another name.
-func renameLimit(container string, from, to corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
-	return func(pod *corev1.Pod) {
-		for i := range pod.Spec.Containers {
-			if pod.Spec.Containers[i].Name != container {
-				continue
-			}
-			resources := pod.Spec.Containers[i].Resources.DeepCopy()
-			for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
-				if _, ok := list[from]; ok {
-					delete(list, from)
-					list[to] = amount
-				}
-			}
-			pod.Spec.Containers[i].Resources = *resources
-		}
-	}
 }
 
 // removeAnnotations proposes to remove annotations.
@@ -288,10 +290,6 @@ func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, 
 	return &Change{
 		Who: OnPod, Kind: "smallerShare", cost: 2.2 + 3*(1-fraction),
 		Text: fmt.Sprintf("in container %s, ask for %s", container.Container, strings.Join(texts, " and ")),
-		pod: func(pod *corev1.Pod) {
-			for _, edit := range edits {
-				edit(pod)
-			}
-		},
+		pod:  all(edits),
 	}
 }

@@ -46,10 +46,10 @@ func (s *situation) evictions(n *nodeFacts) []*Change {
 		sets = append(sets, enough(movable, shortfall.Shortages(s.pod, v.Reasons, n.info))...)
 	}
 	if _, ok := n.has(names.InterPodAffinity); ok {
-		sets = append(sets, intersection(movable, inTheWay(s.pod, n.info)))
+		sets = append(sets, intersection(movable, s.inTheWay(n.info)))
 	}
 	if _, ok := n.has(names.NodePorts); ok {
-		sets = append(sets, onPorts(s.pod, movable))
+		sets = append(sets, slices.DeleteFunc(slices.Clone(movable), func(other *corev1.Pod) bool { return conflictingPort(s.pod, other) == 0 }))
 	}
 	if len(n.verdicts) > 1 {
 		sets = append(sets, union(sets))
@@ -173,15 +173,6 @@ func heldBy(pod *corev1.Pod, name corev1.ResourceName) int64 {
 		held += requested(&pod.Spec.Containers[i], name)
 	}
 	return held
-}
-
-// onPorts are the pods that have a port of the host that the pod takes.
-func onPorts(pod *corev1.Pod, movable []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(movable), func(other *corev1.Pod) bool {
-		return !slices.ContainsFunc(hostPorts(pod), func(a corev1.ContainerPort) bool {
-			return slices.ContainsFunc(hostPorts(other), func(b corev1.ContainerPort) bool { return conflict(a, b) })
-		})
-	})
 }
 
 func intersection(a, b []*corev1.Pod) []*corev1.Pod {

@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
@@ -251,22 +251,6 @@ func proposePodAffinity(s *situation) []*Change {
 	return changes
 }
 
-// selects reports whether a term of the pod selects another pod, as far as its labels
-// and the names of namespaces tell.
-func selects(term *corev1.PodAffinityTerm, pod, other *corev1.Pod) bool {
-	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	if err != nil || !selector.Matches(labels.Set(other.Labels)) {
-		return false
-	}
-	if term.NamespaceSelector != nil {
-		return true
-	}
-	if len(term.Namespaces) == 0 {
-		return pod.Namespace == other.Namespace
-	}
-	return slices.Contains(term.Namespaces, other.Namespace)
-}
-
 // proposeSpread proposes to spread as well as can be.
 func proposeSpread(s *situation) []*Change {
 	var changes []*Change
@@ -297,7 +281,7 @@ func proposeSpread(s *situation) []*Change {
 
 // proposePorts proposes to take no port of the host.
 func proposePorts(s *situation) []*Change {
-	if len(hostPorts(s.pod)) == 0 || s.pod.Spec.HostNetwork {
+	if len(schedutil.GetHostPorts(s.pod)) == 0 || s.pod.Spec.HostNetwork {
 		return nil
 	}
 	return []*Change{{

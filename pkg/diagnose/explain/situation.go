@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -52,8 +53,10 @@ type situation struct {
 	// the owner of the pod may know of, also if they can. ranking says how far they are.
 	nodes   []nodeFacts
 	visible []fwk.NodeInfo
-	ranking *shortfall.Ranking
-	total   int
+	// namespaces are the labels of namespaces; nil until they are asked for.
+	namespaces map[string]labels.Set
+	ranking    *shortfall.Ranking
+	total      int
 	// tries counts trials, which makes the UIDs of their pods differ.
 	tries int
 }
