@@ -49,9 +49,9 @@ func messageOf(pod *corev1.Pod) string {
 
 // Gates that are known, and what lifts them.
 var knownGates = map[string]string{
-	"kueue.x-k8s.io/admission": "Kueue lifts it when the quota of its queue has room: kubectl get workloads",
-	"kueue.x-k8s.io/topology":  "Kueue lifts it when it has assigned a topology: kubectl get workloads",
-	"pod-group-admission":      "the controller of its group lifts it",
+	"kueue.x-k8s.io/admission": "Kueue removes it when the queue has quota for the pod: kubectl get workloads",
+	"kueue.x-k8s.io/topology":  "Kueue removes it when it has assigned a topology: kubectl get workloads",
+	"pod-group-admission":      "the controller of the pod group removes it",
 }
 
 // queueLabel is the label by which Kueue knows a pod's queue.
@@ -63,7 +63,7 @@ func gatesOf(pod *corev1.Pod) []string {
 	for _, gate := range pod.Spec.SchedulingGates {
 		who, ok := knownGates[gate.Name]
 		if !ok {
-			who = "whoever set it lifts it, no scheduler does"
+			who = "whoever set it must remove it; no scheduler does"
 		}
 		if queue := pod.Labels[queueLabel]; queue != "" && strings.HasPrefix(gate.Name, "kueue") {
 			who += fmt.Sprintf(" (queue %s, label %s)", queue, queueLabel)
@@ -76,7 +76,7 @@ func gatesOf(pod *corev1.Pod) []string {
 // gatedText says what a gate does, and who lifts it.
 func gatedText(gate string) string {
 	name, who, _ := strings.Cut(gate, ": ")
-	return fmt.Sprintf("the scheduling gate %s keeps it out of the queue: %s", name, who)
+	return fmt.Sprintf("scheduling gate %s keeps it out of the queue: %s", name, who)
 }
 
 // conclude says it in a sentence.
@@ -94,7 +94,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 		}
 	} else if refused := notAdmitted(s.in); len(refused) > 0 {
 		x.State = NotAdmitted
-		gated = fmt.Sprintf("%s is not created as a whole: %s", who, refused[0])
+		gated = fmt.Sprintf("%s cannot be created in full: %s", who, refused[0])
 	}
 	switch {
 	case enough:
@@ -108,7 +108,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 		x.conclusion(Unschedulable, gated, who, "is Pending: "+x.cause(s))
 	}
 	if !x.Scheduler.Alive && x.Scheduler.Lease != "" {
-		x.Answer += " Before that, its scheduler has to run: " + x.Scheduler.Text + "."
+		x.Answer += " Its scheduler must run first: " + x.Scheduler.Text + "."
 	}
 }
 
@@ -118,7 +118,7 @@ func (x *Explanation) conclusion(state State, gated, who, text string) {
 		x.State, x.Answer = state, who+" "+text+"."
 		return
 	}
-	x.Answer = gated + ". But for that, it " + text + "."
+	x.Answer = gated + ". Otherwise, it " + text + "."
 }
 
 // fitText says where the pods fit.
@@ -163,9 +163,9 @@ func (x *Explanation) cause(s *situation) string {
 	}
 	switch {
 	case s.gang != nil:
-		text = s.gang.Text + ". For the next one, " + text
+		text = s.gang.Text + ". For the next pod, " + text
 	case len(s.pods) > 1:
-		text = fmt.Sprintf("%d of %d pods find a node. For the next one, %s", s.placed, len(s.pods), text)
+		text = fmt.Sprintf("%d of %d pods find a node. For the next pod, %s", s.placed, len(s.pods), text)
 	}
 	return text
 }
@@ -195,9 +195,9 @@ func uncounted(x *Explanation, s *situation) string {
 // is not known.
 func notServedAnswer(x *Explanation, pod *corev1.Pod) string {
 	if x.Scheduler.Known {
-		text := fmt.Sprintf("Pod %s: %s, and its profile is not known here: --config FILE names it.", x.Pod, x.Scheduler.Text)
+		text := fmt.Sprintf("Pod %s: %s, but its profile is unknown here: name it with --config FILE.", x.Pod, x.Scheduler.Text)
 		if message := messageOf(pod); message != "" {
-			text += " The scheduler says: " + message
+			text += " The scheduler reports: " + message
 		}
 		return text
 	}
@@ -224,11 +224,11 @@ func sameChoice(x *Explanation, result *engine.Result) string {
 	}
 	switch {
 	case result.Node == "":
-		return text + ". Today no node would take it, this one included: " + result.Message
+		return text + ". Now no node would take it, not even this one: " + result.Message
 	case result.Node == x.Node || at >= 0 && at == best:
 		return text + ", and would get the same node now."
 	case at < 0:
-		return fmt.Sprintf("%s. Now it would go to %s, and not to this one.", text, result.Node)
+		return fmt.Sprintf("%s. Now it would go to %s instead.", text, result.Node)
 	}
 	return fmt.Sprintf("%s. Now it would go to %s, which scores %d against %d.", text, result.Node, best, at)
 }
@@ -250,8 +250,8 @@ func (x *Explanation) unseen(in *Input, pod *corev1.Pod) {
 	case x.Gang != nil && !x.Gang.Found && in.Objects != nil:
 		x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, x.Gang.Text)
 	case x.Message != "":
-		x.Answer = fmt.Sprintf("Pod %s is Pending. The scheduler says: %s", x.Pod, x.Message)
+		x.Answer = fmt.Sprintf("Pod %s is Pending. The scheduler reports: %s", x.Pod, x.Message)
 	default:
-		x.Answer = fmt.Sprintf("Pod %s is Pending, and no scheduler has said why: %s.", x.Pod, x.Scheduler.Text)
+		x.Answer = fmt.Sprintf("Pod %s is Pending, and no scheduler has reported why: %s.", x.Pod, x.Scheduler.Text)
 	}
 }

@@ -64,7 +64,7 @@ func otherServices(s *situation, with string) []*Change {
 		if weighted {
 			list[i] += "=" + weight
 		}
-		changes = append(changes, setAnnotation(s, 0.9, names.ColocateWithAnnotation, strings.Join(list, ","), fmt.Sprintf(": Service %s is there, and %s is not", meant, name)))
+		changes = append(changes, setAnnotation(s, 0.9, names.ColocateWithAnnotation, strings.Join(list, ","), fmt.Sprintf(": Service %s exists, and %s does not", meant, name)))
 	}
 	return changes
 }
@@ -85,6 +85,6 @@ func otherLevels(s *situation, required string) []*Change {
 		}
 	}
 	prefer := removeAnnotations(3, names.ColocateRequiredTopologyKeyAnnotation)
-	prefer.Text += ": near the Services is then preferred, not required"
+	prefer.Text += ": to be near the Services is then preferred, not required"
 	return append(changes, prefer)
 }

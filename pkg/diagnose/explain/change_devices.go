@@ -109,7 +109,7 @@ func proposeDeviceValues(s *situation) []*Change {
 			if _, both := c.Resources.Limits[plugin]; both {
 				changes = append(changes, &Change{
 					Who: OnPod, Kind: "amount", cost: 2, pod: setLimit(c.Name, plugin, resource.Quantity{}), fields: limitField(c.Name, plugin),
-					Text: fmt.Sprintf("in container %s, remove the limit %s: the share is of the same devices", c.Name, plugin),
+					Text: fmt.Sprintf("in container %s, remove the limit %s: the share already asks for the same devices", c.Name, plugin),
 				})
 			}
 		}
@@ -205,7 +205,7 @@ func proposeDeviceModel(s *situation) []*Change {
 		if wider := s.request.Models.Widened(model); wider != "" {
 			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, wider, fmt.Sprintf(": it matches %q", model)))
 		} else if messages.Distance(strings.ToLower(list), model, messages.Typo) <= messages.Typo {
-			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, model, ", which is there"))
+			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, model, ", which exists"))
 		} else {
 			further = append(further, setAnnotation(s, 4, names.GPUModelAnnotation, list+","+model, ", if that model will do"))
 		}
@@ -214,7 +214,7 @@ func proposeDeviceModel(s *situation) []*Change {
 		changes = further
 	}
 	if least > 0 {
-		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", which is the most that there is"))
+		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", the most that any node has"))
 	}
 	return changes
 }

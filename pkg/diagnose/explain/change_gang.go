@@ -30,7 +30,7 @@ func proposeGang(s *situation) []*Change {
 		}
 		changes = append(changes, &Change{
 			Who: OnPod, Kind: "minMember", cost: 3.8, gang: fewer,
-			Text: fmt.Sprintf("let gang %s start with %s: %s: %d in its PodGroup", g.Name, output.Count(fewer, "member"), field, fewer),
+			Text: fmt.Sprintf("let gang %s start with %s: set %s to %d in its PodGroup", g.Name, output.Count(fewer, "member"), field, fewer),
 		})
 	}
 	return changes

@@ -60,7 +60,7 @@ func proposeUntaint(s *situation) []*Change {
 			commands = append(commands, fmt.Sprintf("kubectl taint node %s %s:%s-", n.node().Name, t.Key, t.Effect))
 		}
 		changes = append(changes, &Change{
-			Who: OnNode, Kind: "untaint", cost: cost, Text: fmt.Sprintf("take the taint %s off node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
+			Who: OnNode, Kind: "untaint", cost: cost, Text: fmt.Sprintf("remove the taint %s from node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
 			Command: strings.Join(commands, " && "),
 			edits: []edit{onNode(n.node(), func(node *corev1.Node) {
 				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
@@ -136,7 +136,7 @@ func proposeLabels(s *situation) []*Change {
 		if len(keys) == 0 || slices.ContainsFunc(keys, s.fixed) {
 			continue
 		}
-		changes = append(changes, labelling(4.5, n.node(), ", if it is one of those that the pod means", keys, values))
+		changes = append(changes, labelling(4.5, n.node(), ", if the pod is meant for that node", keys, values))
 	}
 	return changes
 }
@@ -230,7 +230,7 @@ func proposeSharing(s *situation) []*Change {
 		}
 		if _, ok := node.Annotations[names.GPUCordonedAnnotation]; ok {
 			changes = append(changes, &Change{
-				Who: OnNode, Kind: "uncordonDevices", cost: 3.1, Text: fmt.Sprintf("let new pods onto the cordoned devices of node %s: remove its annotation %s", node.Name, names.GPUCordonedAnnotation),
+				Who: OnNode, Kind: "uncordonDevices", cost: 3.1, Text: fmt.Sprintf("uncordon the devices of node %s: remove its annotation %s", node.Name, names.GPUCordonedAnnotation),
 				Command: fmt.Sprintf("kubectl annotate node %s %s-", node.Name, names.GPUCordonedAnnotation),
 				edits:   []edit{onNode(node, func(node *corev1.Node) { delete(node.Annotations, names.GPUCordonedAnnotation) })},
 			})
@@ -247,7 +247,7 @@ func proposeSharing(s *situation) []*Change {
 func share(s *situation, node *corev1.Node) *Change {
 	return &Change{
 		Who: OnNode, Kind: "share", cost: 6.5,
-		Text: fmt.Sprintf("share the devices of node %s: drain it, take the device plugin off it, and label it %s=true", node.Name, names.GPUSharingLabel),
+		Text: fmt.Sprintf("share the devices of node %s: drain it, remove the device plugin from it, and label it %s=true", node.Name, names.GPUSharingLabel),
 		edits: []edit{onNode(node, func(node *corev1.Node) {
 			metav1.SetMetaDataLabel(&node.ObjectMeta, names.GPUSharingLabel, "true")
 			for _, list := range []corev1.ResourceList{node.Status.Allocatable, node.Status.Capacity} {

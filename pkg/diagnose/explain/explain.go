@@ -317,7 +317,7 @@ func approximate(s *situation) string {
 	if !ok || !s.runs(gpudevice.Name) || len(args.ExpectedWorkload) > 0 || args.ScoringStrategy.Type != config.GPUDeviceFragmentationGradient {
 		return ""
 	}
-	return "GPUDevice learns its expected workload, and what the running scheduler has learnt is in its memory: it may prefer another of the feasible nodes"
+	return "GPUDevice learns its expected workload at run time: the running scheduler may prefer another feasible node"
 }
 
 // notServed proposes the names that somebody serves.

@@ -75,7 +75,7 @@ func (s *situation) detailDevices(measure shortfall.Measure, n fwk.NodeInfo) str
 		held = append(held, fmt.Sprintf("%s (%dm, %s)", podText(h.Pod), h.Share.Milli, device.FormatMiB(h.Share.MemoryMiB)))
 	}
 	if len(held) > 0 {
-		text += "; held by " + output.List(held, maxListed)
+		text += "; allocated to " + output.List(held, maxListed)
 	}
 	return text
 }

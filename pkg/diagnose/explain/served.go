@@ -44,7 +44,7 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	case s.Lease != "":
 	case wasTaken(in, pod):
 		s.Known = true
-		s.Text = fmt.Sprintf("a scheduler has handled pods with schedulerName %q; which one was not seen", s.Name)
+		s.Text = fmt.Sprintf("a scheduler has handled pods with schedulerName %q; which one is unknown", s.Name)
 	case hasProfile && !in.ServersSeen:
 		s.Known = true
 		s.Text = fmt.Sprintf("%q is a profile of %s; whether a scheduler runs with it is unknown", s.Name, in.Profile)
@@ -69,7 +69,7 @@ func (s *Scheduler) heldBy(server *Server, now time.Time) {
 	case s.Alive:
 		s.Text = fmt.Sprintf("%s serves it (lease %s, %s)", server.Holder, server.Lease, told)
 	default:
-		s.Text = fmt.Sprintf("%s served it and does not answer: its lease %s was %s; ask the administrators of the cluster", server.Holder, server.Lease, told)
+		s.Text = fmt.Sprintf("%s served it but does not respond: its lease %s was last %s; ask the cluster's administrators", server.Holder, server.Lease, told)
 	}
 }
 
@@ -84,7 +84,7 @@ func (s *Scheduler) unknown(names []string, seen bool) {
 	s.Nearest = folded[messages.Nearest(strings.ToLower(s.Name), candidates)]
 	s.Text = fmt.Sprintf("no scheduler handles %q", s.Name)
 	if !seen {
-		s.Text += "; leases were not seen"
+		s.Text += "; leases could not be read"
 	}
 	if len(names) > 0 {
 		s.Text += " (known: " + strings.Join(names, ", ") + ")"

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/output"
 )
@@ -109,13 +108,13 @@ func (x *Explanation) besides() []string {
 	return facts
 }
 
-// writeFacts writes a line for each thing that is known of the pod.
+// writeFacts writes a line for each fact about the pod.
 func (x *Explanation) writeFacts(out io.Writer) {
-	rows := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	rows := output.NewTable()
 	row := func(title string, texts ...string) {
 		for _, text := range texts {
 			if text != "" {
-				fmt.Fprintf(rows, "%s:\t%s\n", title, output.Line(text))
+				rows.Add(title+":", text)
 			}
 		}
 	}
@@ -139,7 +138,7 @@ func (x *Explanation) writeFacts(out io.Writer) {
 	if len(x.Feasible) > 0 {
 		row("Approximate", x.Approximate)
 	}
-	rows.Flush()
+	_ = rows.Write(out) // a builder takes everything
 }
 
 // hasGroups reports whether there is something to tell of the nodes: where a plugin refused
@@ -153,14 +152,14 @@ func (x *Explanation) writeGroups(out io.Writer) {
 	if !x.hasGroups() {
 		return
 	}
-	fmt.Fprintf(out, "\nWhy not, the nearest first (%s in all):\n", output.Count(x.Nodes, "node"))
+	fmt.Fprintf(out, "\nNodes that cannot take the pod, the nearest first (%s in all):\n", output.Count(x.Nodes, "node"))
 	told := map[string]bool{}
 	for i := range x.Groups {
 		group := &x.Groups[i]
 		names := strings.Join(group.Names, ", ")
 		switch {
 		case len(group.Names) == 0:
-			names = "kept from the pod"
+			names = "hidden by tenancy"
 		case group.Count > len(group.Names):
 			names += ", …"
 		}
@@ -189,16 +188,16 @@ func (x *Explanation) writeFeasible(out io.Writer) {
 	if len(x.Feasible) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "\nCan take it (%d of %s), the best first:\n", len(x.Feasible), output.Count(x.Nodes, "node"))
-	rows := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "\n%d of %s can take the pod, the best first:\n", len(x.Feasible), output.Count(x.Nodes, "node"))
+	rows := output.Table{Indent: "  "}
 	for _, node := range x.Feasible {
 		var scores []string
 		for _, score := range node.Scores {
 			scores = append(scores, fmt.Sprintf("%s %d", score.Plugin, score.Score))
 		}
-		fmt.Fprintf(rows, "  %s\t%d\t%s\n", node.Node, node.Total, strings.Join(scores, ", "))
+		rows.Add(node.Node, node.Total, strings.Join(scores, ", "))
 	}
-	rows.Flush()
+	_ = rows.Write(out)
 }
 
 // writeChanges writes what would help.
@@ -208,7 +207,7 @@ func (x *Explanation) writeChanges(out io.Writer, changes []Change) {
 	}
 	if len(changes) == 0 {
 		if x.State == Unschedulable || x.State == Waiting && x.Gang != nil && x.Gang.Found {
-			fmt.Fprint(out, "\nNone of the changes that were tried would help, alone or with another.\n")
+			fmt.Fprint(out, "\nNone of the changes that were tried would help, alone or combined.\n")
 		}
 		return
 	}
