@@ -50,12 +50,12 @@ func newBenchCommand() *cobra.Command {
 	o := &benchOptions{}
 	cmd := &cobra.Command{
 		Use:   "bench -f WORKLOAD.yaml --schedulers NAME,…",
-		Short: "Let schedulers place the same pods, and compare how fast and how well",
+		Short: "Let schedulers place the same pods, and compare their speed and placement",
 		Long: `Let several schedulers place the same pods on the same fake nodes, in turns, and
-compare how fast they are, what they cost and the quality of the placement.
+compare how fast they are, what they cost and how good the placement is.
 
 Without --kubeconfig everything runs on this machine: a control plane of its own
-(berth-local), and in each round exactly one scheduler, a fresh process that the
+(berth-local) and, in each round, exactly one scheduler, a new process that the
 benchmark starts. Every client has the same limit, spec.clientQPS of the workload.
 The schedulers are found by name:
 
@@ -67,28 +67,29 @@ The schedulers are found by name:
   any other NAME      berth-scheduler with --config NAME=PROFILE.yaml; the one
                       profile in the file runs under that name
 
-With --kubeconfig the schedulers of that cluster are used as they run, with limits of
-their own. The pods go to a namespace and to fake nodes (kwok) that the benchmark
-creates, labels and taints; other nodes get none of them. At the end all of that is
-removed, however the benchmark ends: Ctrl-C stops it, a second Ctrl-C leaves what
-is there. "kubectl berth bench clean" removes what a killed one left; so does "kubectl
-delete namespace", but for events about the nodes, which expire.
+With --kubeconfig, the schedulers of that cluster are used as they run, with their own
+limits. The pods go to a namespace and to fake nodes (kwok) that the benchmark creates,
+labels and taints; other nodes get none of them. At the end all of this is deleted,
+whether the benchmark succeeds or fails. Ctrl-C stops the benchmark; a second Ctrl-C
+leaves everything in place. "kubectl berth bench clean" deletes what a killed benchmark
+left behind; so does "kubectl delete namespace", except for events about the nodes,
+which expire.
 
-Others in that cluster notice a benchmark: new pods of theirs wait behind its pods,
-and what counts nodes or pending pods counts its own. The benchmark refuses to start if
-it sees pods whose topologySpreadConstraints would keep new ones Pending meanwhile,
-unless --ignore-spread-constraints is given. The README of kubectl-berth has them all.
+Other users of that cluster notice a benchmark: their new pods wait behind its pods,
+and whatever counts nodes or pending pods counts the benchmark's, too. The benchmark
+does not start if it sees pods whose topologySpreadConstraints would keep new pods
+Pending, unless --ignore-spread-constraints is given. The README of kubectl-berth
+describes all effects.
 
-The rounds of the schedulers alternate. After them comes a steady round for each, in
-which the pods arrive at 80 % of the throughput that it reached. A round that says
-more about a limit of a client, or that did not come to an end, is shown and does not
-count.
+The rounds of the schedulers alternate. After them, each scheduler has a steady round,
+in which the pods arrive at 80 % of the throughput that it reached. A round that
+measured the limit of a client, or did not finish, is shown but does not count.
 
-Exit codes: 0 measured; 1 the benchmark failed, something of it is left in the
-cluster, or a placement cannot be (a device held twice, a node asked for more than it
-has); 2 the command line, the workload or a profile is wrong; 4 measured, and none of
-a scheduler's rounds counts; 130 interrupted, and nothing is left. What was measured is printed and written in all cases if every scheduler
-has a round behind it.`,
+Exit codes: 0 measured; 1 the benchmark failed, left something in the cluster, or found
+an impossible placement (a device allocated twice, or a node with more requests than it
+has); 2 the command line, the workload or a profile is wrong; 4 measured, but no round
+of some scheduler counts; 130 interrupted, and everything was deleted. The results are
+printed and written in all cases if every scheduler has completed a round.`,
 		Example: `  kubectl berth bench -f config/bench/smoke.yaml --schedulers default-scheduler,berth-scheduler,random-scheduler
   kubectl berth bench -f config/bench/gpu-mix.yaml --schedulers default-scheduler,berth-scheduler --out report
   kubectl berth bench -f config/bench/burst.yaml --schedulers default-scheduler,berth-scheduler \
@@ -103,18 +104,18 @@ has a round behind it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.file, "filename", "f", "", "the workload, a YAML file (config/bench has some)")
+	flags.StringVarP(&o.file, "filename", "f", "", "workload, a YAML file (config/bench has some)")
 	flags.StringSliceVar(&o.schedulers, "schedulers", nil, "schedulers by name, separated by commas, in the order of the report")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run on this cluster, with the schedulers that run there; without it, on a control plane of this machine")
-	flags.StringVar(&o.kubecontext, "context", "", "run on the cluster of this context, of --kubeconfig or of kubectl's files")
-	flags.StringArrayVar(&o.configs, "config", nil, "NAME=PROFILE.yaml: the KubeSchedulerConfiguration to start scheduler NAME with, in place of the workload's; give it once for each")
-	flags.StringSliceVar(&o.shares, "shares", nil, "with --kubeconfig: the schedulers that know shares of devices (GPUDevice); the others get each share as one whole device")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run on this cluster, with the schedulers that run there; without it, on a control plane on this machine")
+	flags.StringVar(&o.kubecontext, "context", "", "run on the cluster of this context, from --kubeconfig or kubectl's files")
+	flags.StringArrayVar(&o.configs, "config", nil, "NAME=PROFILE.yaml: start scheduler NAME with this KubeSchedulerConfiguration instead of the workload's; repeat it for each scheduler")
+	flags.StringSliceVar(&o.shares, "shares", nil, "with --kubeconfig: the schedulers that support shares of devices (GPUDevice); the others get each share as one whole device")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds for each scheduler (default: the workload's)")
-	flags.IntVar(&o.steadyRounds, "steady-rounds", 1, "rounds for each scheduler at 80 % of its throughput; only where all pods arrive at once")
+	flags.IntVar(&o.steadyRounds, "steady-rounds", 1, "rounds for each scheduler at 80 % of its throughput; only if all pods arrive at once")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json and report.html to")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or markdown")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "output format: table, json or markdown")
 	flags.StringVar(&o.binDir, "bin-dir", "", "folder with berth-local and the schedulers (default: where kubectl-berth is)")
-	flags.BoolVar(&o.ignoreSpread, "ignore-spread-constraints", false, "with --kubeconfig: go on although pods of the cluster are spread with DoNotSchedule, so that new ones may stay Pending meanwhile")
+	flags.BoolVar(&o.ignoreSpread, "ignore-spread-constraints", false, "with --kubeconfig: run even if pods of the cluster are spread with DoNotSchedule, so that new ones may stay Pending during the benchmark")
 	cmd.AddCommand(newBenchCleanCommand())
 	return cmd
 }
@@ -132,7 +133,7 @@ func (o *benchOptions) complete(cmd *cobra.Command) error {
 		return usageError{err}
 	}
 	if o.existing() && o.workload.Spec.Hostile != nil {
-		return usagef("--kubeconfig: %s has spec.hostile, which is made to slow down whoever uses the same cluster: leave the flag out, and it runs on a control plane of its own", o.file)
+		return usagef("--kubeconfig: %s has spec.hostile, which slows down all users of the cluster: omit the flag to run it on a control plane of its own", o.file)
 	}
 	if o.rounds == 0 {
 		o.rounds = o.workload.Spec.Rounds
@@ -153,13 +154,13 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		wrong bool
 		err   error
 	}{
-		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml; the cluster of a kubeconfig is used with --kubeconfig or --context only, never because of the environment variable KUBECONFIG alone")},
+		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml; a cluster is used only with --kubeconfig or --context, not because of the environment variable KUBECONFIG alone")},
 		{len(o.schedulers) == 0, usagef("--schedulers: required: name schedulers, such as default-scheduler,berth-scheduler")},
-		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), usagef("-o: %q is none of table, json, markdown", o.output)},
+		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), oneOf("-o", o.output, outputTable, outputJSON, outputMarkdown)},
 		{roundsSet && (o.rounds < 1 || o.rounds > 100), usagef("--rounds: %d must be from 1 to 100", o.rounds)},
 		{o.steadyRounds < 0 || o.steadyRounds > 100, usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)},
-		{o.existing() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
-		{!o.existing() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: what the benchmark starts itself says it in its profile")},
+		{o.existing() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: running schedulers have their own profiles")},
+		{!o.existing() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: for schedulers that the benchmark starts, the profile says whether they support shares")},
 		{!o.existing() && o.ignoreSpread, usagef("--ignore-spread-constraints: only with --kubeconfig")},
 	}
 	for _, check := range checks {
@@ -178,7 +179,7 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 	return nil
 }
 
-// existing reports whether somebody else's cluster is used.
+// existing reports whether an existing cluster is used.
 func (o *benchOptions) existing() bool { return o.kubeconfig != "" || o.kubecontext != "" }
 
 // findBinDir fills in the folder of the binaries, which is not needed on an existing
@@ -252,7 +253,7 @@ func (o *benchOptions) profiles() (map[string]string, error) {
 		given[name], profiles[name] = true, path
 	}
 	if slices.Contains(o.schedulers, names.Scheduler) && profiles[names.Scheduler] == "" && !o.existing() {
-		return nil, usagef("--config: %s needs a profile: the workload names none: give --config %[1]s=PROFILE.yaml", names.Scheduler)
+		return nil, usagef("--config: %s needs a profile, and the workload names none: add --config %[1]s=PROFILE.yaml", names.Scheduler)
 	}
 	return profiles, nil
 }

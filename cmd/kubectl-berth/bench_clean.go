@@ -25,13 +25,13 @@ func newBenchCleanCommand() *cobra.Command {
 	o := &benchCleanOptions{}
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove what a benchmark that was killed has left in a cluster",
-		Long: `Remove namespaces, fake nodes and all that belongs to them which benchmarks have
-left in a cluster because they were killed. Other objects are left alone, and so is a
-benchmark that is still running, unless --force is given.
+		Short: "Delete what killed benchmarks left in a cluster",
+		Long: `Delete the namespaces and fake nodes that killed benchmarks left in a cluster, with
+everything that belongs to them. Other objects are not touched, and neither are
+benchmarks that are still running, unless --force is given.
 
-Exit codes: 0 nothing is left but what running benchmarks use; 1 it failed, or
---run names a benchmark that is running; 2 the command line is wrong.`,
+Exit codes: 0 nothing is left except what running benchmarks use; 1 the command failed,
+or --run names a running benchmark; 2 the command line is wrong.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.runID != "" {
@@ -43,14 +43,14 @@ Exit codes: 0 nothing is left but what running benchmarks use; 1 it failed, or
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "the cluster (default: kubectl's)")
-	flags.StringVar(&o.kubecontext, "context", "", "the context of the kubeconfig to use")
-	flags.StringVar(&o.runID, "run", "", "remove what this run has left (default: what any has)")
-	flags.BoolVar(&o.force, "force", false, "take a benchmark that is still running too: it fails")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: kubectl's)")
+	flags.StringVar(&o.kubecontext, "context", "", "context of the kubeconfig to use")
+	flags.StringVar(&o.runID, "run", "", "delete what this run created (default: what all runs created)")
+	flags.BoolVar(&o.force, "force", false, "also delete benchmarks that are still running; they fail")
 	return cmd
 }
 
-// benchClean removes what is left and says what that was.
+// benchClean deletes what is left and says what that was.
 func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer) error {
 	config, err := benchConfig(o.kubeconfig, o.kubecontext)
 	if err != nil {
@@ -61,18 +61,18 @@ func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer
 	removed, err := environment.Clean(ctx, config, environment.CleanOptions{RunID: o.runID, Force: o.force, Progress: progress.Step})
 	progress.end()
 	for _, run := range removed.Alive {
-		fmt.Fprintf(out, "left alone: run %s is running (%s); --force takes it too\n", run.ID, run.Holder)
+		fmt.Fprintf(out, "not deleted: run %s is running (%s); --force deletes it, too\n", run.ID, run.Holder)
 	}
 	if len(removed.Runs) == 0 {
-		fmt.Fprintf(out, "nothing removed from the cluster at %s\n", config.Host)
+		fmt.Fprintf(out, "nothing to delete in the cluster at %s\n", config.Host)
 	} else {
-		fmt.Fprintf(out, "removed from the cluster at %s: runs %s\n", config.Host, strings.Join(removed.Runs, ", "))
+		fmt.Fprintf(out, "deleted from the cluster at %s: runs %s\n", config.Host, strings.Join(removed.Runs, ", "))
 	}
 	if ctx.Err() != nil {
 		return errors.Join(errInterrupted, err)
 	}
 	if err == nil && o.runID != "" && len(removed.Alive) > 0 {
-		return fmt.Errorf("run %s is still running: end it, or give --force", o.runID)
+		return fmt.Errorf("run %s is still running: stop it, or use --force", o.runID)
 	}
 	return err
 }

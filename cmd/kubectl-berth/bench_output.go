@@ -24,8 +24,8 @@ type outputFolder struct {
 	isNew bool
 }
 
-// prepareOutDir makes the folder and fills some of it for a moment: who cannot
-// write there, or has no room, learns it before an hour of measuring.
+// prepareOutDir creates the folder and briefly writes to it: a missing permission or lack of
+// space shows before an hour of measuring.
 func prepareOutDir(path string) (*outputFolder, error) {
 	d := &outputFolder{path: path}
 	if path == "" {
@@ -38,7 +38,7 @@ func prepareOutDir(path string) (*outputFolder, error) {
 	}
 	if err := d.tryRoom(); err != nil {
 		d.removeIfNew()
-		return nil, fmt.Errorf("--out: a report may not find room there: %w", err)
+		return nil, fmt.Errorf("--out: no space for a report: %w", err)
 	}
 	return d, nil
 }
@@ -88,7 +88,7 @@ func (d *outputFolder) writeFiles(r *report.Report) error {
 // describedCommit is how git describe ends between two tags.
 var describedCommit = regexp.MustCompile(`-g([0-9a-f]{7,40})(-dirty)?$`)
 
-// commitOf is the git commit that a version tells of, if it does.
+// commitOf returns the git commit that a version contains, "" if it has none.
 func commitOf(version string) string {
 	match := describedCommit.FindStringSubmatch(version)
 	if match == nil {

@@ -68,7 +68,7 @@ func openLocal(ctx context.Context, o *benchOptions, progress *progress) (*bench
 	p := &benchPlace{name: localCluster}
 	executable := filepath.Join(o.binDir, localBinary)
 	if _, err := os.Stat(executable); errors.Is(err, fs.ErrNotExist) {
-		return p, fmt.Errorf("no %s in %s: build it with make build, name the folder with --bin-dir, or a cluster with --kubeconfig", localBinary, o.binDir)
+		return p, fmt.Errorf("no %s in %s: build it with make build, name its folder with --bin-dir, or use a cluster with --kubeconfig", localBinary, o.binDir)
 	}
 	progress.Step("starting a control plane")
 	var err error

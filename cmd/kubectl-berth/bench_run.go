@@ -18,11 +18,11 @@ import (
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
-// errInterrupted ends a benchmark that was told to stop.
+// errInterrupted ends a benchmark that was asked to stop.
 var errInterrupted = errors.New("interrupted")
 
-// errNoRoundCounts is no failure: everything was measured, and says little.
-var errNoRoundCounts = errors.New("none of a scheduler's rounds counts: the report says why")
+// errNoRoundCounts is no failure: everything was measured, but proves little.
+var errNoRoundCounts = errors.New("no round of some scheduler counts: the report says why")
 
 // runBench does it all. What is asked for is written to out, and what happens
 // meanwhile to status.
@@ -93,9 +93,9 @@ func measure(signals *benchSignals, o *benchOptions, outDir *outputFolder, statu
 	r = o.report(experiment, machine, place, place.version())
 	if runErr != nil {
 		for i := range r.Schedulers {
-			r.Schedulers[i].Notes = append(r.Schedulers[i].Notes, fmt.Sprintf("The benchmark did not come to its end: %d of %d rounds are complete.", experiment.FullRounds(), o.rounds))
+			r.Schedulers[i].Notes = append(r.Schedulers[i].Notes, fmt.Sprintf("The benchmark did not finish: %d of %d rounds are complete.", experiment.FullRounds(), o.rounds))
 		}
-		fmt.Fprintf(status, "%s: what the %d complete rounds came to is told nevertheless\n", program, experiment.FullRounds())
+		fmt.Fprintf(status, "%s: reporting the %d complete rounds\n", program, experiment.FullRounds())
 	}
 	r.Summarise()
 	// What was measured is safe before anything else can go wrong.

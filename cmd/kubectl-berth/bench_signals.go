@@ -40,7 +40,7 @@ func watchSignals(parent context.Context, status io.Writer) *benchSignals {
 	signal.Notify(received, ends...)
 	go func() {
 		if _, ok := <-received; ok {
-			fmt.Fprintf(status, "\r%s: stopping and cleaning up; once more to leave what is there\n", program)
+			fmt.Fprintf(status, "\r%s: stopping and cleaning up; press Ctrl-C again to leave everything in place\n", program)
 			cancel(errInterrupted)
 		}
 		if _, ok := <-received; ok {

@@ -264,7 +264,7 @@ func TestInterrupted(t *testing.T) {
 			if got := len(r.Schedulers[0].Rounds); got != 2 {
 				t.Errorf("the report has %d rounds, want the 2 that were complete", got)
 			}
-			want(t, strings.Join(r.Schedulers[0].Notes, "\n"), "did not come to its end: 2 of 9 rounds are complete")
+			want(t, strings.Join(r.Schedulers[0].Notes, "\n"), "did not finish: 2 of 9 rounds are complete")
 		})
 	}
 }
