@@ -140,7 +140,7 @@ profiles:
 	withArgs := func(args ...string) []string { return append([]string{"simulate"}, args...) }
 	tests := []commandCase{
 		{name: "help", args: []string{"simulate", "--help"}, wantCode: exitOK, wantStdout: []string{
-			"kubectl berth simulate -f FILE… [--config PROFILE.yaml…]", "Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the\nsimulation failed; 2 the command line is wrong; 3 finished, and not every such\npod was placed", "--as string",
+			"kubectl berth simulate -f FILE… [--config PROFILE.yaml…]", "Exit codes: 0 every pod in question was placed, and none was evicted; 1 the simulation\nfailed; 2 the command line is wrong; 3 finished, but not every pod in question was\nplaced", "--as string",
 		}},
 		{name: "no command", wantCode: exitOK, wantStdout: []string{"simulate", "Inspect, simulate and compare scheduling"}},
 		{name: "version", args: []string{"--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v", "(Kubernetes v"}},
@@ -487,7 +487,7 @@ func TestKubeconfigOfTheEnvironment(t *testing.T) {
 		})
 	}
 	code, _, stderr := execute(t, "", "bench", "--schedulers", "default-scheduler")
-	if code != exitUsage || !strings.Contains(stderr, "never because of the environment variable KUBECONFIG") {
+	if code != exitUsage || !strings.Contains(stderr, "not because of the environment variable KUBECONFIG") {
 		t.Errorf("bench: exit code %d, want %d, and that it does not use that cluster:\n%s", code, exitUsage, stderr)
 	}
 	// The cluster of files is theirs, whatever the environment says.

@@ -47,7 +47,7 @@ func messageOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Gates that are known, and what lifts them.
+// knownGates are scheduling gates with what removes them.
 var knownGates = map[string]string{
 	"kueue.x-k8s.io/admission": "Kueue removes it when the queue has quota for the pod: kubectl get workloads",
 	"kueue.x-k8s.io/topology":  "Kueue removes it when it has assigned a topology: kubectl get workloads",
@@ -57,7 +57,7 @@ var knownGates = map[string]string{
 // queueLabel is the label by which Kueue knows a pod's queue.
 const queueLabel = "kueue.x-k8s.io/queue-name"
 
-// gatesOf names the scheduling gates of the pod and who lifts them.
+// gatesOf names the scheduling gates of the pod and who removes them.
 func gatesOf(pod *corev1.Pod) []string {
 	var gates []string
 	for _, gate := range pod.Spec.SchedulingGates {
@@ -73,13 +73,13 @@ func gatesOf(pod *corev1.Pod) []string {
 	return gates
 }
 
-// gatedText says what a gate does, and who lifts it.
+// gatedText says what a gate does, and who removes it.
 func gatedText(gate string) string {
 	name, who, _ := strings.Cut(gate, ": ")
 	return fmt.Sprintf("scheduling gate %s keeps it out of the queue: %s", name, who)
 }
 
-// conclude says it in a sentence.
+// conclude sets the state and the answer.
 func (x *Explanation) conclude(s *situation, node string, enough bool) {
 	who := "Pod " + x.Pod
 	if s.in.Of != "" {
@@ -112,7 +112,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 	}
 }
 
-// conclusion sets state and answer, of a gated pod those of the gate first.
+// conclusion sets the state and the answer; for a gated pod, the gate comes first.
 func (x *Explanation) conclusion(state State, gated, who, text string) {
 	if gated == "" {
 		x.State, x.Answer = state, who+" "+text+"."
@@ -132,7 +132,7 @@ func fitText(x *Explanation, s *situation) string {
 	return ": node " + x.Node + " can take it now"
 }
 
-// cause is why the pod has no node: what refuses it, or what keeps it from the nearest
+// cause says why the pod has no node: what rejects it, or what keeps it from the nearest
 // nodes.
 func (x *Explanation) cause(s *situation) string {
 	var text string
@@ -142,7 +142,7 @@ func (x *Explanation) cause(s *situation) string {
 	case len(x.Refusals) > 0:
 		var reasons []string
 		for i := range x.Refusals {
-			if !slices.Contains(reasons, x.Refusals[i].Reason) { // one that several plugins find is told once
+			if !slices.Contains(reasons, x.Refusals[i].Reason) { // one that several plugins find is written once
 				reasons = append(reasons, x.Refusals[i].Reason)
 			}
 		}
@@ -170,8 +170,8 @@ func (x *Explanation) cause(s *situation) string {
 	return text
 }
 
-// measured reports whether a plugin that refused the pod whatever the nodes are says how
-// far the nearest one is. What others say of the nodes is then beside the point.
+// measured reports whether a plugin that rejects the pod for all nodes says how far the
+// nearest one is. What others say about the nodes then does not matter.
 func measured(s *situation) bool {
 	return len(s.nodes) > 0 && slices.ContainsFunc(s.nodes[0].verdicts, func(v engine.Verdict) bool { return s.refusal(v.Plugin) != "" })
 }
@@ -191,8 +191,8 @@ func uncounted(x *Explanation, s *situation) string {
 	return ""
 }
 
-// notServedAnswer says that nobody serves the pod's schedulerName, or that its profile
-// is not known.
+// notServedAnswer says that no scheduler handles the pod's schedulerName, or that its
+// profile is unknown.
 func notServedAnswer(x *Explanation, pod *corev1.Pod) string {
 	if x.Scheduler.Known {
 		text := fmt.Sprintf("Pod %s: %s, but its profile is unknown here: name it with --config FILE.", x.Pod, x.Scheduler.Text)
@@ -233,7 +233,7 @@ func sameChoice(x *Explanation, result *engine.Result) string {
 	return fmt.Sprintf("%s. Now it would go to %s, which scores %d against %d.", text, result.Node, best, at)
 }
 
-// unseen tells what stands in the pod, where nodes or the profile could not be read.
+// unseen answers from the pod alone, where nodes or the profile could not be read.
 func (x *Explanation) unseen(in *Input, pod *corev1.Pod) {
 	x.State = Unknown
 	if in.Objects != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 )
 
-// proposeColocation proposes Services and topology keys that there are, or to prefer
-// what is required.
+// proposeColocation proposes existing Services and topology keys, or to prefer what is
+// required.
 func proposeColocation(s *situation) []*Change {
 	with, ok := s.pod.Annotations[names.ColocateWithAnnotation]
 	required := s.pod.Annotations[names.ColocateRequiredTopologyKeyAnnotation]
@@ -40,7 +40,7 @@ func proposeColocation(s *situation) []*Change {
 	return append(changes, otherLevels(s, required)...)
 }
 
-// otherServices proposes the Services that there are for ones with a typo.
+// otherServices proposes existing Services in place of misspelt ones.
 func otherServices(s *situation, with string) []*Change {
 	var changes []*Change
 	var services []string

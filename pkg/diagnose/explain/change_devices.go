@@ -74,8 +74,7 @@ func limitField(container string, name corev1.ResourceName) []string {
 	return []string{container + "/" + string(name)}
 }
 
-// proposeDeviceValues proposes what may be meant by amounts and names of devices that
-// mean nothing.
+// proposeDeviceValues proposes what invalid amounts and names of devices may be meant to be.
 func proposeDeviceValues(s *situation) []*Change {
 	if s.request != nil {
 		return nil
@@ -180,7 +179,7 @@ func setAnnotation(s *situation, cost float64, key, value, why string) *Change {
 	return c
 }
 
-// proposeDeviceModel proposes models and memory that there are.
+// proposeDeviceModel proposes models and memory that nodes have.
 func proposeDeviceModel(s *situation) []*Change {
 	if s.request == nil || !s.request.Constrained() {
 		return nil
@@ -259,7 +258,7 @@ func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, 
 		return nil
 	}
 	free := d.Usage.Free(i)
-	const least = 10 // less than a tenth is another workload
+	const least = 10 // less than a tenth would be another workload
 	if free.Milli*least < share.Milli || free.MemoryMiB*least < share.MemoryMiB {
 		return nil
 	}

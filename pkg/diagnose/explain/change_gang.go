@@ -9,8 +9,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// proposeGang proposes a gang of as many members as there are, or fit, and to create
-// those that are missing.
+// proposeGang proposes a gang of as many members as exist, or fit, and to create the missing
+// ones.
 func proposeGang(s *situation) []*Change {
 	g := s.gang
 	if g == nil || !g.Found {
@@ -36,7 +36,7 @@ func proposeGang(s *situation) []*Change {
 	return changes
 }
 
-// proposeReplicas proposes as many pods as there is room for.
+// proposeReplicas proposes as many pods as fit.
 func proposeReplicas(s *situation) []*Change {
 	if s.gang != nil || s.placed == 0 || s.placed >= len(s.pods) {
 		return nil

@@ -23,9 +23,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
-// Explain says why the pods have no node, and what would give them one. That they have
-// none is no error: an error is a profile from which no scheduler can be built, objects
-// that a plugin needs and that are missing, or ctx.
+// Explain says why the pods have no node, and what would give them one. A pod without a node
+// is not an error: errors are a profile from which no scheduler can be built, missing objects
+// that a plugin needs, and that of ctx.
 func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 	if len(in.Pods) == 0 {
 		return nil, errors.New("no pod to explain")
@@ -57,9 +57,9 @@ func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 	return x, errors.Join(err, e.Close())
 }
 
-// newEngine builds the engine, and says whether the profiles place gangs of Coscheduling.
-// That plugin cannot be simulated: what it adds is found out here, and all other plugins
-// decide as ever.
+// newEngine builds the engine, and reports whether the profiles place gangs of Coscheduling.
+// That plugin cannot be simulated: its work is done here, and all other plugins decide as
+// usual.
 func newEngine(ctx context.Context, in *Input) (*engine.Engine, bool, error) {
 	configuration, gangs := engine.WithoutGangs(in.Config)
 	e, err := engine.New(ctx, engine.Options{Config: configuration, Parallelism: in.Parallelism, Preemption: true}, in.Objects)
@@ -81,7 +81,7 @@ func newEngine(ctx context.Context, in *Input) (*engine.Engine, bool, error) {
 func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) error {
 	x.Nodes = len(s.in.Objects.Nodes())
 	x.Keys = keysOf(s, gangs)
-	// The pods come anew in every trial.
+	// Every trial creates the pods again.
 	if err := s.remove(ctx, s.in.Pods); err != nil {
 		return err
 	}
@@ -113,14 +113,13 @@ func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) err
 	return x.tryAll(ctx, s)
 }
 
-// missed reports whether too few pods found a node or, where one pod is asked about by
-// its name, that pod did not.
+// missed reports whether too few pods found a node or, where a single pod is explained,
+// that pod found none.
 func (s *situation) missed(placed int, first *engine.Result) bool {
 	return placed < s.needed || s.in.Of == "" && first.Node == ""
 }
 
-// tryAll lets the pods come as they are, and looks for changes if they do not all find
-// a node.
+// tryAll lets the pods come unchanged, and looks for changes if not all of them find a node.
 func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 	pods := s.arriving(nil)
 	placed, first, failed, err := s.placeEach(ctx, pods)
@@ -165,7 +164,7 @@ func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// refusals are those of a diagnosis, as they are told.
+// refusals returns those of a diagnosis, as they are written.
 func refusals(d *engine.Diagnosis) []Verdict {
 	var told []Verdict
 	for _, v := range slices.Concat(d.Gates, d.Refusals) {
@@ -270,7 +269,7 @@ func (x *Explanation) evictNone(s *situation, pod *corev1.Pod, gang bool) {
 	}
 }
 
-// feasible takes over the nodes that can take the first pod.
+// feasible adds the nodes that can take the first pod.
 func (x *Explanation) feasible(result *engine.Result) {
 	if result.Node == "" {
 		return
@@ -320,7 +319,7 @@ func approximate(s *situation) string {
 	return "GPUDevice learns its expected workload at run time: the running scheduler may prefer another feasible node"
 }
 
-// notServed proposes the names that somebody serves.
+// notServed proposes the names that some scheduler handles.
 func (x *Explanation) notServed(ctx context.Context, s *situation) error {
 	x.State = NotServed
 	if x.Scheduler.Known {
@@ -335,7 +334,7 @@ func (x *Explanation) notServed(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// keysOf are the labels and annotations of the pod that have no effect.
+// keysOf returns the labels and annotations of the pod that have no effect.
 func keysOf(s *situation, gangs bool) []string {
 	effective, served := s.engine.Profiles()[s.in.Pods[0].Spec.SchedulerName]
 	return unknownkeys.Findings(registry.PodKeys(), s.in.Pods[0], &unknownkeys.Profile{
@@ -346,7 +345,7 @@ func keysOf(s *situation, gangs bool) []string {
 	})
 }
 
-// unbound is the pod as it was before it got its node.
+// unbound returns the pod as it was before it got its node.
 func unbound(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = ""

@@ -105,8 +105,8 @@ func Members(in *Input, pod *corev1.Pod) []*corev1.Pod {
 	return all
 }
 
-// noSuchGang proposes the PodGroup that is meant, if there is one like it, and tries
-// whether its members find room with this pod among them.
+// noSuchGang proposes a PodGroup with a similar name, if there is one, and tries whether its
+// members fit together with this pod.
 func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 	x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, s.gang.Text)
 	var there []string

@@ -20,14 +20,14 @@ type Input struct {
 	Pods []*corev1.Pod
 	// Of names the workload that the pods are of; empty for a pod that stands for itself.
 	Of string
-	// Refused says for what an API server refuses the pods that do not exist yet, quotas
-	// apart.
+	// Refused says why an API server would reject the pods that do not exist yet, except for
+	// quotas.
 	Refused []string
-	// Objects are those of the cluster; nil if they could not be read, and then only
-	// what stands in the pod is told.
+	// Objects are those of the cluster; nil if they could not be read, so that only the pod
+	// itself is explained.
 	Objects *cluster.Cluster
-	// Incomplete is whether Objects are so few that no scheduler could decide by them;
-	// then only what stands in the pod is told.
+	// Incomplete is whether Objects are too few for a scheduler's decision, so that only the
+	// pod itself is explained.
 	Incomplete bool
 	// PodGroups are the gangs.
 	PodGroups []PodGroup
@@ -35,17 +35,17 @@ type Input struct {
 	// namespaces.
 	Quotas    []*corev1.ResourceQuota
 	Workloads []Workload
-	// Config is the configuration of the scheduler that serves the pods, nil if it is
-	// not known; Profile says where it was read.
+	// Config is the configuration of the scheduler that handles the pods, nil if it is
+	// unknown; Profile says where it was read.
 	Config  *schedconfig.KubeSchedulerConfiguration
 	Profile string
-	// Servers are the schedulers of the cluster, as far as their leases tell.
-	// ServersSeen is whether the leases could be read.
+	// Servers are the schedulers of the cluster, according to their leases. ServersSeen is
+	// whether the leases could be read.
 	Servers     []Server
 	ServersSeen bool
 	// NotSeen is what could not be read, a line each.
 	NotSeen []string
-	// Now is the time by which a lease has run out or not.
+	// Now decides whether a lease has expired.
 	Now time.Time
 	// Parallelism is how many goroutines filter and score; 0 is one.
 	Parallelism int
@@ -53,7 +53,7 @@ type Input struct {
 
 // Server is a scheduler that holds a lease.
 type Server struct {
-	// Names are the schedulerNames that it serves.
+	// Names are the schedulerNames that it handles.
 	Names []string
 	// Lease is NAMESPACE/NAME.
 	Lease, Holder string
@@ -77,10 +77,10 @@ type Workload struct {
 	Namespace, Name string
 	// Queue is the LocalQueue, in the same namespace.
 	Queue string
-	// Owners are who it stands for.
+	// Owners are the objects that it stands for.
 	Owners []metav1.OwnerReference
-	// Inactive is whether somebody has switched it off.
+	// Inactive is whether it was deactivated.
 	Inactive bool
-	// Conditions are what Kueue says of it.
+	// Conditions are those that Kueue has set.
 	Conditions []metav1.Condition
 }

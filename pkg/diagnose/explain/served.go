@@ -18,7 +18,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
 )
 
-// servedBy finds out who serves the pod's schedulerName.
+// servedBy finds out who handles the pod's schedulerName.
 func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	s := Scheduler{Name: pod.Spec.SchedulerName, Profile: in.Profile}
 	if s.Name == "" {
@@ -57,7 +57,7 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	return s
 }
 
-// heldBy tells of a lease.
+// heldBy describes a lease.
 func (s *Scheduler) heldBy(server *Server, now time.Time) {
 	renewed := server.Renewed
 	s.Known, s.Lease, s.Holder, s.Renewed = true, server.Lease, server.Holder, &renewed
@@ -67,13 +67,13 @@ func (s *Scheduler) heldBy(server *Server, now time.Time) {
 	case server.Holder == "":
 		s.Text = fmt.Sprintf("no scheduler holds the lease %s: none handles %q now", server.Lease, s.Name)
 	case s.Alive:
-		s.Text = fmt.Sprintf("%s serves it (lease %s, %s)", server.Holder, server.Lease, told)
+		s.Text = fmt.Sprintf("%s handles it (lease %s, %s)", server.Holder, server.Lease, told)
 	default:
-		s.Text = fmt.Sprintf("%s served it but does not respond: its lease %s was last %s; ask the cluster's administrators", server.Holder, server.Lease, told)
+		s.Text = fmt.Sprintf("%s handled it but does not respond: its lease %s was last %s; ask the cluster's administrators", server.Holder, server.Lease, told)
 	}
 }
 
-// unknown tells of a name that nobody serves, and of the one that may be meant.
+// unknown describes a name that no scheduler handles, and the one that may be meant.
 func (s *Scheduler) unknown(names []string, seen bool) {
 	folded := map[string]string{}
 	var candidates []string
@@ -95,7 +95,7 @@ func (s *Scheduler) unknown(names []string, seen bool) {
 }
 
 // wasTaken reports whether a scheduler has written to the pod, or placed another of its
-// schedulerName. A pod that was created with its node says nothing of a scheduler.
+// schedulerName. A pod that was created with its node proves nothing about a scheduler.
 func wasTaken(in *Input, pod *corev1.Pod) bool {
 	if in.Objects != nil && slices.ContainsFunc(in.Objects.Pods(), func(other *corev1.Pod) bool {
 		return other.Spec.SchedulerName == pod.Spec.SchedulerName && pending.WasTried(other)

@@ -12,16 +12,16 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// How much the first screen has of what a wide one has all.
+// How much the first screen shows of what a wide one shows in full.
 const (
 	shownFacts   = 2
 	shownChanges = 3
 )
 
-// WriteTable writes the explanation for people. The first screen is at most 12 lines: the
-// answer with the nearest node, what else keeps the pod, and the smallest changes that would
-// help. wide adds what it rests on, all nodes by why they cannot take the pod, every change,
-// and the scores of the feasible nodes by plugin.
+// WriteTable writes the explanation for people. The first screen has at most 12 lines: the
+// answer with the nearest node, other obstacles, and the smallest changes that would help.
+// wide adds the facts, all nodes by cause, every change, and the scores of the feasible
+// nodes by plugin.
 func (x *Explanation) WriteTable(w io.Writer, wide bool) error {
 	var out strings.Builder
 	fmt.Fprintln(&out, output.Line(x.Answer))
@@ -44,7 +44,7 @@ func (x *Explanation) WriteTable(w io.Writer, wide bool) error {
 	return err
 }
 
-// writeFirst writes the first screen behind the answer.
+// writeFirst writes the first screen after the answer.
 func (x *Explanation) writeFirst(out *strings.Builder) {
 	facts := x.besides()
 	for i, fact := range facts {
@@ -73,8 +73,8 @@ func (x *Explanation) writeFirst(out *strings.Builder) {
 	}
 }
 
-// besides are what keeps the pod, or the explanation, beside the answer; what that says
-// already is left out.
+// besides returns other obstacles to the pod or the explanation, without those that the
+// answer has already.
 func (x *Explanation) besides() []string {
 	var facts []string
 	add := func(title string, texts ...string) {
@@ -141,8 +141,8 @@ func (x *Explanation) writeFacts(out io.Writer) {
 	_ = rows.Write(out) // a builder takes everything
 }
 
-// hasGroups reports whether there is something to tell of the nodes: where a plugin refused
-// the pod before it looked at nodes, only what that one says of them is to the point.
+// hasGroups reports whether the nodes are to be shown: where a plugin rejected the pod
+// before it looked at nodes, only its own verdicts on nodes matter.
 func (x *Explanation) hasGroups() bool {
 	return len(x.Groups) > 0 && (len(x.Refusals) == 0 || x.refusedOn(&x.Groups[0]))
 }
@@ -175,8 +175,8 @@ func (x *Explanation) writeGroups(out io.Writer) {
 	}
 }
 
-// refusedOn reports whether a plugin that refused the pod whatever the nodes are says
-// something of the group.
+// refusedOn reports whether a plugin that rejects the pod for all nodes has a verdict on the
+// group.
 func (x *Explanation) refusedOn(g *Group) bool {
 	return slices.ContainsFunc(g.Verdicts, func(v Verdict) bool {
 		return slices.ContainsFunc(x.Refusals, func(refusal Verdict) bool { return refusal.Plugin == v.Plugin })
