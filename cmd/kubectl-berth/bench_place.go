@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/bench/environment"
@@ -133,17 +132,12 @@ func (o *benchOptions) clusterFlags() []string {
 	return flags
 }
 
-// benchConfig reads a kubeconfig; an empty path means the files that kubectl reads, and an
-// empty context the current one.
+// benchConfig reads a kubeconfig; an empty path means the files that kubectl reads.
 func benchConfig(path, kubecontext string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = path
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext})
-	config, err := loader.ClientConfig()
+	config, err := loadConfig(path, kubecontext)
 	if err != nil {
-		return nil, configError(path, kubecontext, err)
+		return nil, err
 	}
-	config.UserAgent = program
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return config, nil

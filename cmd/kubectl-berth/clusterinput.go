@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
 )
@@ -123,21 +121,6 @@ func (in *clusterInput) read(ctx context.Context, listing cluster.Listing, stdin
 		lines = append(lines, note.String())
 	}
 	return c, lines, nil
-}
-
-// configError says which flag, or which variable, an unusable kubeconfig comes from.
-func configError(path, kubecontext string, err error) error {
-	source := "kubeconfig"
-	switch env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); {
-	case path != "":
-		source = "--kubeconfig " + path
-	case env != "":
-		source = clientcmd.RecommendedConfigPathEnvVar + "=" + env
-	}
-	if kubecontext != "" {
-		source += " --context " + kubecontext
-	}
-	return fmt.Errorf("%s: %w", source, err)
 }
 
 // printNotes writes notes where they do not mix with the result.

@@ -39,13 +39,13 @@ type Input struct {
 	// unknown; Profile says where it was read.
 	Config  *schedconfig.KubeSchedulerConfiguration
 	Profile string
-	// Servers are the schedulers of the cluster, according to their leases. ServersSeen is
-	// whether the leases could be read.
+	// Servers are the schedulers of the cluster, as far as their leases tell.
+	// ServersSeen is whether the leases could be read.
 	Servers     []Server
 	ServersSeen bool
 	// NotSeen is what could not be read, a line each.
 	NotSeen []string
-	// Now decides whether a lease has expired.
+	// Now is the time by which a lease has run out or not.
 	Now time.Time
 	// Parallelism is how many goroutines filter and score; 0 is one.
 	Parallelism int
@@ -53,7 +53,7 @@ type Input struct {
 
 // Server is a scheduler that holds a lease.
 type Server struct {
-	// Names are the schedulerNames that it handles.
+	// Names are the schedulerNames that it serves.
 	Names []string
 	// Lease is NAMESPACE/NAME.
 	Lease, Holder string

@@ -57,7 +57,7 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	return s
 }
 
-// heldBy describes a lease.
+// heldBy tells of a lease.
 func (s *Scheduler) heldBy(server *Server, now time.Time) {
 	renewed := server.Renewed
 	s.Known, s.Lease, s.Holder, s.Renewed = true, server.Lease, server.Holder, &renewed

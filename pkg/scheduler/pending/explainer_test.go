@@ -209,7 +209,7 @@ func TestMessages(t *testing.T) {
 		{
 			name: "a member whose gang was given up", profile: "gpu", pod: st.MakePod().Namespace("default").Name("p").Label(podgroup.Label, "train").Annotation(gaveUp, "2 false").Obj(), others: complete, wantAction: actionPlaceGang,
 			nodes: diagnosis{"a": resolvable(gangPlugin, "optimistic rejection in PostFilter")},
-			want:  "0/5 nodes are available: gang default/train: 2 of its 3 members had a node, but all are needed.",
+			want:  "0/5 nodes are available: gang default/train: 2 of its 3 members had a node and all are needed.",
 		},
 		{
 			name: "the member that found no node", profile: "gpu", pod: st.MakePod().Namespace("default").Name("p").Label(podgroup.Label, "train").Annotation(gaveUp, "2 true").Obj(), others: complete, wantAction: actionPlaceMember,

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	gangReasonOther = "had a node, but all are needed"
+	gangReasonOther = "had a node and all are needed"
 	gangReasonThis  = "had a node when this one found none"
 )
 
