@@ -177,7 +177,7 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 	return nil
 }
 
-// existing reports whether somebody else's cluster is used.
+// existing reports whether an existing cluster is used.
 func (o *benchOptions) existing() bool { return o.kubeconfig != "" || o.kubecontext != "" }
 
 // findBinDir fills in the folder of the binaries, which is not needed on an existing
@@ -251,7 +251,7 @@ func (o *benchOptions) profiles() (map[string]string, error) {
 		given[name], profiles[name] = true, path
 	}
 	if slices.Contains(o.schedulers, names.Scheduler) && profiles[names.Scheduler] == "" && !o.existing() {
-		return nil, usagef("--config: %s needs a profile: the workload names none: give --config %[1]s=PROFILE.yaml", names.Scheduler)
+		return nil, usagef("--config: %s needs a profile, and the workload names none: add --config %[1]s=PROFILE.yaml", names.Scheduler)
 	}
 	return profiles, nil
 }

@@ -50,23 +50,23 @@ a benchmark that is still running; 2 the command line is wrong.`,
 	return cmd
 }
 
-// benchClean removes what is left and says what that was.
+// benchClean deletes what is left and says what that was.
 func benchClean(ctx context.Context, o *benchCleanOptions, out, status io.Writer) error {
 	config, err := benchConfig(o.kubeconfig, o.kubecontext)
 	if err != nil {
 		return err
 	}
 	surviveBrokenPipes()
-	progress := newBenchProgress(status)
+	progress := newProgress(status)
 	removed, err := environment.Clean(ctx, config, environment.CleanOptions{RunID: o.runID, Force: o.force, Progress: progress.Step})
 	progress.end()
 	for _, run := range removed.Alive {
 		fmt.Fprintf(out, "skipped: run %s is still running (%s); --force removes it too\n", run.ID, run.Holder)
 	}
 	if len(removed.Runs) == 0 {
-		fmt.Fprintf(out, "nothing removed from the cluster at %s\n", config.Host)
+		fmt.Fprintf(out, "nothing to delete in the cluster at %s\n", config.Host)
 	} else {
-		fmt.Fprintf(out, "removed from the cluster at %s: runs %s\n", config.Host, strings.Join(removed.Runs, ", "))
+		fmt.Fprintf(out, "deleted from the cluster at %s: runs %s\n", config.Host, strings.Join(removed.Runs, ", "))
 	}
 	if ctx.Err() != nil {
 		return errors.Join(errInterrupted, err)

@@ -17,17 +17,17 @@ import (
 // roomForReport is more than the files of a report take, but for hundreds of rounds.
 const roomForReport = 4 << 20
 
-// benchOutDir is the folder of --out; its path is empty if there is none.
-type benchOutDir struct {
+// outputFolder is the folder of --out; its path is empty if there is none.
+type outputFolder struct {
 	path string
 	// isNew is whether it was made for this run.
 	isNew bool
 }
 
-// prepareBenchOutDir makes the folder and fills some of it for a moment: who cannot
-// write there, or has no room, learns it before an hour of measuring.
-func prepareBenchOutDir(path string) (*benchOutDir, error) {
-	d := &benchOutDir{path: path}
+// prepareOutDir creates the folder and briefly writes to it: a missing permission or lack of
+// space shows before an hour of measuring.
+func prepareOutDir(path string) (*outputFolder, error) {
+	d := &outputFolder{path: path}
 	if path == "" {
 		return d, nil
 	}
@@ -44,7 +44,7 @@ func prepareBenchOutDir(path string) (*benchOutDir, error) {
 }
 
 // tryRoom writes as much as a report may take, down to the disk, and removes it.
-func (d *benchOutDir) tryRoom() error {
+func (d *outputFolder) tryRoom() error {
 	probe, err := os.CreateTemp(d.path, ".berth-")
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (d *benchOutDir) tryRoom() error {
 }
 
 // removeIfNew removes the folder if this run has made it and nothing is in it.
-func (d *benchOutDir) removeIfNew() {
+func (d *outputFolder) removeIfNew() {
 	if d.isNew {
 		_ = os.Remove(d.path) // one that is not empty stays
 	}
@@ -75,7 +75,7 @@ func printReport(out io.Writer, r *report.Report, form string) error {
 }
 
 // writeFiles writes the files, all or none.
-func (d *benchOutDir) writeFiles(r *report.Report) error {
+func (d *outputFolder) writeFiles(r *report.Report) error {
 	if d.path == "" {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (d *benchOutDir) writeFiles(r *report.Report) error {
 // describedCommit is how git describe ends between two tags.
 var describedCommit = regexp.MustCompile(`-g([0-9a-f]{7,40})(-dirty)?$`)
 
-// commitOf is the git commit that a version tells of, if it does.
+// commitOf returns the git commit that a version contains, "" if it has none.
 func commitOf(version string) string {
 	match := describedCommit.FindStringSubmatch(version)
 	if match == nil {

@@ -51,7 +51,7 @@ type benchPlace struct {
 
 // openBenchPlace starts a control plane, or reaches the existing cluster, and prepares
 // it. If that fails, nothing is left of it.
-func openBenchPlace(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openBenchPlace(signals *benchSignals, o *benchOptions, progress *progress) (*benchPlace, error) {
 	if o.existing() {
 		p, err := openExisting(signals, o, progress)
 		return p, signals.reason(err)
@@ -64,11 +64,11 @@ func openBenchPlace(signals *benchSignals, o *benchOptions, progress *benchProgr
 }
 
 // openLocal returns what there is of the place even if it fails.
-func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openLocal(ctx context.Context, o *benchOptions, progress *progress) (*benchPlace, error) {
 	p := &benchPlace{name: localCluster}
 	executable := filepath.Join(o.binDir, localBinary)
 	if _, err := os.Stat(executable); errors.Is(err, fs.ErrNotExist) {
-		return p, fmt.Errorf("no %s in %s: build it with make build, name the folder with --bin-dir, or a cluster with --kubeconfig", localBinary, o.binDir)
+		return p, fmt.Errorf("no %s in %s: build it with make build, name its folder with --bin-dir, or use a cluster with --kubeconfig", localBinary, o.binDir)
 	}
 	progress.Step("starting a control plane")
 	var err error
@@ -90,7 +90,7 @@ func openLocal(ctx context.Context, o *benchOptions, progress *benchProgress) (*
 }
 
 // openExisting reaches a cluster and prepares it.
-func openExisting(signals *benchSignals, o *benchOptions, progress *benchProgress) (*benchPlace, error) {
+func openExisting(signals *benchSignals, o *benchOptions, progress *progress) (*benchPlace, error) {
 	config, err := benchConfig(o.kubeconfig, o.kubecontext)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func benchConfig(path, kubecontext string) (*rest.Config, error) {
 
 // probeAll makes sure, on an existing cluster, that every scheduler answers before
 // anything else is done.
-func (p *benchPlace) probeAll(ctx context.Context, o *benchOptions, progress *benchProgress) error {
+func (p *benchPlace) probeAll(ctx context.Context, o *benchOptions, progress *progress) error {
 	if p.cluster != nil {
 		return nil
 	}

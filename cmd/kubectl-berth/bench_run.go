@@ -18,16 +18,16 @@ import (
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
-// errInterrupted ends a benchmark that was told to stop.
+// errInterrupted ends a benchmark that was asked to stop.
 var errInterrupted = errors.New("interrupted")
 
-// errNoRoundCounts is no failure: everything was measured, and says little.
-var errNoRoundCounts = errors.New("none of a scheduler's rounds counts: the report says why")
+// errNoRoundCounts is no failure: everything was measured, but proves little.
+var errNoRoundCounts = errors.New("no round of some scheduler counts: the report says why")
 
 // runBench does it all. What is asked for is written to out, and what happens
 // meanwhile to status.
 func runBench(ctx context.Context, o *benchOptions, out, status io.Writer) (err error) {
-	outDir, err := prepareBenchOutDir(o.outDir)
+	outDir, err := prepareOutDir(o.outDir)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func runBench(ctx context.Context, o *benchOptions, out, status io.Writer) (err 
 
 // measure opens the place, runs the rounds, writes the files of --out and removes
 // everything. The report is nil if too little was measured for one.
-func measure(signals *benchSignals, o *benchOptions, outDir *benchOutDir, status io.Writer) (r *report.Report, err error) {
-	progress := newBenchProgress(status)
+func measure(signals *benchSignals, o *benchOptions, outDir *outputFolder, status io.Writer) (r *report.Report, err error) {
+	progress := newProgress(status)
 	defer progress.end()
 	machine := report.DescribeMachine() // before anything makes it busy
 	if busy := machine.BusyWarning(); busy != "" {

@@ -41,7 +41,7 @@ const (
 
 func (in *clusterInput) addFlags(cmd *cobra.Command) {
 	in.addConfigFlags(cmd)
-	cmd.Flags().StringArrayVarP(&in.files, "filename", "f", nil, "read the cluster from this file or folder, as kubectl get -o yaml or json prints it, and not from an API server; - is the standard input; may be given more than once")
+	cmd.Flags().StringArrayVarP(&in.files, "filename", "f", nil, "read the cluster from this file or folder, as kubectl get prints it with -o yaml or json, instead of an API server; - is standard input; may be repeated")
 }
 
 // addConfigFlags adds the flags that choose a cluster that kubectl knows.
@@ -77,12 +77,12 @@ func (in *clusterInput) chosen() bool {
 	return *in.KubeConfig+*in.Context+*in.ClusterName+*in.APIServer != ""
 }
 
-// known reports whether there is a cluster that kubectl would use without being told: one
-// in its files, or the one in which this runs.
+// known reports whether there is a cluster that kubectl would use by default: one in its
+// files, or the one in which this runs.
 func (in *clusterInput) known() bool {
 	raw, err := in.ToRawKubeConfigLoader().RawConfig()
 	if in.chosen() || err != nil || len(raw.Clusters) > 0 {
-		return true // what is wrong with it is told when it is read
+		return true // reading it reports what is wrong with it
 	}
 	_, err = rest.InClusterConfig()
 	return err == nil
@@ -92,12 +92,12 @@ func (in *clusterInput) known() bool {
 func (in *clusterInput) currentNamespace() string {
 	namespace, _, err := in.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return "" // connect has told it
+		return "" // connect has reported the error
 	}
 	return namespace
 }
 
-// read reads the cluster, or the files, and tells what was left out.
+// read reads the cluster, or the files, and returns notes on what was left out.
 func (in *clusterInput) read(ctx context.Context, listing cluster.Listing, stdin io.Reader) (*cluster.Cluster, []string, error) {
 	var c *cluster.Cluster
 	var notes []cluster.Note
@@ -123,15 +123,14 @@ func (in *clusterInput) read(ctx context.Context, listing cluster.Listing, stdin
 	return c, lines, nil
 }
 
-// printNotes writes what the reader of a result should know to where it does not mix
-// with the result.
+// printNotes writes notes where they do not mix with the result.
 func printNotes(status io.Writer, notes []string) {
 	for _, note := range notes {
 		fmt.Fprintf(status, "%s: note: %s\n", program, note)
 	}
 }
 
-// oneOf is an error unless a flag has one of the values.
+// oneOf returns an error unless the flag has one of the values.
 func oneOf(flag, value string, values ...string) error {
 	if slices.Contains(values, value) {
 		return nil

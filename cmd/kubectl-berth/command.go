@@ -13,19 +13,19 @@ import (
 	"github.com/berth-scheduler/berth/pkg/version"
 )
 
-// program is the name of the binary, and invocation how users know it.
+// program is the name of the binary, and invocation what users type.
 const (
 	program    = "kubectl-berth"
 	invocation = "kubectl berth"
 )
 
-// run executes a command line and returns its exit code. Errors go where the
-// command's errors go. A panic is a failure: the code that Go exits with is that of a
-// wrong command line here.
+// run executes a command line and returns its exit code. Errors are written to the
+// command's error stream. A panic is a failure: Go's own exit code would be that of a wrong
+// command line here.
 func run(ctx context.Context, cmd *cobra.Command, args []string) (code int) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: a fault of this program, please report it: %v\n\n%s", program, fault, debug.Stack())
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: internal error, please report it: %v\n\n%s", program, fault, debug.Stack())
 			code = exitFailed
 		}
 	}()
@@ -44,7 +44,7 @@ func newCommand() *cobra.Command {
 	var showVersion bool
 	cmd := &cobra.Command{
 		Use:   program,
-		Short: "Ask what Berth would do",
+		Short: "Inspect, simulate and compare scheduling",
 		// kubectl finds the binary by its name, and users type a space.
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: invocation},
 		SilenceUsage:  true,

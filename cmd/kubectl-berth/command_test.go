@@ -140,9 +140,9 @@ profiles:
 	withArgs := func(args ...string) []string { return append([]string{"simulate"}, args...) }
 	tests := []commandCase{
 		{name: "help", args: []string{"simulate", "--help"}, wantCode: exitOK, wantStdout: []string{
-			"kubectl berth simulate -f FILE… [--config PROFILE.yaml…]", "Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the\nsimulation failed; 2 the command line is wrong; 3 finished, and not every such\npod was placed", "--as string",
+			"kubectl berth simulate -f FILE… [--config PROFILE.yaml…]", "Exit codes: 0 every pod in question was placed, and none was evicted; 1 the simulation\nfailed; 2 the command line is wrong; 3 finished, but not every pod in question was\nplaced", "--as string",
 		}},
-		{name: "no command", wantCode: exitOK, wantStdout: []string{"simulate", "Ask what Berth would do"}},
+		{name: "no command", wantCode: exitOK, wantStdout: []string{"simulate", "Inspect, simulate and compare scheduling"}},
 		{name: "version", args: []string{"--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v", "(Kubernetes v"}},
 		{name: "version as a command", args: []string{"version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v", "(Kubernetes v"}},
 		{name: "version of a command", args: []string{"simulate", "--version"}, wantCode: exitOK, wantStdout: []string{"kubectl-berth v"}},
@@ -205,7 +205,7 @@ profiles:
 		{name: "trace with a fault", args: withArgs("-f", nodesCSV, "-f", file(t, "p.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,-5,1,0,0\n"), "--config", gpuProfile), wantCode: exitFailed, wantStderr: []string{"p.csv:2:3: cpu_milli: -5 is negative"}},
 		{name: "trace from the standard input, with a fault", args: withArgs("-f", "-", "--config", gpuProfile), stdin: "sn,cpu_milli,memory_mib,gpu\nn,1,1,1\n", wantCode: exitFailed, wantStderr: []string{`-:1:1: column "model" is missing`}},
 		{name: "neither CSV nor objects", args: withArgs("-f", "-", "--config", gpuProfile), stdin: "hello\n", wantCode: exitFailed, wantStderr: []string{"-:1: "}},
-		{name: "load that is no number", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "much"), wantCode: exitUsage, wantStderr: []string{`--target-load: "much" is no number: write a multiple of all GPUs, such as 1.3, or 130%`}},
+		{name: "load that is no number", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "much"), wantCode: exitUsage, wantStderr: []string{`--target-load: "much" is not a number: write a multiple of all GPUs, such as 1.3 or 130%`}},
 		{name: "load out of range", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "-5%"), wantCode: exitUsage, wantStderr: []string{"--target-load: -5% must be 0"}},
 		{name: "context beside files", args: withArgs("-f", objects, "--config", gpuProfile, "--context", "c"), wantCode: exitUsage, wantStderr: []string{"--kubeconfig, --context: the nodes of that cluster would mix with those of the files"}},
 		{name: "load that cannot be reached", args: withArgs("-f", nodesCSV, "-f", file(t, "c.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,5,1,0,0\n"), "--config", gpuProfile), wantCode: exitUsage, wantStderr: []string{"--target-load: no load to aim at"}},
@@ -487,7 +487,7 @@ func TestKubeconfigOfTheEnvironment(t *testing.T) {
 		})
 	}
 	code, _, stderr := execute(t, "", "bench", "--schedulers", "default-scheduler")
-	if code != exitUsage || !strings.Contains(stderr, "never because of the environment variable KUBECONFIG") {
+	if code != exitUsage || !strings.Contains(stderr, "not because of the environment variable KUBECONFIG") {
 		t.Errorf("bench: exit code %d, want %d, and that it does not use that cluster:\n%s", code, exitUsage, stderr)
 	}
 	// The cluster of files is theirs, whatever the environment says.

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -26,6 +27,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
 	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
 // explainOptions are the flags of explain.
@@ -63,25 +65,25 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain (pod/NAME | -f MANIFEST…)",
 		Short: "Explain why a pod is Pending and what would fix it",
-		Long: `Explain why a pod is Pending: what keeps it from the node that comes nearest, and the
-smallest changes that would give it a node. Each change is tried on the objects of the
-cluster, by the code of the scheduler's own profile, before it is printed. For a
-scheduled pod, shows whether it would get the same node now.
+		Long: `Explain why a pod is Pending: what keeps it from the closest node, and the smallest
+changes that would give it a node. Each change is tried on the objects of the cluster,
+with the code of the scheduler's own profile, before it is printed. For a scheduled pod,
+shows whether it would get the same node now.
 
-The table is short: at most 12 lines. With -o wide it has every node by what keeps the
-pod away, every change, who handles the pod's schedulerName, and the scores; with -o json
-or yaml it has everything for programs.
+The table has at most 12 lines. With -o wide it lists every node by cause, every change,
+who handles the pod's schedulerName, and the scores; -o json and yaml have everything,
+for programs.
 
-With -f the pod, Deployment, StatefulSet, ReplicaSet, Job or gang does not exist
-yet. The profile is that of the running scheduler, as its ConfigMap has it, or that
-of --config. With --snapshot the cluster is that of files, as "kubectl get
-nodes,pods,namespaces,services,… -A -o yaml" (or json, which is read faster) prints it.
+With -f, the pod, Deployment, StatefulSet, ReplicaSet, Job or gang does not exist yet.
+The profile is that of the running scheduler, as found in its ConfigMap, or that of
+--config. With --snapshot, the cluster is read from files, as printed by "kubectl get
+nodes,pods,namespaces,services,… -A -o yaml" (or json, which is read faster).
 
-Nothing is written to the cluster: get and list requests alone are made. What you may
-not read is said, and as much as can be is explained without it.
+The command writes nothing to the cluster; it sends only get and list requests. It
+reports what you are not allowed to read, and explains as much as it can without it.
 
-Exit codes: 0 the pod has a node, or would get one; 1 it could not be explained; 2 the
-command line is wrong; 3 the pod has no node, and why was said.`,
+Exit codes: 0 the pod has a node, or would get one; 1 the pod could not be explained;
+2 the command line is wrong; 3 the pod has no node, and the output says why.`,
 		Example: `  kubectl berth explain pod/train-7 -n team-a
   kubectl berth explain -f deployment.yaml
   kubectl get nodes,pods,namespaces -A -o json > cluster.json
@@ -99,11 +101,11 @@ command line is wrong; 3 the pod has no node, and why was said.`,
 	}
 	o.addConfigFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.Manifests, "filename", "f", nil, "a file or folder of what does not exist yet, YAML or JSON; - is the standard input; may be given more than once")
-	flags.StringArrayVar(&o.Snapshots, "snapshot", nil, "read the cluster from this file or folder, as kubectl get -o yaml or json prints it, and not from an API server; may be given more than once")
-	flags.StringVar(&o.Config, "config", "", "a KubeSchedulerConfiguration file, instead of the running scheduler's profile")
-	flags.IntVar(&o.Parallelism, "parallel", runtime.GOMAXPROCS(0), "goroutines that filter and score; the result does not depend on it")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, wide, json or yaml")
+	flags.StringArrayVarP(&o.Manifests, "filename", "f", nil, "file or folder with objects that do not exist yet, YAML or JSON; - is standard input; may be repeated")
+	flags.StringArrayVar(&o.Snapshots, "snapshot", nil, "read the cluster from this file or folder, as kubectl get prints it with -o yaml or json, instead of an API server; may be repeated")
+	flags.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration file to use instead of the running scheduler's profile")
+	flags.IntVar(&o.Parallelism, "parallel", runtime.GOMAXPROCS(0), "number of goroutines that filter and score; the result does not depend on it")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "output format: table, wide, json or yaml")
 	cmd.ValidArgsFunction = o.completePods
 	completeFlag(cmd, "output", completeValues(outputTable, outputWide, outputJSON, outputYAML))
 	return cmd
@@ -123,11 +125,11 @@ func (o *explainOptions) complete(args []string) error {
 	}
 	switch {
 	case o.Pod == "" && len(o.Manifests) == 0:
-		return usagef("name a pod, as in pod/NAME, or a manifest with -f")
+		return usagef("name a pod as pod/NAME, or a manifest with -f")
 	case o.Pod != "" && len(o.Manifests) > 0:
-		return usagef("-f: is for what does not exist yet: leave it out, or pod/%s", o.Pod)
+		return usagef("-f: cannot be combined with pod/%s: manifests are explained as pods that do not exist yet", o.Pod)
 	case len(o.Snapshots) > 0 && *o.KubeConfig+*o.Context != "":
-		return usagef("--snapshot: is read instead of a cluster: leave it out, or --kubeconfig and --context")
+		return usagef("--snapshot: cannot be combined with --kubeconfig or --context: it replaces the cluster")
 	}
 	if len(o.Snapshots) > 0 {
 		o.Namespace = cmp.Or(*o.ConfigFlags.Namespace, corev1.NamespaceDefault)
@@ -141,7 +143,11 @@ func (o *explainOptions) complete(args []string) error {
 	return nil
 }
 
-// podKinds are the names of the kind that are taken.
+// placeGangs has the profiles that are read from now on place PodGroups, as the schedulers
+// of clusters with PodGroups do: without the feature gates no API server keeps them.
+func placeGangs() error { return utilfeature.DefaultMutableFeatureGate.SetFromMap(engine.GangGates()) }
+
+// podKinds are the names of the kind that are accepted.
 var podKinds = []string{"pod", "pods", "po"}
 
 // podName reads pod/NAME, pods/NAME, po/NAME, or pod NAME.
@@ -151,10 +157,10 @@ func podName(args []string) (string, error) {
 	}
 	kind, name, ok := strings.Cut(strings.Join(args, "/"), "/")
 	if !ok || name == "" || strings.Contains(name, "/") {
-		return "", usagef("unexpected %q: want one pod, as in pod/NAME", strings.Join(args, " "))
+		return "", usagef("unexpected argument %q: name one pod as pod/NAME", strings.Join(args, " "))
 	}
 	if !slices.Contains(podKinds, kind) {
-		return "", usagef("unexpected %q: pods alone are explained, as in pod/NAME; a workload that does not exist yet with -f", strings.Join(args, " "))
+		return "", usagef("unexpected argument %q: explain takes only pods, as pod/NAME, or manifests with -f", strings.Join(args, " "))
 	}
 	return name, nil
 }
@@ -173,7 +179,7 @@ func (o *explainOptions) run(ctx context.Context, out io.Writer) error {
 			return interruptedOr(ctx, err)
 		}
 		if o.Client != nil {
-			x.Notes = append(x.Notes, fmt.Sprintf("the cluster was read with %s, get and list alone, lists in pages of 500", output.Count(int(o.requests.Load()), "request")))
+			x.Notes = append(x.Notes, fmt.Sprintf("the cluster was read with %s (get and list only, 500 objects a page)", output.Count(int(o.requests.Load()), "request")))
 		}
 		explanations = append(explanations, x)
 		placed = placed && x.State.Placed()

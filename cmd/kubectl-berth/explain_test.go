@@ -48,7 +48,7 @@ func TestExplainExitCodes(t *testing.T) {
 		{name: "help", args: []string{"--help"}, want: exitOK, stdout: "Exit codes:"},
 
 		{name: "nothing", want: exitUsage, stderr: "pod/NAME"},
-		{name: "another kind", args: append([]string{"deployment/web"}, onFiles...), want: exitUsage, stderr: "pods alone"},
+		{name: "another kind", args: append([]string{"deployment/web"}, onFiles...), want: exitUsage, stderr: "only pods"},
 		{name: "a name without a kind", args: append([]string{"share"}, onFiles...), want: exitUsage, stderr: "pod/NAME"},
 		{name: "both", args: append([]string{"pod/share", "-f", "-"}, onFiles...), want: exitUsage, stderr: "-f:"},
 		{name: "another output", args: append([]string{"pod/share", "-o", "csv"}, onFiles...), want: exitUsage, stderr: "-o:"},

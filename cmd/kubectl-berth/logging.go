@@ -17,6 +17,10 @@ func withErrorsOnly(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, logr.New(errorSink{klog.FromContext(ctx).GetSink()}))
 }
 
+// quietly gives what runs in the context a logger that says nothing: clients log what
+// they try again, and what fails is returned.
+func quietly(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
+
 // errorSink is a LogSink for which no level of information is enabled.
 type errorSink struct{ logr.LogSink }
 

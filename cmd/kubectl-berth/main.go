@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command kubectl-berth is a kubectl plugin: with it in PATH, `kubectl berth`
-// answers questions about what Berth would do.
+// inspects, simulates and compares scheduling.
 //
 //	kubectl berth explain pod/NAME
 //	kubectl berth simulate -f FILE… [--config PROFILE.yaml…]
@@ -33,12 +33,11 @@ const (
 	exitFailed    = 1
 	exitUsage     = 2
 	exitNotPlaced = 3
-	// exitNoRoundCounts is a benchmark's: it was measured, and none of a scheduler's
-	// rounds counts.
+	// exitNoRoundCounts is a benchmark's: it finished, but no round of some scheduler counts.
 	exitNoRoundCounts = 4
-	// exitFound is a check's: it was made, and found something.
+	// exitFound is a check's: it finished, and found something.
 	exitFound = 5
-	// exitInterrupted is a benchmark's too: a signal ended it, and nothing of it is left.
+	// exitInterrupted is a benchmark's, too: a signal ended it, and everything was deleted.
 	exitInterrupted = 130
 )
 
@@ -48,11 +47,11 @@ type usageError struct{ error }
 // Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
-// errNotPlaced is no failure: the simulation finished, and has told which
-// pods were not placed.
+// errNotPlaced is no failure: the simulation finished, and has reported which pods were not
+// placed.
 var errNotPlaced = errors.New("not all pods were placed")
 
-// errFound is no failure either: the check was made, and what it found was told.
+// errFound is no failure either: the check was made, and has reported what it found.
 var errFound = errors.New("something was found")
 
 // exitCode returns the exit code for what a command returned, and whether the

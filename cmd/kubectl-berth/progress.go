@@ -11,19 +11,9 @@ import (
 	"time"
 
 	"k8s.io/component-base/term"
+
+	benchrun "github.com/berth-scheduler/berth/pkg/bench/run"
 )
-
-// progress draws a bar on a terminal, and nothing anywhere else. It may be used
-// concurrently.
-type progress struct {
-	out   io.Writer // nil if it is no terminal
-	total int
-
-	mu    sync.Mutex
-	begin time.Time
-	done  int
-	shown int // in thousandths
-}
 
 // barWidth is the number of signs of a bar; lineWidth is what all terminals have.
 const (
@@ -31,62 +21,119 @@ const (
 	lineWidth = 80
 )
 
-// bar draws how much is done.
-func bar(done, total int) string {
-	filled := max(0, min(barWidth, barWidth*done/max(1, total)))
-	return "[" + strings.Repeat("#", filled) + strings.Repeat(".", barWidth-filled) + "]"
+// progress shows what is being done: in one line on a terminal, which it rewrites, and in
+// a line for each step elsewhere. It may be used concurrently.
+type progress struct {
+	out      io.Writer
+	terminal bool
+
+	mu sync.Mutex
+	// step is what is being done, shown the bar beside it, in thousandths, and done how many
+	// pods were counted.
+	step        string
+	shown, done int
+	// begin is when the first round began, and left how long the rest takes.
+	begin time.Time
+	left  string
 }
 
-// remaining says how long the rest takes if it goes on as before; empty if that cannot
-// be told yet.
+var _ benchrun.Progress = &progress{}
+
+func newProgress(out io.Writer) *progress {
+	_, _, err := term.TerminalSize(out)
+	return &progress{out: out, terminal: err == nil, shown: -1}
+}
+
+// Step implements run.Progress.
+func (p *progress) Step(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text == p.step {
+		return
+	}
+	p.step, p.shown = text, -1
+	if p.terminal {
+		p.line(text)
+	} else {
+		fmt.Fprintf(p.out, "%s: %s\n", program, text)
+	}
+}
+
+// Rounds implements run.Progress.
+func (p *progress) Rounds(done, planned int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.estimate(done, planned)
+	if !p.terminal && p.left != "" {
+		fmt.Fprintf(p.out, "%s: %d of %d rounds, %s\n", program, done, planned, p.left)
+	}
+}
+
+// Pods implements run.Progress.
+func (p *progress) Pods(done, planned int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.draw(done, planned)
+}
+
+// counter returns a function that counts pods that are done.
+func (p *progress) counter(planned int) func(n int) {
+	p.estimate(0, planned)
+	return func(n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.done += n
+		p.estimate(p.done, planned)
+		p.draw(p.done, planned)
+	}
+}
+
+func (p *progress) estimate(done, planned int) {
+	if p.begin.IsZero() {
+		p.begin = time.Now()
+	}
+	p.left = remaining(time.Since(p.begin), done, planned)
+}
+
+// draw draws the bar, if it has changed.
+func (p *progress) draw(done, planned int) {
+	if !p.terminal || planned == 0 || 1000*done/planned == p.shown {
+		return
+	}
+	p.shown = 1000 * done / planned
+	filled := max(0, min(barWidth, barWidth*done/planned))
+	parts := []string{fmt.Sprintf("[%s%s] %d of %d pods", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), done, planned)}
+	for _, part := range []string{p.left, p.step} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	p.line(strings.Join(parts, ", "))
+}
+
+// line replaces the line, and cuts one that a terminal would break: on the last column some
+// wrap.
+func (p *progress) line(text string) {
+	if runes := []rune(text); len(runes) >= lineWidth {
+		text = string(runes[:lineWidth-2]) + "…"
+	}
+	fmt.Fprintf(p.out, "\r\033[K%s", text)
+}
+
+// end removes the line.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.terminal {
+		p.line("")
+	}
+}
+
+// remaining says how long the rest takes at the pace so far; empty if that is unknown.
 func remaining(elapsed time.Duration, done, total int) string {
 	if done <= 0 || done >= total || elapsed < time.Second {
 		return ""
 	}
 	left := time.Duration(float64(elapsed) / float64(done) * float64(total-done))
 	return "about " + left.Round(time.Second).String() + " left"
-}
-
-// fit cuts a line that a terminal would break; on the last column some wrap.
-func fit(line string) string {
-	if runes := []rune(line); len(runes) >= lineWidth {
-		return string(runes[:lineWidth-2]) + "…"
-	}
-	return line
-}
-
-func newProgress(out io.Writer, total int) *progress {
-	p := &progress{total: total, shown: -1, begin: time.Now()}
-	if _, _, err := term.TerminalSize(out); err == nil {
-		p.out = out
-	}
-	return p
-}
-
-// add counts what is done.
-func (p *progress) add(n int) {
-	if p.out == nil || p.total == 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done += n
-	if now := 1000 * p.done / p.total; now != p.shown {
-		p.shown = now
-		line := fmt.Sprintf("%s %5.1f %% of %d pods", bar(p.done, p.total), float64(now)/10, p.total)
-		if left := remaining(time.Since(p.begin), p.done, p.total); left != "" {
-			line += ", " + left
-		}
-		fmt.Fprintf(p.out, "\r\033[K%s", fit(line))
-	}
-}
-
-// end removes the bar.
-func (p *progress) end() {
-	if p.out == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fmt.Fprint(p.out, "\r\033[K")
 }

@@ -14,9 +14,9 @@ import (
 // says how long the rest takes.
 func TestProgressFits(t *testing.T) {
 	var out bytes.Buffer
-	simulated := &progress{out: &out, total: 2_000_000, shown: -1, begin: time.Now().Add(-time.Hour)}
-	simulated.add(1_000_000)
-	measured := &benchProgress{out: &out, terminal: true, begin: time.Now().Add(-time.Hour)}
+	simulated := &progress{out: &out, terminal: true, shown: -1, begin: time.Now().Add(-time.Hour)}
+	simulated.counter(2_000_000)(1_000_000)
+	measured := &progress{out: &out, terminal: true, begin: time.Now().Add(-time.Hour)}
 	measured.Rounds(5, 20)
 	measured.Step("steady round 10 of 10, a-scheduler-with-quite-a-long-name at 1234 pods/s: preparing")
 	measured.Pods(100_000, 200_000)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxSeeds bounds a range, so that a slip of the pen does not fill the memory.
+// maxSeeds bounds a range, so that a typo does not exhaust the memory.
 const maxSeeds = 10_000
 
 // parseSeeds parses a comma-separated list of seeds and of ranges a..b, which
@@ -31,9 +31,9 @@ func parseSeeds(list string) ([]int64, error) {
 		}
 		switch {
 		case to < from:
-			return nil, fmt.Errorf("%q ends before it begins", part)
+			return nil, fmt.Errorf("range %q ends before it begins", part)
 		case to-from >= maxSeeds || len(seeds)+int(to-from) >= maxSeeds:
-			return nil, fmt.Errorf("%q is more than %d seeds", list, maxSeeds)
+			return nil, fmt.Errorf("%q has more than %d seeds", list, maxSeeds)
 		}
 		for seed := from; seed <= to; seed++ {
 			if slices.Contains(seeds, seed) {
@@ -48,7 +48,7 @@ func parseSeeds(list string) ([]int64, error) {
 func parseSeed(text string) (int64, error) {
 	seed, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seed < 0 || seed > 1<<62 {
-		return 0, fmt.Errorf("%q is not a seed: want whole numbers from 0, such as 1,2,5 or 42..51", text)
+		return 0, fmt.Errorf("%q is not a seed: must be whole numbers from 0, such as 1,2,5 or 42..51", text)
 	}
 	return seed, nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/simulator"
+	"github.com/berth-scheduler/berth/pkg/simulator/report"
 	"github.com/berth-scheduler/berth/pkg/simulator/trace"
 )
 
@@ -55,43 +56,43 @@ func newSimulateCommand() *cobra.Command {
 	o := &simulateOptions{}
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE… [--config PROFILE.yaml…]",
-		Short: "Say whether pods would fit, or how well a profile packs those of a trace",
+		Short: "Show whether pods would fit, or how well a profile packs the pods of a trace",
 		Long: `Let the plugins of a KubeSchedulerConfiguration place pods on nodes in memory: what
-berth-scheduler would do with the same file, without an API server. Nothing is
-written to any cluster, of which list requests alone are made.
+berth-scheduler would do with the same file, without an API server. The command never
+writes to a cluster, and reads one with list requests only.
 
 Will these pods fit? Manifests are applied, in memory, to the cluster of the current
-context, or of --context and --kubeconfig, or to the one whose objects are among the
-files, as "kubectl get nodes,pods,namespaces,services,… -A -o yaml" prints them. First
-comes the answer, then where each pod would be, or why it would not. Bound pods occupy
-their nodes; pending ones are placed in the order of the scheduling queue. The
-question is about the pods of the manifests or, without any, about all that are
-pending. On Kubernetes 1.37 the members of a PodGroup (scheduling.k8s.io) are placed
-together, by the scheduler's own cycle for them: at least minCount of them, or none.
-A manifest counts as kubectl apply takes it: without a namespace it is in
-that of -n or of the context, a Deployment, StatefulSet, ReplicaSet, Job or CronJob
-stands for its pods, a field that does not exist is an error, and what Berth would
-warn of in an event is a note.
+context, of --context and --kubeconfig, or of the files, as printed by "kubectl get
+nodes,pods,namespaces,services,… -A -o yaml". The answer comes first, then where each
+pod would run, or why it would not. Bound pods occupy their nodes; pending pods are
+placed in the order of the scheduling queue. The question is about the pods of the
+manifests or, without manifests, about all pending pods. On Kubernetes 1.37 the
+members of a PodGroup (scheduling.k8s.io) are placed together, by the scheduler's own
+cycle for them: at least minCount of them, or none. Manifests are read as kubectl apply
+reads them: an object without a namespace is in that of -n or of the context, a
+Deployment, StatefulSet, ReplicaSet, Job or CronJob stands for its pods, an unknown
+field is an error, and what Berth would report in an event is a note.
 
 How well does a profile pack GPUs? openb CSV files are the trace of the fragmentation
 paper (FGD, USENIX ATC'23): one of nodes (columns sn, cpu_milli, memory_mib, gpu,
 model) and one of pods (name, cpu_milli, memory_mib, num_gpu, gpu_milli, …). The pods
-arrive one by one in the random order of a seed, brought to --target-load; one that
-is not placed is gone. This is the paper's experiment.
+arrive one by one in the random order of a seed, until they have asked for
+--target-load; a pod that is not placed is not tried again. This is the paper's
+experiment.
 
-Without --config the profile is that of the scheduler that serves the pods that are
-asked about, as its ConfigMap in the cluster, or among the files, has it. With several
---config the profiles are compared. A profile that is given with one
-name for all pods schedules all of them, whatever their schedulerName is. One
-without GPUDevice knows no shares: of a trace it is given a whole nvidia.com/gpu
-for each, and its name in the report ends in +whole (--shares).
+Without --config, the profile is that of the scheduler that handles the pods in
+question, as found in its ConfigMap in the cluster or among the files. With several
+--config, the profiles are compared. A single profile schedules all pods, whatever
+their schedulerName is. A profile without GPUDevice does not support shares: each share
+in a trace becomes a whole nvidia.com/gpu, and the profile's name in the report ends in
++whole (--shares).
 
-A pod that no node can hold is no error: it fails, and the report says why. A model
-that a pod accepts and no node has is noted.
+A pod that no node can take is not an error: it fails, and the report says why. If a
+pod accepts a model that no node has, a note says so.
 
-Exit codes: 0 every pod that is asked about was placed, and none was evicted; 1 the
-simulation failed; 2 the command line is wrong; 3 finished, and not every such
-pod was placed in every run (always so if a trace asks for more than there is).`,
+Exit codes: 0 every pod in question was placed, and none was evicted; 1 the simulation
+failed; 2 the command line is wrong; 3 finished, but not every pod in question was
+placed in every run (always the case if a trace asks for more than the nodes have).`,
 		Example: `  # Would this Deployment fit into the cluster of the current context?
   kubectl berth simulate -f deployment.yaml
 
@@ -117,17 +118,17 @@ pod was placed in every run (always so if a trace asks for more than there is).`
 	}
 	o.addConfigFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "a file of nodes or pods, CSV, YAML or JSON, or a folder of YAML and JSON; - is the standard input; may be given more than once")
-	flags.StringArrayVar(&o.Profiles, "config", nil, "a KubeSchedulerConfiguration file, instead of the running scheduler's profile; give it once for each profile to compare")
-	flags.StringVar(&o.SchedulerName, "scheduler-name", "", "the profile of each --config to use, by its schedulerName; needed if a file has several and the pods do not name them")
-	flags.StringVar(&o.seedList, "seeds", "42", "seeds, one run each: a list such as 1,2,5 or a range such as 42..51")
-	flags.StringVar(&o.targetLoadText, "target-load", defaultTargetLoad, "for CSV pods: what they ask for in all, as a multiple of all GPUs, such as 1.3 or 130%, reached by repeating or leaving out pods at random; 0 takes the list as it is")
-	flags.StringVar((*string)(&o.ExpectedWorkload), "expected-workload", string(simulator.WorkloadOfProfile), "what GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: as the \"profile\" says, given or learnt; \"oracle\", where the profile gives none, the pods of the trace or of the whole cluster, as in the paper; or \"both\", beside each other")
-	flags.StringVar(&o.shares, "shares", sharesWhole, "for CSV pods and profiles without GPUDevice, which know no shares of devices: \"whole\" gives each share one whole nvidia.com/gpu on nodes with a device plugin, and the report says so; \"keep\" leaves them, and they fit nowhere")
-	flags.BoolVar(&o.Preemption, "preemption", false, "let pods evict others, if the profile would; evicted pods are not recreated")
-	flags.IntVar(&o.Parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time or, if there are fewer runs, goroutines that share the work of each; the results do not depend on it")
+	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "file of nodes or pods, CSV, YAML or JSON, or a folder of YAML and JSON files; - is standard input; may be repeated")
+	flags.StringArrayVar(&o.Profiles, "config", nil, "KubeSchedulerConfiguration file to use instead of the running scheduler's profile; repeat it to compare profiles")
+	flags.StringVar(&o.SchedulerName, "scheduler-name", "", "schedulerName of the profile to use in each --config; needed if a file has several and the pods do not name them")
+	flags.StringVar(&o.seedList, "seeds", "42", "seeds, each for one run: a list such as 1,2,5 or a range such as 42..51")
+	flags.StringVar(&o.targetLoadText, "target-load", defaultTargetLoad, "for CSV pods: the total that they ask for, as a multiple of all GPUs, such as 1.3 or 130%; pods are repeated or left out at random to reach it; 0 uses the list unchanged")
+	flags.StringVar((*string)(&o.ExpectedWorkload), "expected-workload", string(simulator.WorkloadOfProfile), "workload that GPUDevice's strategies FragmentationGradient and FragmentationGradientPublished expect: \"profile\", given in the profile or learned; \"oracle\", the pods of the trace or of the whole cluster, as in the paper, unless the profile gives one; or \"both\", to compare the two")
+	flags.StringVar(&o.shares, "shares", sharesWhole, "for CSV pods and profiles without GPUDevice, which do not support shares of devices: \"whole\" turns each share into one whole nvidia.com/gpu on nodes with a device plugin, and the report says so; \"keep\" leaves the shares, and those pods fit nowhere")
+	flags.BoolVar(&o.Preemption, "preemption", false, "let pods evict others if the profile would; evicted pods are not recreated")
+	flags.IntVar(&o.Parallel, "parallel", runtime.GOMAXPROCS(0), "number of parallel runs or, if there are fewer runs, of goroutines that share the work of each; the results do not depend on it")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json, yaml, or csv, a row for each run")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "output format: table, json, yaml, or csv with a row for each run")
 	completeFlag(cmd, "output", completeValues(simulateOutputs...))
 	completeFlag(cmd, "shares", completeValues(sharesWhole, sharesKeep))
 	return cmd
@@ -186,13 +187,13 @@ func parseTargetLoad(text string) (float64, error) {
 	amount, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	load, err := strconv.ParseFloat(strings.TrimSpace(amount), 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number: write a multiple of all GPUs, such as 1.3, or 130%%", text)
+		return 0, fmt.Errorf("%q is not a number: write a multiple of all GPUs, such as 1.3 or 130%%", text)
 	}
 	if percent {
 		load /= 100
 	}
 	if math.IsNaN(load) || load < 0 || load > trace.MaxTargetLoad {
-		return 0, fmt.Errorf("%s must be 0, for the list as it is, or up to %d times all GPUs", text, trace.MaxTargetLoad)
+		return 0, fmt.Errorf("%s must be 0, for the unchanged list, or at most %d times all GPUs", text, trace.MaxTargetLoad)
 	}
 	return load, nil
 }
@@ -209,10 +210,16 @@ func duplicate(values []string) int {
 
 // simulate does it all. What is asked for is written to out, and what happens
 // meanwhile to status.
-func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) error {
-	if err := o.prepareOutDir(); err != nil {
+func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) (err error) {
+	outDir, err := prepareOutDir(o.outDir)
+	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && !errors.Is(err, errNotPlaced) {
+			outDir.removeIfNew()
+		}
+	}()
 	simulation, err := simulator.New(ctx, o.Options)
 	if err != nil {
 		if _, ok := errors.AsType[*simulator.OptionError](err); ok {
@@ -221,8 +228,8 @@ func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) er
 		return err
 	}
 	printNotes(status, simulation.Notes())
-	progress := newProgress(status, simulation.Pods())
-	result, err := simulation.Run(ctx, progress.add)
+	progress := newProgress(status)
+	result, err := simulation.Run(ctx, progress.counter(simulation.Pods()))
 	progress.end()
 	if err != nil {
 		return err
@@ -234,4 +241,23 @@ func simulate(ctx context.Context, o *simulateOptions, out, status io.Writer) er
 		return errNotPlaced
 	}
 	return nil
+}
+
+// write prints the report as --output says, and writes the files of --out.
+func (o *simulateOptions) write(r *report.Report, out io.Writer) error {
+	if o.outDir != "" {
+		if err := r.WriteFiles(o.outDir); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	switch o.output {
+	case outputJSON:
+		return r.WriteJSON(out)
+	case outputYAML:
+		return r.WriteYAML(out)
+	case outputCSV:
+		return r.WriteSummaryCSV(out)
+	default:
+		return r.WriteTable(out)
+	}
 }

@@ -12,6 +12,9 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedconfigv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
+	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
+
+	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 )
 
 // TestCustomResources makes sure that a CRD is asked for by the profiles that need
@@ -56,5 +59,12 @@ func TestOutOfTreePluginsAreRegistered(t *testing.T) {
 				t.Errorf("%s is both Berth's and out of tree", plugin.name)
 			}
 		}
+	}
+}
+
+// TestPodGroupLabel: package podgroup knows no other project, and names its label.
+func TestPodGroupLabel(t *testing.T) {
+	if podgroup.Label != v1alpha1.PodGroupLabel {
+		t.Errorf("the label is %s, and Coscheduling's %s", podgroup.Label, v1alpha1.PodGroupLabel)
 	}
 }

@@ -74,7 +74,7 @@ func exceeding(exceeded []corev1.ResourceName, asked, used, hard corev1.Resource
 	var texts []string
 	for _, name := range exceeded {
 		asks, uses, has := asked[name], used[name], hard[name]
-		texts = append(texts, fmt.Sprintf("%s of %s %s are used, and the next pod takes %s", uses.String(), has.String(), name, asks.String()))
+		texts = append(texts, fmt.Sprintf("%s of %s %s are in use; the next pod needs %s", uses.String(), has.String(), name, asks.String()))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -108,10 +108,10 @@ func (w *Workload) standsFor(pod *corev1.Pod) bool {
 func (w *Workload) state() string {
 	said := func(c *metav1.Condition) string { return strings.TrimSuffix(c.Message, ".") }
 	if w.Inactive {
-		return "is switched off (spec.active: false)"
+		return "is inactive (spec.active: false)"
 	}
 	for _, step := range []struct{ condition, text string }{
-		{"QuotaReserved", "has no quota"}, {"Admitted", "has its quota, and its admission checks wait"},
+		{"QuotaReserved", "has no quota"}, {"Admitted", "has its quota, but its admission checks have not passed"},
 	} {
 		switch c := meta.FindStatusCondition(w.Conditions, step.condition); {
 		case c == nil && step.condition == "QuotaReserved":

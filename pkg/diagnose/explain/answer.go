@@ -47,23 +47,23 @@ func messageOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Gates that are known, and what lifts them.
+// knownGates are scheduling gates with what removes them.
 var knownGates = map[string]string{
-	"kueue.x-k8s.io/admission": "Kueue lifts it when the quota of its queue has room: kubectl get workloads",
-	"kueue.x-k8s.io/topology":  "Kueue lifts it when it has assigned a topology: kubectl get workloads",
-	"pod-group-admission":      "the controller of its group lifts it",
+	"kueue.x-k8s.io/admission": "Kueue removes it when the queue has quota for the pod: kubectl get workloads",
+	"kueue.x-k8s.io/topology":  "Kueue removes it when it has assigned a topology: kubectl get workloads",
+	"pod-group-admission":      "the controller of the pod group removes it",
 }
 
 // queueLabel is the label by which Kueue knows a pod's queue.
 const queueLabel = "kueue.x-k8s.io/queue-name"
 
-// gatesOf names the scheduling gates of the pod and who lifts them.
+// gatesOf names the scheduling gates of the pod and who removes them.
 func gatesOf(pod *corev1.Pod) []string {
 	var gates []string
 	for _, gate := range pod.Spec.SchedulingGates {
 		who, ok := knownGates[gate.Name]
 		if !ok {
-			who = "whoever set it lifts it, no scheduler does"
+			who = "whoever set it must remove it; no scheduler does"
 		}
 		if queue := pod.Labels[queueLabel]; queue != "" && strings.HasPrefix(gate.Name, "kueue") {
 			who += fmt.Sprintf(" (queue %s, label %s)", queue, queueLabel)
@@ -73,13 +73,13 @@ func gatesOf(pod *corev1.Pod) []string {
 	return gates
 }
 
-// gatedText says what a gate does, and who lifts it.
+// gatedText says what a gate does, and who removes it.
 func gatedText(gate string) string {
 	name, who, _ := strings.Cut(gate, ": ")
-	return fmt.Sprintf("the scheduling gate %s keeps it out of the queue: %s", name, who)
+	return fmt.Sprintf("scheduling gate %s keeps it out of the queue: %s", name, who)
 }
 
-// conclude says it in a sentence.
+// conclude sets the state and the answer.
 func (x *Explanation) conclude(s *situation, node string, enough bool) {
 	who := "Pod " + x.Pod
 	if s.in.Of != "" {
@@ -94,7 +94,7 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 		}
 	} else if refused := notAdmitted(s.in); len(refused) > 0 {
 		x.State = NotAdmitted
-		gated = fmt.Sprintf("%s is not created as a whole: %s", who, refused[0])
+		gated = fmt.Sprintf("%s cannot be created in full: %s", who, refused[0])
 	}
 	switch {
 	case enough:
@@ -108,17 +108,17 @@ func (x *Explanation) conclude(s *situation, node string, enough bool) {
 		x.conclusion(Unschedulable, gated, who, "is Pending: "+x.cause(s))
 	}
 	if !x.Scheduler.Alive && x.Scheduler.Lease != "" {
-		x.Answer += " Before that, its scheduler has to run: " + x.Scheduler.Text + "."
+		x.Answer += " Its scheduler must run first: " + x.Scheduler.Text + "."
 	}
 }
 
-// conclusion sets state and answer, of a gated pod those of the gate first.
+// conclusion sets the state and the answer; for a gated pod, the gate comes first.
 func (x *Explanation) conclusion(state State, gated, who, text string) {
 	if gated == "" {
 		x.State, x.Answer = state, who+" "+text+"."
 		return
 	}
-	x.Answer = gated + ". But for that, it " + text + "."
+	x.Answer = gated + ". Otherwise, it " + text + "."
 }
 
 // fitText says where the pods fit.
@@ -132,7 +132,7 @@ func fitText(x *Explanation, s *situation) string {
 	return ": node " + x.Node + " can take it now"
 }
 
-// cause is why the pod has no node: what refuses it, or what keeps it from the nearest
+// cause says why the pod has no node: what rejects it, or what keeps it from the nearest
 // nodes.
 func (x *Explanation) cause(s *situation) string {
 	var text string
@@ -142,7 +142,7 @@ func (x *Explanation) cause(s *situation) string {
 	case len(x.Refusals) > 0:
 		var reasons []string
 		for i := range x.Refusals {
-			if !slices.Contains(reasons, x.Refusals[i].Reason) { // one that several plugins find is told once
+			if !slices.Contains(reasons, x.Refusals[i].Reason) { // one that several plugins find is written once
 				reasons = append(reasons, x.Refusals[i].Reason)
 			}
 		}
@@ -163,15 +163,15 @@ func (x *Explanation) cause(s *situation) string {
 	}
 	switch {
 	case s.gang != nil:
-		text = s.gang.Text + ". For the next one, " + text
+		text = s.gang.Text + ". For the next pod, " + text
 	case len(s.pods) > 1:
-		text = fmt.Sprintf("%d of %d pods find a node. For the next one, %s", s.placed, len(s.pods), text)
+		text = fmt.Sprintf("%d of %d pods find a node. For the next pod, %s", s.placed, len(s.pods), text)
 	}
 	return text
 }
 
-// measured reports whether a plugin that refused the pod whatever the nodes are says how
-// far the nearest one is. What others say of the nodes is then beside the point.
+// measured reports whether a plugin that rejects the pod for all nodes says how far the
+// nearest one is. What others say about the nodes then does not matter.
 func measured(s *situation) bool {
 	return len(s.nodes) > 0 && slices.ContainsFunc(s.nodes[0].verdicts, func(v engine.Verdict) bool { return s.refusal(v.Plugin) != "" })
 }
@@ -191,13 +191,13 @@ func uncounted(x *Explanation, s *situation) string {
 	return ""
 }
 
-// notServedAnswer says that nobody serves the pod's schedulerName, or that its profile
-// is not known.
+// notServedAnswer says that no scheduler handles the pod's schedulerName, or that its
+// profile is unknown.
 func notServedAnswer(x *Explanation, pod *corev1.Pod) string {
 	if x.Scheduler.Known {
-		text := fmt.Sprintf("Pod %s: %s, and its profile is not known here: --config FILE names it.", x.Pod, x.Scheduler.Text)
+		text := fmt.Sprintf("Pod %s: %s, but its profile is unknown here: name it with --config FILE.", x.Pod, x.Scheduler.Text)
 		if message := messageOf(pod); message != "" {
-			text += " The scheduler says: " + message
+			text += " The scheduler reports: " + message
 		}
 		return text
 	}
@@ -224,16 +224,16 @@ func sameChoice(x *Explanation, result *engine.Result) string {
 	}
 	switch {
 	case result.Node == "":
-		return text + ". Today no node would take it, this one included: " + result.Message
+		return text + ". Now no node would take it, not even this one: " + result.Message
 	case result.Node == x.Node || at >= 0 && at == best:
 		return text + ", and would get the same node now."
 	case at < 0:
-		return fmt.Sprintf("%s. Now it would go to %s, and not to this one.", text, result.Node)
+		return fmt.Sprintf("%s. Now it would go to %s instead.", text, result.Node)
 	}
 	return fmt.Sprintf("%s. Now it would go to %s, which scores %d against %d.", text, result.Node, best, at)
 }
 
-// unseen tells what stands in the pod, where nodes or the profile could not be read.
+// unseen answers from the pod alone, where nodes or the profile could not be read.
 func (x *Explanation) unseen(in *Input, pod *corev1.Pod) {
 	x.State = Unknown
 	if in.Objects != nil {
@@ -250,8 +250,8 @@ func (x *Explanation) unseen(in *Input, pod *corev1.Pod) {
 	case x.Gang != nil && !x.Gang.Found && in.Objects != nil:
 		x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, x.Gang.Text)
 	case x.Message != "":
-		x.Answer = fmt.Sprintf("Pod %s is Pending. The scheduler says: %s", x.Pod, x.Message)
+		x.Answer = fmt.Sprintf("Pod %s is Pending. The scheduler reports: %s", x.Pod, x.Message)
 	default:
-		x.Answer = fmt.Sprintf("Pod %s is Pending, and no scheduler has said why: %s.", x.Pod, x.Scheduler.Text)
+		x.Answer = fmt.Sprintf("Pod %s is Pending, and no scheduler has reported why: %s.", x.Pod, x.Scheduler.Text)
 	}
 }

@@ -65,7 +65,7 @@ func shapeOf(node *corev1.Node, keys *device.NodeKeys) string {
 	return strings.Join(parts, ", ")
 }
 
-// emptyNode is another node like one, that nobody has closed.
+// emptyNode returns an empty node like another one, without its cordon.
 func emptyNode(node *corev1.Node) *corev1.Node {
 	empty := node.DeepCopy()
 	empty.ObjectMeta = metav1.ObjectMeta{Name: newNodeName, UID: types.UID(newNodeName), Labels: empty.Labels, Annotations: empty.Annotations}
@@ -88,22 +88,21 @@ func emptyNode(node *corev1.Node) *corev1.Node {
 	return empty
 }
 
-// largerNode is an empty node with as much as the pod requests of everything that
-// the node counts, and says of what it has more; "" if it has enough.
+// largerNode returns an empty node with as much of everything as the pod requests, and what
+// it has more than the node; "" if nothing.
 func largerNode(s *situation, node *corev1.Node) (larger *corev1.Node, text string) {
 	larger = emptyNode(node)
 	var more []string
 	requests := resourcehelper.PodRequests(s.pod, resourcehelper.PodResourcesOptions{})
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		asked, has := requests[name], larger.Status.Allocatable[name]
-		if asked.Cmp(has) > 0 {
-			larger.Status.Allocatable[name], larger.Status.Capacity[name] = asked, asked
-			more = append(more, fmt.Sprintf("%s of %s", asked.String(), name))
+	counted := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		if strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), names.Prefix) {
+			counted = append(counted, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
+	for _, name := range counted {
 		asked, has := requests[name], larger.Status.Allocatable[name]
-		if strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), names.Prefix) && asked.Cmp(has) > 0 {
+		if asked.Cmp(has) > 0 {
 			larger.Status.Allocatable[name], larger.Status.Capacity[name] = asked, asked
 			more = append(more, fmt.Sprintf("%s of %s", asked.String(), name))
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
 )
 
-// proposeColocation proposes Services and topology keys that there are, or to prefer
-// what is required.
+// proposeColocation proposes existing Services and topology keys, or to prefer what is
+// required.
 func proposeColocation(s *situation) []*Change {
 	with, ok := s.pod.Annotations[names.ColocateWithAnnotation]
 	required := s.pod.Annotations[names.ColocateRequiredTopologyKeyAnnotation]
@@ -40,7 +40,7 @@ func proposeColocation(s *situation) []*Change {
 	return append(changes, otherLevels(s, required)...)
 }
 
-// otherServices proposes the Services that there are for ones with a typo.
+// otherServices proposes existing Services in place of misspelt ones.
 func otherServices(s *situation, with string) []*Change {
 	var changes []*Change
 	var services []string
@@ -64,7 +64,7 @@ func otherServices(s *situation, with string) []*Change {
 		if weighted {
 			list[i] += "=" + weight
 		}
-		changes = append(changes, setAnnotation(s, 0.9, names.ColocateWithAnnotation, strings.Join(list, ","), fmt.Sprintf(": Service %s is there, and %s is not", meant, name)))
+		changes = append(changes, setAnnotation(s, 0.9, names.ColocateWithAnnotation, strings.Join(list, ","), fmt.Sprintf(": Service %s exists, and %s does not", meant, name)))
 	}
 	return changes
 }
@@ -85,6 +85,6 @@ func otherLevels(s *situation, required string) []*Change {
 		}
 	}
 	prefer := removeAnnotations(3, names.ColocateRequiredTopologyKeyAnnotation)
-	prefer.Text += ": near the Services is then preferred, not required"
+	prefer.Text += ": to be near the Services is then preferred, not required"
 	return append(changes, prefer)
 }

@@ -25,25 +25,46 @@ const (
 	memory = corev1.ResourceName(names.GPUMemoryResource)
 )
 
-// setLimit sets limit and request of a container of the pod; a zero amount removes both.
-func setLimit(name string, resourceName corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+// editContainer changes the resources of a container of the pod.
+func editContainer(name string, edit func(*corev1.ResourceRequirements)) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
+		pod.Spec.InitContainers, pod.Spec.Containers = slices.Clone(pod.Spec.InitContainers), slices.Clone(pod.Spec.Containers)
 		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 			for i := range containers {
-				if containers[i].Name != name {
-					continue
+				if containers[i].Name == name {
+					resources := containers[i].Resources.DeepCopy()
+					edit(resources)
+					containers[i].Resources = *resources
 				}
-				resources := containers[i].Resources.DeepCopy()
-				for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
-					if _, ok := list[resourceName]; ok {
-						list[resourceName] = amount
-					}
-					if amount.IsZero() {
-						delete(list, resourceName)
-					}
-				}
-				containers[i].Resources = *resources
 			}
+		}
+	}
+}
+
+// setLimit sets limit and request of a container, where it has them; a zero amount removes
+// both.
+func setLimit(container string, name corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+	return renameLimit(container, name, name, amount)
+}
+
+// renameLimit gives a container the amount under another name.
+func renameLimit(container string, from, to corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
+	return editContainer(container, func(resources *corev1.ResourceRequirements) {
+		for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
+			_, ok := list[from]
+			delete(list, from)
+			if ok && !amount.IsZero() {
+				list[to] = amount
+			}
+		}
+	})
+}
+
+// all makes several edits.
+func all(edits []func(*corev1.Pod)) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		for _, edit := range edits {
+			edit(pod)
 		}
 	}
 }
@@ -53,8 +74,7 @@ func limitField(container string, name corev1.ResourceName) []string {
 	return []string{container + "/" + string(name)}
 }
 
-// proposeDeviceValues proposes what may be meant by amounts and names of devices that
-// mean nothing.
+// proposeDeviceValues proposes what invalid amounts and names of devices may be meant to be.
 func proposeDeviceValues(s *situation) []*Change {
 	if s.request != nil {
 		return nil
@@ -88,7 +108,7 @@ func proposeDeviceValues(s *situation) []*Change {
 			if _, both := c.Resources.Limits[plugin]; both {
 				changes = append(changes, &Change{
 					Who: OnPod, Kind: "amount", cost: 2, pod: setLimit(c.Name, plugin, resource.Quantity{}), fields: limitField(c.Name, plugin),
-					Text: fmt.Sprintf("in container %s, remove the limit %s: the share is of the same devices", c.Name, plugin),
+					Text: fmt.Sprintf("in container %s, remove the limit %s: the share already asks for the same devices", c.Name, plugin),
 				})
 			}
 		}
@@ -127,25 +147,6 @@ func meantMilli(q *resource.Quantity) []int64 {
 	return nil
 }
 
-// renameLimit gives a container the amount under another name.
-func renameLimit(container string, from, to corev1.ResourceName, amount resource.Quantity) func(*corev1.Pod) {
-	return func(pod *corev1.Pod) {
-		for i := range pod.Spec.Containers {
-			if pod.Spec.Containers[i].Name != container {
-				continue
-			}
-			resources := pod.Spec.Containers[i].Resources.DeepCopy()
-			for _, list := range []corev1.ResourceList{resources.Limits, resources.Requests} {
-				if _, ok := list[from]; ok {
-					delete(list, from)
-					list[to] = amount
-				}
-			}
-			pod.Spec.Containers[i].Resources = *resources
-		}
-	}
-}
-
 // removeAnnotations proposes to remove annotations.
 func removeAnnotations(cost float64, keys ...string) *Change {
 	what := "annotation"
@@ -178,7 +179,7 @@ func setAnnotation(s *situation, cost float64, key, value, why string) *Change {
 	return c
 }
 
-// proposeDeviceModel proposes models and memory that there are.
+// proposeDeviceModel proposes models and memory that nodes have.
 func proposeDeviceModel(s *situation) []*Change {
 	if s.request == nil || !s.request.Constrained() {
 		return nil
@@ -203,7 +204,7 @@ func proposeDeviceModel(s *situation) []*Change {
 		if wider := s.request.Models.Widened(model); wider != "" {
 			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, wider, fmt.Sprintf(": it matches %q", model)))
 		} else if messages.Distance(strings.ToLower(list), model, messages.Typo) <= messages.Typo {
-			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, model, ", which is there"))
+			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, model, ", which exists"))
 		} else {
 			further = append(further, setAnnotation(s, 4, names.GPUModelAnnotation, list+","+model, ", if that model will do"))
 		}
@@ -212,7 +213,7 @@ func proposeDeviceModel(s *situation) []*Change {
 		changes = further
 	}
 	if least > 0 {
-		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", which is the most that there is"))
+		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", the most that any node has"))
 	}
 	return changes
 }
@@ -257,7 +258,7 @@ func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, 
 		return nil
 	}
 	free := d.Usage.Free(i)
-	const least = 10 // less than a tenth is another workload
+	const least = 10 // less than a tenth would be another workload
 	if free.Milli*least < share.Milli || free.MemoryMiB*least < share.MemoryMiB {
 		return nil
 	}
@@ -288,10 +289,6 @@ func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, 
 	return &Change{
 		Who: OnPod, Kind: "smallerShare", cost: 2.2 + 3*(1-fraction),
 		Text: fmt.Sprintf("in container %s, ask for %s", container.Container, strings.Join(texts, " and ")),
-		pod: func(pod *corev1.Pod) {
-			for _, edit := range edits {
-				edit(pod)
-			}
-		},
+		pod:  all(edits),
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// proposeGang proposes a gang of as many members as there are, or fit, and to create
-// those that are missing.
+// proposeGang proposes a gang of as many members as exist, or fit, and to create the missing
+// ones.
 func proposeGang(s *situation) []*Change {
 	g := s.gang
 	if g == nil || !g.Found {
@@ -30,13 +30,13 @@ func proposeGang(s *situation) []*Change {
 		}
 		changes = append(changes, &Change{
 			Who: OnPod, Kind: "minMember", cost: 3.8, gang: fewer,
-			Text: fmt.Sprintf("let gang %s start with %s: %s: %d in its PodGroup", g.Name, output.Count(fewer, "member"), field, fewer),
+			Text: fmt.Sprintf("let gang %s start with %s: set %s to %d in its PodGroup", g.Name, output.Count(fewer, "member"), field, fewer),
 		})
 	}
 	return changes
 }
 
-// proposeReplicas proposes as many pods as there is room for.
+// proposeReplicas proposes as many pods as fit.
 func proposeReplicas(s *situation) []*Change {
 	if s.gang != nil || s.placed == 0 || s.placed >= len(s.pods) {
 		return nil

@@ -15,8 +15,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/scheduler/unknownkeys"
 )
 
-// proposeKeys proposes the names that annotations are meant to have: those that they have
-// now, or of which they are a typo. One that stands under its own name as well is removed.
+// proposeKeys proposes the names that annotations are meant to have: the current ones, or
+// those that they are a typo of. An annotation that is also there under its right name is
+// removed.
 func proposeKeys(s *situation) []*Change {
 	var changes []*Change
 	var all *Change // as several may be needed: each alone is rejected

@@ -19,7 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
 
-// proposeUncordon proposes to let pods onto a node again.
+// proposeUncordon proposes to uncordon a node.
 func proposeUncordon(s *situation) []*Change {
 	var changes []*Change
 	for _, n := range s.near() {
@@ -42,7 +42,7 @@ func proposeUncordon(s *situation) []*Change {
 	return changes
 }
 
-// proposeUntaint proposes to take taints off a node.
+// proposeUntaint proposes to remove taints from a node.
 func proposeUntaint(s *situation) []*Change {
 	var changes []*Change
 	for _, n := range s.near() {
@@ -60,7 +60,7 @@ func proposeUntaint(s *situation) []*Change {
 			commands = append(commands, fmt.Sprintf("kubectl taint node %s %s:%s-", n.node().Name, t.Key, t.Effect))
 		}
 		changes = append(changes, &Change{
-			Who: OnNode, Kind: "untaint", cost: cost, Text: fmt.Sprintf("take the taint %s off node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
+			Who: OnNode, Kind: "untaint", cost: cost, Text: fmt.Sprintf("remove the taint %s from node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
 			Command: strings.Join(commands, " && "),
 			edits: []edit{onNode(n.node(), func(node *corev1.Node) {
 				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
@@ -105,14 +105,14 @@ func labelling(cost float64, node *corev1.Node, why string, keys []string, value
 // that node feature discovery and the vendors' feature discoveries write.
 var fixedPrefixes = []string{"kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "feature.node.kubernetes.io/", "nvidia.com/", "amd.com/", "gpu.intel.com/"}
 
-// fixed reports whether a label says what a node is; to set it would be a lie.
+// fixed reports whether a label says what a node is, so that nobody should set it by hand.
 func (s *situation) fixed(key string) bool {
 	return slices.ContainsFunc(fixedPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) ||
 		slices.Contains([]string{s.keys.Count, s.keys.Memory, s.keys.Product, s.keys.Replicas}, key) ||
 		s.keys.MIGPrefix != "" && strings.HasPrefix(key, s.keys.MIGPrefix)
 }
 
-// proposeLabels proposes to give a node the labels that the pod asks for.
+// proposeLabels proposes to add the labels that the pod asks for to a node.
 func proposeLabels(s *situation) []*Change {
 	var changes []*Change
 	for _, n := range s.near() {
@@ -136,13 +136,13 @@ func proposeLabels(s *situation) []*Change {
 		if len(keys) == 0 || slices.ContainsFunc(keys, s.fixed) {
 			continue
 		}
-		changes = append(changes, labelling(4.5, n.node(), ", if it is one of those that the pod means", keys, values))
+		changes = append(changes, labelling(4.5, n.node(), ", if the pod is meant for that node", keys, values))
 	}
 	return changes
 }
 
-// proposeRuleLabels proposes to give a node the labels that rules of LabelPresence
-// require, and to take those away that they forbid.
+// proposeRuleLabels proposes to add the labels that rules of LabelPresence require to a node,
+// and to remove those that they forbid.
 func proposeRuleLabels(s *situation) []*Change {
 	args, ok := argsOf[*config.LabelPresenceArgs](s.in, s.pod.Spec.SchedulerName)
 	if !ok {
@@ -195,7 +195,7 @@ func proposeTenancy(s *situation) []*Change {
 			}
 			if tenant, of := n.node().Labels[nodeKey]; of && !has && !seen[tenant] {
 				seen[tenant] = true
-				// Who that is, and which nodes it has, is not for the pod's author to read.
+				// The pod's author must not learn which tenant that is, and which nodes it has.
 				changes = append(changes, labelNamespace(namespace, namespaceKey, tenant, "assign namespace "+namespace.Name+" to a tenant whose nodes can take the pod (label "+namespaceKey+")"))
 			} else if !of && has {
 				changes = append(changes, labelling(5.2, n.node(), ", which assigns the node to the tenant of namespace "+namespace.Name, []string{nodeKey}, map[string]*string{nodeKey: &owner}))
@@ -212,7 +212,7 @@ func labelNamespace(namespace *corev1.Namespace, key, value, text string) *Chang
 	}
 }
 
-// proposeSharing proposes to let shares onto the devices of a node.
+// proposeSharing proposes to share the devices of a node.
 func proposeSharing(s *situation) []*Change {
 	if s.request == nil || s.request.Kind != device.RequestShares || !s.devices {
 		return nil
@@ -230,7 +230,7 @@ func proposeSharing(s *situation) []*Change {
 		}
 		if _, ok := node.Annotations[names.GPUCordonedAnnotation]; ok {
 			changes = append(changes, &Change{
-				Who: OnNode, Kind: "uncordonDevices", cost: 3.1, Text: fmt.Sprintf("let new pods onto the cordoned devices of node %s: remove its annotation %s", node.Name, names.GPUCordonedAnnotation),
+				Who: OnNode, Kind: "uncordonDevices", cost: 3.1, Text: fmt.Sprintf("uncordon the devices of node %s: remove its annotation %s", node.Name, names.GPUCordonedAnnotation),
 				Command: fmt.Sprintf("kubectl annotate node %s %s-", node.Name, names.GPUCordonedAnnotation),
 				edits:   []edit{onNode(node, func(node *corev1.Node) { delete(node.Annotations, names.GPUCordonedAnnotation) })},
 			})
@@ -243,11 +243,11 @@ func proposeSharing(s *situation) []*Change {
 	return changes
 }
 
-// share proposes to take a node's devices from the device plugin.
+// share proposes to remove the device plugin from a node and share its devices.
 func share(s *situation, node *corev1.Node) *Change {
 	return &Change{
 		Who: OnNode, Kind: "share", cost: 6.5,
-		Text: fmt.Sprintf("share the devices of node %s: drain it, take the device plugin off it, and label it %s=true", node.Name, names.GPUSharingLabel),
+		Text: fmt.Sprintf("share the devices of node %s: drain it, remove the device plugin from it, and label it %s=true", node.Name, names.GPUSharingLabel),
 		edits: []edit{onNode(node, func(node *corev1.Node) {
 			metav1.SetMetaDataLabel(&node.ObjectMeta, names.GPUSharingLabel, "true")
 			for _, list := range []corev1.ResourceList{node.Status.Allocatable, node.Status.Capacity} {

@@ -46,10 +46,10 @@ func (s *situation) evictions(n *nodeFacts) []*Change {
 		sets = append(sets, enough(movable, shortfall.Shortages(s.pod, v.Reasons, n.info))...)
 	}
 	if _, ok := n.has(names.InterPodAffinity); ok {
-		sets = append(sets, intersection(movable, inTheWay(s.pod, n.info)))
+		sets = append(sets, intersection(movable, s.inTheWay(n.info)))
 	}
 	if _, ok := n.has(names.NodePorts); ok {
-		sets = append(sets, onPorts(s.pod, movable))
+		sets = append(sets, slices.DeleteFunc(slices.Clone(movable), func(other *corev1.Pod) bool { return conflictingPort(s.pod, other) == 0 }))
 	}
 	if len(n.verdicts) > 1 {
 		sets = append(sets, union(sets))
@@ -66,8 +66,8 @@ func (s *situation) evictions(n *nodeFacts) []*Change {
 	return changes
 }
 
-// movablePods are the pods of a node that are nobody's agents and whose end is no loss to
-// the pod's own gang or workload, those of the lowest priority first.
+// movablePods returns the pods of a node that are not a node's agents, and not of the pod's
+// own gang or workload, the lowest priority first.
 func (s *situation) movablePods(n *nodeFacts) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, info := range n.info.GetPods() {
@@ -84,8 +84,8 @@ func (s *situation) movablePods(n *nodeFacts) []*corev1.Pod {
 	return pods
 }
 
-// sibling reports whether a pod is of the same gang, or comes again from the same
-// controller.
+// sibling reports whether a pod is of the same gang, or the same controller would recreate
+// it.
 func (s *situation) sibling(pod *corev1.Pod) bool {
 	if pod.Namespace != s.pod.Namespace {
 		return false
@@ -97,7 +97,7 @@ func (s *situation) sibling(pod *corev1.Pod) bool {
 	return a != nil && b != nil && a.Kind == b.Kind && a.Name == b.Name && a.Kind != "Job" // a Job's pods end
 }
 
-// holders are, for each device, the fewest pods of which the share would make room.
+// holders returns, for each device, the fewest pods whose shares would make room.
 func (s *situation) holders(n *nodeFacts, movable []*corev1.Pod) [][]*corev1.Pod {
 	d := s.devicesOf(n.info)
 	if d.Node.Kind != device.NodeShared || s.request == nil || len(s.request.Containers) == 0 {
@@ -130,8 +130,8 @@ func (s *situation) holders(n *nodeFacts, movable []*corev1.Pod) [][]*corev1.Pod
 	return sets[:min(len(sets), 4):min(len(sets), 4)]
 }
 
-// enough are the single pods that hold enough of everything that is missing, and as many
-// as it takes together.
+// enough returns the single pods that use enough of everything that is missing or, if there
+// are none, as many pods as it takes together.
 func enough(movable []*corev1.Pod, missing []shortfall.Shortage) [][]*corev1.Pod {
 	var sets [][]*corev1.Pod
 	covers := func(pods ...*corev1.Pod) bool {
@@ -173,15 +173,6 @@ func heldBy(pod *corev1.Pod, name corev1.ResourceName) int64 {
 		held += requested(&pod.Spec.Containers[i], name)
 	}
 	return held
-}
-
-// onPorts are the pods that have a port of the host that the pod takes.
-func onPorts(pod *corev1.Pod, movable []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(movable), func(other *corev1.Pod) bool {
-		return !slices.ContainsFunc(hostPorts(pod), func(a corev1.ContainerPort) bool {
-			return slices.ContainsFunc(hostPorts(other), func(b corev1.ContainerPort) bool { return conflict(a, b) })
-		})
-	})
 }
 
 func intersection(a, b []*corev1.Pod) []*corev1.Pod {

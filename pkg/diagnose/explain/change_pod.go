@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
@@ -21,9 +21,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
-// proposeSchedulerName proposes the other profiles of the same configuration to a pod
-// whose own does not count what the pod asks for, and to one whose name nobody serves.
-// To others they are no way out: a profile is a policy.
+// proposeSchedulerName proposes the other profiles of the same configuration for a pod whose
+// own does not account for what it asks for, and for one whose name no scheduler handles.
+// For others a different profile is no remedy: a profile is a policy.
 func proposeSchedulerName(s *situation) []*Change {
 	own, served := s.engine.Profiles()[s.pod.Spec.SchedulerName]
 	shares := s.request != nil && s.request.Kind == device.RequestShares
@@ -83,7 +83,7 @@ func proposeTolerations(s *situation) []*Change {
 		case s.keepsForDevices(n.node()):
 			cost = 7 // it is meant to keep the pod away
 		case !s.ranking.Wants(n.node()):
-			cost = 4.2 // it may well be
+			cost = 4.2 // it may be
 		}
 		changes = append(changes, &Change{
 			Who: OnPod, Kind: "toleration", cost: cost + 0.1*float64(len(taints)),
@@ -96,8 +96,8 @@ func proposeTolerations(s *situation) []*Change {
 	return changes
 }
 
-// keepsForDevices reports whether the node has devices, and the pod asks for none: what
-// keeps the pod away there is meant to.
+// keepsForDevices reports whether the node has devices and the pod asks for none: the taint
+// is then meant to keep the pod away.
 func (s *situation) keepsForDevices(node *corev1.Node) bool {
 	return s.request != nil && s.request.Kind == device.RequestNone && device.ParseNode(node, s.keys).Kind != device.NodeWithoutDevices
 }
@@ -153,7 +153,7 @@ func proposeNodeSelector(s *situation) []*Change {
 	return changes
 }
 
-// misspeltKeys are keys of the nodeSelector that no node has, each with one like it.
+// misspeltKeys returns the keys of the nodeSelector that no node has, each with a similar one.
 func misspeltKeys(s *situation) [][2]string {
 	there := map[string]bool{}
 	for i := range s.nodes {
@@ -251,23 +251,7 @@ func proposePodAffinity(s *situation) []*Change {
 	return changes
 }
 
-// selects reports whether a term of the pod selects another pod, as far as its labels
-// and the names of namespaces tell.
-func selects(term *corev1.PodAffinityTerm, pod, other *corev1.Pod) bool {
-	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	if err != nil || !selector.Matches(labels.Set(other.Labels)) {
-		return false
-	}
-	if term.NamespaceSelector != nil {
-		return true
-	}
-	if len(term.Namespaces) == 0 {
-		return pod.Namespace == other.Namespace
-	}
-	return slices.Contains(term.Namespaces, other.Namespace)
-}
-
-// proposeSpread proposes to spread as well as can be.
+// proposeSpread proposes to relax a topology spread constraint.
 func proposeSpread(s *situation) []*Change {
 	var changes []*Change
 	for i, constraint := range s.pod.Spec.TopologySpreadConstraints {
@@ -295,9 +279,9 @@ func proposeSpread(s *situation) []*Change {
 	return changes
 }
 
-// proposePorts proposes to take no port of the host.
+// proposePorts proposes to use no host port.
 func proposePorts(s *situation) []*Change {
-	if len(hostPorts(s.pod)) == 0 || s.pod.Spec.HostNetwork {
+	if len(schedutil.GetHostPorts(s.pod)) == 0 || s.pod.Spec.HostNetwork {
 		return nil
 	}
 	return []*Change{{
@@ -315,7 +299,7 @@ func proposePorts(s *situation) []*Change {
 	}}
 }
 
-// proposeClaims proposes the claims that are there for ones with a typo.
+// proposeClaims proposes existing claims in place of misspelt ones.
 func proposeClaims(s *situation) []*Change {
 	var there []string
 	for _, claim := range others[*corev1.PersistentVolumeClaim](s.in) {

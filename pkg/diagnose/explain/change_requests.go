@@ -5,7 +5,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,11 +38,7 @@ func proposeSmallerRequests(s *situation) []*Change {
 		}
 		changes = append(changes, &Change{
 			Who: OnPod, Kind: "smallerRequest", cost: 2.2 + 3*(1-fraction), Text: strings.Join(texts, "; "),
-			pod: func(pod *corev1.Pod) {
-				for _, edit := range edits {
-					edit(pod)
-				}
-			},
+			pod: all(edits),
 		})
 	}
 	return changes
@@ -69,23 +64,15 @@ func smaller(pod *corev1.Pod, l *shortfall.Shortage) (text string, edit func(*co
 	}
 	amount := shortfall.Quantity(l.Name, left)
 	text = fmt.Sprintf("in container %s, request %s of %s instead of %s", container, amount.String(), l.Name, shortfall.Amount(l.Name, most))
-	return text, func(pod *corev1.Pod) {
-		pod.Spec.Containers = slices.Clone(pod.Spec.Containers)
-		for i := range pod.Spec.Containers {
-			if pod.Spec.Containers[i].Name != container {
-				continue
-			}
-			resources := pod.Spec.Containers[i].Resources.DeepCopy()
-			if resources.Requests == nil {
-				resources.Requests = corev1.ResourceList{}
-			}
-			resources.Requests[l.Name] = amount
-			if _, ok := resources.Limits[l.Name]; ok && strings.Contains(string(l.Name), "/") { // extended: equal to the limit
-				resources.Limits[l.Name] = amount
-			}
-			pod.Spec.Containers[i].Resources = *resources
+	return text, editContainer(container, func(resources *corev1.ResourceRequirements) {
+		if resources.Requests == nil {
+			resources.Requests = corev1.ResourceList{}
 		}
-	}, float64(left) / float64(max(1, most))
+		resources.Requests[l.Name] = amount
+		if _, ok := resources.Limits[l.Name]; ok && strings.Contains(string(l.Name), "/") { // extended: equal to the limit
+			resources.Limits[l.Name] = amount
+		}
+	}), float64(left) / float64(max(1, most))
 }
 
 // requested returns what a container requests, in the unit of [shortfall.Shortage].

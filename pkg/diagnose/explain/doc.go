@@ -3,7 +3,7 @@
 
 // Package explain says why a pod has no node, and what would give it one.
 //
-//	Input (objects, profile, who serves which name)
+//	Input (objects, profile, who handles which schedulerName)
 //	   │ engine: the profile's own code on the objects
 //	   ▼
 //	what each plugin says of each node ──▶ groups of nodes, the nearest first
@@ -16,14 +16,13 @@
 //
 // # Nearness
 //
-// How near a node is, Berth's plugins say themselves (nearmiss.Plugin), and of what the
-// others say package pending knows it (pending.Rank): the message of a pending pod and an
-// explanation name the same node. The ranks of a node's verdicts are added up; among equals
-// the node with the smallest gap comes first. A node that a plugin hides from the owner of
-// the pod is counted and not named.
+// Package shortfall ranks the nodes, by what Berth's plugins measure and by the other
+// plugins' verdicts. The message of a pending pod asks the same ranking, and so names the
+// same node where both know the same verdicts: the scheduler stops at the first. A node
+// that a plugin hides from the owner of the pod is counted and not named.
 //
 // # Adding a kind of change
 //
-// A file of its own with a function of type proposer, and an entry in the list
-// proposers. It may propose freely: what does not help is found out.
+// Add a file with a function of type proposer, and an entry in the list proposers. It may
+// propose freely: changes that do not help are discarded.
 package explain

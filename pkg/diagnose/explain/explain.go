@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/output"
@@ -22,9 +23,9 @@ import (
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
-// Explain says why the pods have no node, and what would give them one. That they have
-// none is no error: an error is a profile from which no scheduler can be built, objects
-// that a plugin needs and that are missing, or ctx.
+// Explain says why the pods have no node, and what would give them one. A pod without a node
+// is not an error: errors are a profile from which no scheduler can be built, missing objects
+// that a plugin needs, and that of ctx.
 func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 	if len(in.Pods) == 0 {
 		return nil, errors.New("no pod to explain")
@@ -56,9 +57,9 @@ func Explain(ctx context.Context, in *Input) (*Explanation, error) {
 	return x, errors.Join(err, e.Close())
 }
 
-// newEngine builds the engine, and says whether the profiles place gangs of Coscheduling.
-// That plugin cannot be simulated: what it adds is found out here, and all other plugins
-// decide as ever.
+// newEngine builds the engine, and reports whether the profiles place gangs of Coscheduling.
+// That plugin cannot be simulated: its work is done here, and all other plugins decide as
+// usual.
 func newEngine(ctx context.Context, in *Input) (*engine.Engine, bool, error) {
 	configuration, gangs := engine.WithoutGangs(in.Config)
 	e, err := engine.New(ctx, engine.Options{Config: configuration, Parallelism: in.Parallelism, Preemption: true}, in.Objects)
@@ -80,7 +81,7 @@ func newEngine(ctx context.Context, in *Input) (*engine.Engine, bool, error) {
 func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) error {
 	x.Nodes = len(s.in.Objects.Nodes())
 	x.Keys = keysOf(s, gangs)
-	// The pods come anew in every trial.
+	// Every trial creates the pods again.
 	if err := s.remove(ctx, s.in.Pods); err != nil {
 		return err
 	}
@@ -112,14 +113,13 @@ func (x *Explanation) explain(ctx context.Context, s *situation, gangs bool) err
 	return x.tryAll(ctx, s)
 }
 
-// missed reports whether too few pods found a node or, where one pod is asked about by
-// its name, that pod did not.
+// missed reports whether too few pods found a node or, where a single pod is explained,
+// that pod found none.
 func (s *situation) missed(placed int, first *engine.Result) bool {
 	return placed < s.needed || s.in.Of == "" && first.Node == ""
 }
 
-// tryAll lets the pods come as they are, and looks for changes if they do not all find
-// a node.
+// tryAll lets the pods come unchanged, and looks for changes if not all of them find a node.
 func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 	pods := s.arriving(nil)
 	placed, first, failed, err := s.placeEach(ctx, pods)
@@ -164,7 +164,7 @@ func (x *Explanation) tryAll(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// refusals are those of a diagnosis, as they are told.
+// refusals returns those of a diagnosis, as they are written.
 func refusals(d *engine.Diagnosis) []Verdict {
 	var told []Verdict
 	for _, v := range slices.Concat(d.Gates, d.Refusals) {
@@ -174,117 +174,102 @@ func refusals(d *engine.Diagnosis) []Verdict {
 }
 
 // preempt finds out which pods the scheduler would evict for the pod, the first of pods that
-// finds no node, or for the gang of pods, and puts all back.
+// finds no node, or for the gang of pods as a whole, and puts all back.
 func (x *Explanation) preempt(ctx context.Context, s *situation, pod *corev1.Pod, pods []*corev1.Pod) error {
-	switch {
-	case len(x.Gates) > 0:
-		return nil
-	case s.asGroup() && s.gang.Members >= s.gang.Needed:
-		return x.preemptForGang(ctx, s, pods)
-	case len(s.in.Pods) > 1 || s.gang != nil:
+	gang := s.asGroup() && s.gang.Members >= s.gang.Needed
+	if len(x.Gates) > 0 || !gang && (len(s.in.Pods) > 1 || s.gang != nil) {
 		return nil
 	}
-	if node := s.in.Pods[0].Status.NominatedNodeName; node != "" {
-		x.Preemption = &Preemption{Node: node, Text: fmt.Sprintf("the scheduler has evicted pods on node %s for it, and waits until they are gone", node)}
-		return nil
-	}
-	result, err := s.engine.Schedule(ctx, pod)
-	if err != nil && ctx.Err() != nil {
-		return err
-	}
-	// An error is a PostFilter plugin's, and nobody was evicted: the scheduler logs it, too.
-	victims, err := s.undo(ctx, []*corev1.Pod{pod}, result.Victims)
-	if result.Node != "" && len(victims) > 0 {
-		x.Preemption = &Preemption{
-			Node: result.Node, Victims: victims,
-			Text: fmt.Sprintf("the scheduler makes room on node %s and evicts %s, of lower priority", result.Node, output.List(victims, maxListed)),
+	nominated := sets.New[string]()
+	for _, pod := range s.in.Pods {
+		if node := pod.Status.NominatedNodeName; pod.Spec.NodeName == "" && node != "" {
+			nominated.Insert(node)
 		}
+	}
+	if nominated.Len() > 0 {
+		x.Preemption = preemptionOn(gang, sets.List(nominated))
+		x.Preemption.Text = fmt.Sprintf("the scheduler has evicted pods %s, and waits until they are gone", x.Preemption.Text)
+		return nil
+	}
+	nodes, victims, err := s.placeWithPreemption(ctx, gang, pod, pods)
+	if err != nil {
 		return err
 	}
-	x.evictNobody(s, pod, "this one's")
-	return err
+	if len(nodes) > 0 && len(victims) > 0 {
+		x.Preemption = preemptionOn(gang, nodes)
+		x.Preemption.Victims = victims
+		x.Preemption.Text = fmt.Sprintf("the scheduler makes room %s and evicts %s, of lower priority", x.Preemption.Text, output.List(victims, maxListed))
+		return nil
+	}
+	x.evictNone(s, pod, gang)
+	return nil
 }
 
-// preemptForGang is preempt for the gang of the pods: what is evicted for it is decided for all
-// of its members together.
-func (x *Explanation) preemptForGang(ctx context.Context, s *situation, pods []*corev1.Pod) error {
-	var nominated []string
-	for _, pod := range s.in.Pods {
-		if node := pod.Status.NominatedNodeName; pod.Spec.NodeName == "" && node != "" && !slices.Contains(nominated, node) {
-			nominated = append(nominated, node)
+// preemptionOn is preemption on nodes, whose text says where, and for whom if for a gang.
+func preemptionOn(gang bool, nodes []string) *Preemption {
+	where := "node " + nodes[0]
+	if len(nodes) > 1 {
+		where = "nodes " + output.List(nodes, maxListed)
+	}
+	if gang {
+		return &Preemption{Nodes: nodes, Text: "for the gang (" + where + ")"}
+	}
+	return &Preemption{Node: nodes[0], Text: "on " + where}
+}
+
+// placeWithPreemption lets the pod, or the gang of pods, evict others, and puts all back. It
+// returns the nodes where enough members would be, and the pods evicted for them.
+func (s *situation) placeWithPreemption(ctx context.Context, gang bool, pod *corev1.Pod, pods []*corev1.Pod) (nodes, names []string, err error) {
+	var victims []*corev1.Pod
+	arriving, needed, found := []*corev1.Pod{pod}, 1, []string{}
+	if gang {
+		arriving, needed = pods, s.needed
+		if err := s.remove(ctx, pods); err != nil {
+			return nil, nil, err
 		}
-	}
-	if len(nominated) > 0 {
-		slices.Sort(nominated)
-		x.Preemption = &Preemption{Nodes: nominated, Text: fmt.Sprintf("the scheduler has evicted pods for the gang (%s), and waits until they are gone", nodesText(nominated))}
-		return nil
-	}
-	if err := s.remove(ctx, pods); err != nil {
-		return err
-	}
-	group, err := s.engine.SchedulePodGroup(ctx, pods)
-	if err != nil {
-		if ctx.Err() == nil {
-			err = nil // as in preempt
-		}
-		return errors.Join(err, s.remove(ctx, pods))
-	}
-	placed, nodes := 0, []string{}
-	for i := range group.Members {
-		if node := group.Members[i].Node; node != "" {
-			placed++
-			if !slices.Contains(nodes, node) {
-				nodes = append(nodes, node)
+		var group engine.PodGroupResult
+		if group, err = s.engine.SchedulePodGroup(ctx, pods); err == nil {
+			victims = group.Members[0].Victims
+			for i := range group.Members {
+				found = append(found, group.Members[i].Node)
 			}
 		}
+	} else {
+		var result engine.Result
+		result, err = s.engine.Schedule(ctx, pod)
+		victims, found = result.Victims, append(found, result.Node)
 	}
-	victims, err := s.undo(ctx, pods, group.Members[0].Victims)
-	if placed >= s.needed && len(victims) > 0 {
-		slices.Sort(nodes)
-		x.Preemption = &Preemption{
-			Nodes: nodes, Victims: victims,
-			Text: fmt.Sprintf("the scheduler makes room for the gang (%s) and evicts %s, of lower priority", nodesText(nodes), output.List(victims, maxListed)),
-		}
-		return err
-	}
-	x.evictNobody(s, pods[0], "the gang's")
-	return err
-}
-
-// nodesText names nodes.
-func nodesText(nodes []string) string {
-	if len(nodes) == 1 {
-		return "node " + nodes[0]
-	}
-	return "nodes " + output.List(nodes, maxListed)
-}
-
-// undo removes the pods, has the victims back, and returns the names of these.
-func (s *situation) undo(ctx context.Context, pods, victims []*corev1.Pod) ([]string, error) {
-	errs := []error{s.remove(ctx, pods)}
-	var names []string
+	// Another error is a PostFilter plugin's, and no pod was evicted: the scheduler logs it, too.
+	errs := []error{ctx.Err(), s.remove(ctx, arriving)}
 	for _, victim := range victims {
 		names = append(names, podText(victim))
 		errs = append(errs, s.engine.Set(ctx, victim))
 	}
-	return names, errors.Join(errs...)
+	found = slices.DeleteFunc(found, func(node string) bool { return node == "" })
+	if err == nil && len(found) >= needed {
+		nodes = sets.List(sets.New(found...))
+	}
+	return nodes, names, errors.Join(errs...)
 }
 
-// evictNobody says why nobody is evicted for the pod, if that could have been of use. whose
-// is whose priority the pods of others are held to.
-func (x *Explanation) evictNobody(s *situation, pod *corev1.Pod, whose string) {
+// evictNone says why no pod is evicted for the pod, if that could have been of use.
+func (x *Explanation) evictNone(s *situation, pod *corev1.Pod, gang bool) {
 	if len(x.Refusals) > 0 || !slices.ContainsFunc(s.nodes, func(n nodeFacts) bool {
 		return !slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return !v.Resolvable })
 	}) {
 		return
 	}
-	x.Preemption = &Preemption{Text: fmt.Sprintf("evicts nobody: no pods of lower priority than %s would make room", whose)}
+	whose := "this pod's"
+	if gang {
+		whose = "the gang's"
+	}
+	x.Preemption = &Preemption{Text: fmt.Sprintf("no pod is evicted: no pods of lower priority than %s would make room", whose)}
 	if policy := pod.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
-		x.Preemption.Text = "evicts nobody: spec.preemptionPolicy of the pod is Never"
+		x.Preemption.Text = "no pod is evicted: spec.preemptionPolicy of the pod is Never"
 	}
 }
 
-// feasible takes over the nodes that can take the first pod.
+// feasible adds the nodes that can take the first pod.
 func (x *Explanation) feasible(result *engine.Result) {
 	if result.Node == "" {
 		return
@@ -331,29 +316,25 @@ func approximate(s *situation) string {
 	if !ok || !s.runs(gpudevice.Name) || len(args.ExpectedWorkload) > 0 || args.ScoringStrategy.Type != config.GPUDeviceFragmentationGradient {
 		return ""
 	}
-	return "GPUDevice learns its expected workload, and what the running scheduler has learnt is in its memory: it may prefer another of the feasible nodes"
+	return "GPUDevice learns its expected workload at run time: the running scheduler may prefer another feasible node"
 }
 
-// notServed proposes the names that somebody serves.
+// notServed proposes the names that some scheduler handles.
 func (x *Explanation) notServed(ctx context.Context, s *situation) error {
 	x.State = NotServed
 	if x.Scheduler.Known {
 		x.State = Unknown
 	}
 	var err error
-	for _, change := range sorted(proposeSchedulerName(s)) {
-		if change.Node, err = s.try(ctx, change); err != nil {
-			return err
-		}
-		if change.Node != "" {
-			x.Changes = append(x.Changes, *change)
-		}
+	trials := leastTrials
+	if x.Changes, err = s.tryEach(ctx, sorted(proposeSchedulerName(s)), &trials); err != nil {
+		return err
 	}
 	x.Answer = notServedAnswer(x, s.pod)
 	return nil
 }
 
-// keysOf are the labels and annotations of the pod that have no effect.
+// keysOf returns the labels and annotations of the pod that have no effect.
 func keysOf(s *situation, gangs bool) []string {
 	effective, served := s.engine.Profiles()[s.in.Pods[0].Spec.SchedulerName]
 	return unknownkeys.Findings(registry.PodKeys(), s.in.Pods[0], &unknownkeys.Profile{
@@ -364,7 +345,7 @@ func keysOf(s *situation, gangs bool) []string {
 	})
 }
 
-// unbound is the pod as it was before it got its node.
+// unbound returns the pod as it was before it got its node.
 func unbound(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = ""

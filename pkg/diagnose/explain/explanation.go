@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// FormatVersion is that of an Explanation as JSON or YAML: keys may be added to it,
-// and it changes when one goes or changes its meaning.
+// FormatVersion is the version of an Explanation as JSON or YAML. Keys may be added to it;
+// it changes when a key is removed or changes its meaning.
 const FormatVersion = 1
 
-// State is what there is to be said of a pod in one word.
+// State is the state of a pod in one word.
 type State string
 
 const (
@@ -23,17 +23,17 @@ const (
 	Preempting State = "Preempting"
 	// Gated is a pod that a scheduling gate keeps out of the queue.
 	Gated State = "Gated"
-	// NotServed is a pod whose schedulerName nobody serves.
+	// NotServed is a pod whose schedulerName no scheduler handles.
 	NotServed State = "NotServed"
 	// NotAdmitted is a pod that the API server would not create: a quota is used up, or its
 	// PriorityClass does not exist.
 	NotAdmitted State = "NotAdmitted"
-	// Waiting is a pod whose gang is not there as a whole.
+	// Waiting is a pod whose gang is incomplete.
 	Waiting State = "Waiting"
 	// Unschedulable is a pod that no node can take.
 	Unschedulable State = "Unschedulable"
-	// Unknown is a pod of which too little could be seen: what is told of it is what
-	// the scheduler wrote.
+	// Unknown is a pod about which too little could be read: the answer is what the
+	// scheduler wrote.
 	Unknown State = "Unknown"
 )
 
@@ -47,7 +47,7 @@ func (s State) Placed() bool { return s == Bound || s == Fits }
 type Explanation struct {
 	FormatVersion int `json:"formatVersion"`
 	// Pod is NAMESPACE/NAME, and Of what it stands for: the workload of a manifest, or
-	// what controls it. Empty for a pod of nobody.
+	// what controls it. Empty for a pod without a controller.
 	Pod string `json:"pod"`
 	Of  string `json:"of,omitempty"`
 	// State and Answer are the same in a word and in a sentence.
@@ -55,9 +55,9 @@ type Explanation struct {
 	Answer string `json:"answer"`
 	// Node is where the pod is, or would be.
 	Node string `json:"node,omitempty"`
-	// Scheduler is who serves the pod's schedulerName.
+	// Scheduler is who handles the pod's schedulerName.
 	Scheduler Scheduler `json:"scheduler"`
-	// Gates are the pod's scheduling gates, each with who lifts it.
+	// Gates are the pod's scheduling gates, each with who removes it.
 	Gates []string `json:"gates,omitempty"`
 	// Admission is what quotas, PriorityClasses and Kueue say of the pod.
 	Admission []string `json:"admission,omitempty"`
@@ -69,10 +69,10 @@ type Explanation struct {
 	// are. Both are 0 for a single pod.
 	Placed int `json:"placed,omitempty"`
 	Pods   int `json:"pods,omitempty"`
-	// Refusals are of the plugins that refuse the pod whatever the nodes are.
+	// Refusals are those of the plugins that reject the pod for all nodes.
 	Refusals []Verdict `json:"refusals,omitempty"`
-	// Nodes is how many nodes there are, and Groups are those that cannot take the pod,
-	// by why, the nearest first.
+	// Nodes is the number of nodes, and Groups are those that cannot take the pod, by cause,
+	// the nearest first.
 	Nodes  int     `json:"nodes"`
 	Groups []Group `json:"groups,omitempty"`
 	// Feasible are the nodes that can take the pod, the best first, with their scores.
@@ -91,33 +91,33 @@ type Explanation struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// Scheduler is who serves a schedulerName.
+// Scheduler is who handles a schedulerName.
 type Scheduler struct {
 	// Name is the pod's schedulerName.
 	Name string `json:"name"`
-	// Known is whether somebody serves it, and Nearest, if nobody does, the name that is
-	// most like it.
+	// Known is whether a scheduler handles it, and Nearest, if none does, the most similar
+	// name.
 	Known   bool   `json:"known"`
 	Nearest string `json:"nearest,omitempty"`
-	// Lease is NAMESPACE/NAME of the lease by which its processes choose one, Holder who
-	// has it and Renewed when that was last said. Empty if it was not seen.
+	// Lease is NAMESPACE/NAME of the lease for leader election, Holder its holder and Renewed
+	// the time of its last renewal. Empty if it could not be read.
 	Lease   string     `json:"lease,omitempty"`
 	Holder  string     `json:"holder,omitempty"`
 	Renewed *time.Time `json:"renewed,omitempty"`
-	// Alive is false if the lease has run out. It says nothing without a lease.
+	// Alive is false if the lease has expired. Without a lease it has no meaning.
 	Alive bool `json:"alive"`
 	// Profile is where the profile was read.
 	Profile string `json:"profile,omitempty"`
 	// Text is the same in a sentence.
 	Text string `json:"text"`
-	// notRunning is whether no process was found that serves a name that has a profile.
+	// notRunning is whether the name has a profile and no process that handles it was found.
 	notRunning bool
 }
 
 // Verdict is what one plugin says.
 type Verdict struct {
 	Plugin string `json:"plugin"`
-	// Reason is in the words of the event, and Detail what is behind it.
+	// Reason is in the words of the event, and Detail the cause.
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 	// Resolvable is whether evicting pods could help, in the plugin's opinion.
@@ -141,7 +141,7 @@ type Group struct {
 type Feasible struct {
 	Node  string `json:"node"`
 	Total int64  `json:"total"`
-	// Scores are by plugin, with its weight.
+	// Scores are by plugin, times its weight.
 	Scores []Score `json:"scores,omitempty"`
 }
 
@@ -169,7 +169,7 @@ type Gang struct {
 	native bool
 }
 
-// Preemption is what evicting pods of lower priority comes to.
+// Preemption is the result of evicting pods of lower priority.
 type Preemption struct {
 	// Node is where room is made for a pod, and Nodes are those of the members of a gang.
 	Node  string   `json:"node,omitempty"`

@@ -46,13 +46,13 @@ func gangOf(in *Input, pod *corev1.Pod) *Gang {
 func (g *Gang) tell() {
 	switch {
 	case !g.Found && g.native:
-		g.Text = fmt.Sprintf("PodGroup %s (%s), which spec.schedulingGroup names, does not exist or was not seen: create it", g.Name, schedulingv1.GroupName)
+		g.Text = fmt.Sprintf("PodGroup %s (%s), which spec.schedulingGroup names, does not exist or could not be read: create it", g.Name, schedulingv1.GroupName)
 	case !g.Found:
 		g.Text = pending.GangNotFound(g.Name, podgroup.Label)
 	case g.Members < g.Needed:
 		g.Text = pending.GangIncomplete(g.Name, g.Members, int64(g.Needed))
 	case g.Bound+g.Fit < g.Needed:
-		g.Text = fmt.Sprintf("gang %s: %d of its %d members would find a node at the same time, and they start together or not at all", g.Name, g.Bound+g.Fit, g.Needed)
+		g.Text = fmt.Sprintf("gang %s: %d of its %d members would find a node at the same time; they start together or not at all", g.Name, g.Bound+g.Fit, g.Needed)
 	default:
 		g.Text = fmt.Sprintf("gang %s: all of its %d members find a node", g.Name, g.Needed)
 	}
@@ -105,8 +105,8 @@ func Members(in *Input, pod *corev1.Pod) []*corev1.Pod {
 	return all
 }
 
-// noSuchGang proposes the PodGroup that is meant, if there is one like it, and tries
-// whether its members find room with this pod among them.
+// noSuchGang proposes a PodGroup with a similar name, if there is one, and tries whether its
+// members fit together with this pod.
 func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 	x.State, x.Answer = Waiting, fmt.Sprintf("Pod %s is Pending: %s.", x.Pod, s.gang.Text)
 	var there []string
@@ -135,14 +135,14 @@ func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 		return err
 	}
 	change := &Change{
-		Who: OnPod, Kind: "podGroup", Text: fmt.Sprintf("set the label %s to %q, which is a PodGroup", podgroup.Label, meant),
+		Who: OnPod, Kind: "podGroup", Text: fmt.Sprintf("set the label %s to %q, an existing PodGroup", podgroup.Label, meant),
 		pod: func(pod *corev1.Pod) {
 			pod.Labels = maps.Clone(pod.Labels)
 			pod.Labels[podgroup.Label] = meant
 		},
 	}
 	if s.gang.native {
-		change.Text = fmt.Sprintf("recreate the pod with spec.schedulingGroup.podGroupName: %s, which is a PodGroup", meant)
+		change.Text = fmt.Sprintf("recreate the pod with spec.schedulingGroup.podGroupName: %s, an existing PodGroup", meant)
 		change.pod = func(pod *corev1.Pod) { pod.Spec.SchedulingGroup.PodGroupName = &meant }
 		s.gang = &Gang{Found: true, native: true, Needed: needed}
 	}

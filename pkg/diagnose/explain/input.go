@@ -21,14 +21,14 @@ type Input struct {
 	Pods []*corev1.Pod
 	// Of names the workload that the pods are of; empty for a pod that stands for itself.
 	Of string
-	// Refused says for what an API server refuses the pods that do not exist yet, quotas
-	// apart.
+	// Refused says why an API server would reject the pods that do not exist yet, except for
+	// quotas.
 	Refused []string
-	// Objects are those of the cluster; nil if they could not be read, and then only
-	// what stands in the pod is told.
+	// Objects are those of the cluster; nil if they could not be read, so that only the pod
+	// itself is explained.
 	Objects *cluster.Cluster
-	// Incomplete is whether Objects are so few that no scheduler could decide by them;
-	// then only what stands in the pod is told.
+	// Incomplete is whether Objects are too few for a scheduler's decision, so that only the
+	// pod itself is explained.
 	Incomplete bool
 	// PodGroups are the gangs.
 	PodGroups []PodGroup
@@ -36,8 +36,8 @@ type Input struct {
 	// namespaces.
 	Quotas    []*corev1.ResourceQuota
 	Workloads []Workload
-	// Config is the configuration of the scheduler that serves the pods, nil if it is
-	// not known; Profile says where it was read.
+	// Config is the configuration of the scheduler that handles the pods, nil if it is
+	// unknown; Profile says where it was read.
 	Config  *schedconfig.KubeSchedulerConfiguration
 	Profile string
 	// Servers are the schedulers of the cluster, as far as their leases tell.
@@ -67,10 +67,10 @@ type Workload struct {
 	Namespace, Name string
 	// Queue is the LocalQueue, in the same namespace.
 	Queue string
-	// Owners are who it stands for.
+	// Owners are the objects that it stands for.
 	Owners []metav1.OwnerReference
-	// Inactive is whether somebody has switched it off.
+	// Inactive is whether it was deactivated.
 	Inactive bool
-	// Conditions are what Kueue says of it.
+	// Conditions are those that Kueue has set.
 	Conditions []metav1.Condition
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
-// details say what is behind the verdicts of plugins that do not measure nodes
-// themselves, "" if there is no more to say.
+// details return the cause of the verdicts of plugins that do not measure nodes themselves,
+// "" if there is no more to say.
 var details = map[string]func(*situation, engine.Verdict, fwk.NodeInfo) string{
 	names.NodeResourcesFit:  detailResources,
 	names.TaintToleration:   detailTaints,
@@ -76,8 +76,8 @@ func (s *situation) cordonOnce(n *engine.NodeDiagnosis) []engine.Verdict {
 	return slices.DeleteFunc(slices.Clone(n.Verdicts), func(v engine.Verdict) bool { return v.Plugin == names.TaintToleration })
 }
 
-// refused is what a plugin that refused the pod before it looked at nodes finds missing on
-// this one.
+// refused returns what a plugin that rejected the pod before it looked at nodes finds missing
+// on this one.
 func (s *situation) refused(n fwk.NodeInfo) []engine.Verdict {
 	var verdicts []engine.Verdict
 	for _, refusal := range s.refusals {
@@ -100,14 +100,14 @@ func reasonOf(text string) string {
 	return text
 }
 
-// hidden reports whether the owner of the pod is not told of the node.
+// hidden reports whether the owner of the pod must not learn of the node.
 func (n *nodeFacts) hidden() bool { return n.distance.IsHidden() }
 
 // maxNames is how many nodes of a group are named.
 const maxNames = 5
 
-// groups are the nodes by why they cannot take the pod, the nearest first. Nodes that
-// only a refusal keeps the pod from are none, and those that are hidden have no names.
+// groups returns the nodes by cause, the nearest first, without those that only a refusal
+// keeps the pod from. Hidden nodes have no names.
 func (s *situation) groups() []Group {
 	var groups []Group
 	index := map[string]int{}
@@ -138,8 +138,8 @@ func (s *situation) groups() []Group {
 	return groups
 }
 
-// verdicts are those of a node with what is behind them; of one that is hidden only those
-// of the plugins that hide it.
+// verdicts returns those of a node with their causes; for a hidden node, only those of the
+// plugins that hide it.
 func (s *situation) verdicts(n *nodeFacts) []Verdict {
 	verdicts := make([]Verdict, 0, len(n.verdicts))
 	for _, v := range n.verdicts {
@@ -166,8 +166,8 @@ func (s *situation) verdicts(n *nodeFacts) []Verdict {
 	return verdicts
 }
 
-// clause says in the words of the reason, and in grammar for so many nodes, what keeps the
-// pod away.
+// clause says what keeps the pod away, in the words of the reason, and in the grammar for so
+// many nodes.
 func (v *Verdict) clause(nodes int) string {
 	is := "is"
 	if nodes > 1 {
@@ -190,8 +190,7 @@ func (v *Verdict) clause(nodes int) string {
 	return " " + text
 }
 
-// clauses say all that keeps the pod from so many nodes, with what is behind it on the
-// nearest.
+// clauses says all that keeps the pod from so many nodes, with the cause on the nearest.
 func (g *Group) clauses(nodes int, detailed bool) string {
 	var out strings.Builder
 	for i := range g.Verdicts {

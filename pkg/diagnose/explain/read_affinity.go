@@ -11,11 +11,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -50,7 +51,7 @@ func meetsAffinity(pod *corev1.Pod, node *corev1.Node) bool {
 	return err == nil && selector.Match(node)
 }
 
-// detailAffinity says what the pod asks for that the node has not, and what nodes have.
+// detailAffinity says what the pod asks for that the node lacks, and what nodes have.
 func detailAffinity(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 	var texts []string
 	for _, key := range unselected(s.pod, n.Node()) {
@@ -67,8 +68,8 @@ func detailAffinity(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 	return strings.Join(texts, "; ")
 }
 
-// unmet are the expressions about labels that the node does not meet, of the one term that
-// there is: of several, each could be the one that is meant.
+// unmet returns the expressions about labels that the node does not meet, if there is only
+// one term: of several, each could be the one that is meant.
 func unmet(selector *corev1.NodeSelector, node *corev1.Node) []*corev1.NodeSelectorRequirement {
 	if len(selector.NodeSelectorTerms) != 1 {
 		return nil
@@ -94,7 +95,7 @@ func meets(r *corev1.NodeSelectorRequirement, value string, ok bool) bool {
 }
 
 // valuesOf says how many nodes match what is asked of a label, or else which values nodes
-// have: of those that the owner of the pod may know of.
+// have. It is about the nodes that the owner of the pod may know of.
 func (s *situation) valuesOf(key string, node *corev1.Node, asked func(value string, ok bool) bool) string {
 	count, without, matching := map[string]int{}, 0, 0
 	for _, n := range s.visible {
@@ -120,14 +121,14 @@ func (s *situation) valuesOf(key string, node *corev1.Node, asked func(value str
 	for _, value := range values {
 		told = append(told, fmt.Sprintf("%s (%s)", value, output.Count(count[value], "node")))
 	}
-	nobody := "no node"
+	none := "no node"
 	if len(s.visible) < s.total {
-		nobody = "no node that the pod may use"
+		none = "no node that the pod may use"
 	}
 	if len(told) == 0 {
-		return "and " + nobody + " has the label " + key
+		return "and " + none + " has the label " + key
 	}
-	text := "and " + nobody + " matches; found: " + output.List(told, maxListed)
+	text := "and " + none + " matches; found: " + output.List(told, maxListed)
 	if without > 0 {
 		text += fmt.Sprintf(", and %d without the label", without)
 	}
@@ -141,7 +142,7 @@ func match(nodes int) string {
 	return fmt.Sprintf("%d nodes match", nodes)
 }
 
-// affinityText writes terms of which one has to be met.
+// affinityText writes terms: one of them has to be met.
 func affinityText(selector *corev1.NodeSelector) string {
 	var terms []string
 	for _, term := range selector.NodeSelectorTerms {
@@ -156,55 +157,71 @@ func affinityText(selector *corev1.NodeSelector) string {
 
 func detailPorts(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 	var texts []string
-	for _, port := range hostPorts(s.pod) {
-		for _, info := range n.GetPods() {
-			if slices.ContainsFunc(hostPorts(info.GetPod()), func(other corev1.ContainerPort) bool { return conflict(port, other) }) {
-				texts = append(texts, fmt.Sprintf("%s has port %d of the host", klog.KObj(info.GetPod()), port.HostPort))
-			}
+	for _, info := range n.GetPods() {
+		if port := conflictingPort(s.pod, info.GetPod()); port > 0 {
+			texts = append(texts, fmt.Sprintf("%s uses host port %d", podText(info.GetPod()), port))
 		}
 	}
 	return output.List(texts, maxListed)
 }
 
-// hostPorts are the ports of the host that the pod takes.
-func hostPorts(pod *corev1.Pod) []corev1.ContainerPort {
-	var ports []corev1.ContainerPort
-	for i := range pod.Spec.Containers {
-		for _, port := range pod.Spec.Containers[i].Ports {
-			if port.HostPort > 0 {
-				ports = append(ports, port)
-			}
+// conflictingPort returns a host port that both pods ask for, or 0.
+func conflictingPort(pod, other *corev1.Pod) int32 {
+	used := fwk.HostPortInfo{}
+	for _, port := range schedutil.GetHostPorts(other) {
+		used.Add(port.HostIP, string(port.Protocol), port.HostPort)
+	}
+	for _, port := range schedutil.GetHostPorts(pod) {
+		if used.CheckConflict(port.HostIP, string(port.Protocol), port.HostPort) {
+			return port.HostPort
 		}
 	}
-	return ports
+	return 0
 }
 
-// conflict reports whether two ports are the same of one address.
-func conflict(a, b corev1.ContainerPort) bool {
-	anyIP := func(ip string) bool { return ip == "" || ip == "0.0.0.0" || ip == "::" }
-	protocol := func(p corev1.ContainerPort) corev1.Protocol {
-		if p.Protocol == "" {
-			return corev1.ProtocolTCP
-		}
-		return p.Protocol
+// terms returns the required affinity and anti-affinity of the pod, as the scheduler parses
+// them.
+func (s *situation) terms() (affinity, anti []fwk.AffinityTerm) {
+	info, err := framework.NewPodInfo(s.pod)
+	if err != nil {
+		return nil, nil // the API server refuses such a pod
 	}
-	return a.HostPort == b.HostPort && protocol(a) == protocol(b) && (a.HostIP == b.HostIP || anyIP(a.HostIP) || anyIP(b.HostIP))
+	return info.GetRequiredAffinityTerms(), info.GetRequiredAntiAffinityTerms()
 }
 
-// detailPodAffinity names the pods whose rule it is, or that stand in the way of the pod's
-// own, and in which domain.
+// selects reports whether a term selects the pod.
+func (s *situation) selects(term *fwk.AffinityTerm, pod *corev1.Pod) bool {
+	if s.namespaces == nil {
+		s.namespaces = map[string]labels.Set{}
+		for _, namespace := range others[*corev1.Namespace](s.in) {
+			s.namespaces[namespace.Name] = namespace.Labels
+		}
+	}
+	return term.Matches(pod, s.namespaces[pod.Namespace])
+}
+
+// detailPodAffinity names the pods whose anti-affinity keeps the pod away, or from which its
+// own does, and in which topology domain.
 func detailPodAffinity(s *situation, v engine.Verdict, n fwk.NodeInfo) string {
 	var found []string
+	affinity, anti := s.terms()
 	switch {
 	case slices.Contains(v.Reasons, interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch):
 		found = s.keptAwayBy(n.Node())
 	case slices.Contains(v.Reasons, interpodaffinity.ErrReasonAntiAffinityRulesNotMatch):
-		found = s.keepsAwayFrom(n.Node())
-	case s.pod.Spec.Affinity != nil && s.pod.Spec.Affinity.PodAffinity != nil:
-		for i := range s.pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-			term := &s.pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i]
-			if len(s.inDomain(n.Node(), term.TopologyKey, func(other *corev1.Pod) bool { return selects(term, s.pod, other) })) == 0 {
-				found = append(found, fmt.Sprintf("no pod with %s runs in the same %s", metav1.FormatLabelSelector(term.LabelSelector), domain(n.Node(), term.TopologyKey)))
+		for i := range anti {
+			for _, other := range s.inDomain(n.Node(), &anti[i]) {
+				text := "it runs " + podText(other)
+				if key := anti[i].TopologyKey; key != corev1.LabelHostname {
+					text = fmt.Sprintf("%s runs in the same %s", podText(other), domain(n.Node(), key))
+				}
+				found = append(found, text)
+			}
+		}
+	default:
+		for i := range affinity {
+			if len(s.inDomain(n.Node(), &affinity[i])) == 0 {
+				found = append(found, fmt.Sprintf("no pod with %s runs in the same %s", affinity[i].Selector, domain(n.Node(), affinity[i].TopologyKey)))
 			}
 		}
 	}
@@ -215,11 +232,10 @@ func detailPodAffinity(s *situation, v engine.Verdict, n fwk.NodeInfo) string {
 func (s *situation) keptAwayBy(node *corev1.Node) []string {
 	var found []string
 	for _, n := range s.visible {
-		for _, info := range n.GetPods() {
-			other := info.GetPod()
-			for _, term := range antiAffinity(other) {
-				if selects(&term, other, s.pod) && sameDomain(n.Node(), node, term.TopologyKey) {
-					found = append(found, fmt.Sprintf("pod %s keeps pods with %s out of its %s", podText(other), metav1.FormatLabelSelector(term.LabelSelector), domain(node, term.TopologyKey)))
+		for _, info := range n.GetPodsWithRequiredAntiAffinity() {
+			for _, term := range info.GetRequiredAntiAffinityTerms() {
+				if s.selects(&term, s.pod) && sameDomain(n.Node(), node, term.TopologyKey) {
+					found = append(found, fmt.Sprintf("pod %s keeps pods with %s out of its %s", podText(info.GetPod()), term.Selector, domain(node, term.TopologyKey)))
 					break
 				}
 			}
@@ -228,31 +244,15 @@ func (s *situation) keptAwayBy(node *corev1.Node) []string {
 	return found
 }
 
-// keepsAwayFrom names the pods from which the pod's own required anti-affinity keeps it, on
-// the node or elsewhere in its domain.
-func (s *situation) keepsAwayFrom(node *corev1.Node) []string {
-	var found []string
-	for _, term := range antiAffinity(s.pod) {
-		for _, other := range s.inDomain(node, term.TopologyKey, func(other *corev1.Pod) bool { return selects(&term, s.pod, other) }) {
-			text := "it runs " + podText(other)
-			if term.TopologyKey != corev1.LabelHostname {
-				text = fmt.Sprintf("%s runs in the same %s", podText(other), domain(node, term.TopologyKey))
-			}
-			found = append(found, text)
-		}
-	}
-	return found
-}
-
-// inDomain are the pods of a kind in the topology domain of a node.
-func (s *situation) inDomain(node *corev1.Node, key string, is func(*corev1.Pod) bool) []*corev1.Pod {
+// inDomain returns the pods that a term selects in the topology domain of a node.
+func (s *situation) inDomain(node *corev1.Node, term *fwk.AffinityTerm) []*corev1.Pod {
 	var found []*corev1.Pod
 	for _, n := range s.visible {
-		if !sameDomain(n.Node(), node, key) {
+		if !sameDomain(n.Node(), node, term.TopologyKey) {
 			continue
 		}
 		for _, info := range n.GetPods() {
-			if is(info.GetPod()) {
+			if s.selects(term, info.GetPod()) {
 				found = append(found, info.GetPod())
 			}
 		}
@@ -271,23 +271,15 @@ func domain(node *corev1.Node, key string) string {
 	return fmt.Sprintf("%s (%s)", key, cmp.Or(node.Labels[key], "the node has none"))
 }
 
-// antiAffinity are the required terms of a pod.
-func antiAffinity(pod *corev1.Pod) []corev1.PodAffinityTerm {
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
-		return nil
-	}
-	return pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-}
-
-// inTheWay are the pods on a node that the pod's required anti-affinity selects, and those
-// whose own selects the pod.
-func inTheWay(pod *corev1.Pod, n fwk.NodeInfo) []*corev1.Pod {
+// inTheWay returns the pods on a node that the pod's required anti-affinity selects, and
+// those whose own selects the pod.
+func (s *situation) inTheWay(n fwk.NodeInfo) []*corev1.Pod {
+	_, anti := s.terms()
 	var found []*corev1.Pod
 	for _, info := range n.GetPods() {
-		other := info.GetPod()
-		if slices.ContainsFunc(antiAffinity(pod), func(term corev1.PodAffinityTerm) bool { return selects(&term, pod, other) }) ||
-			slices.ContainsFunc(antiAffinity(other), func(term corev1.PodAffinityTerm) bool { return selects(&term, other, pod) }) {
-			found = append(found, other)
+		if slices.ContainsFunc(anti, func(term fwk.AffinityTerm) bool { return s.selects(&term, info.GetPod()) }) ||
+			slices.ContainsFunc(info.GetRequiredAntiAffinityTerms(), func(term fwk.AffinityTerm) bool { return s.selects(&term, s.pod) }) {
+			found = append(found, info.GetPod())
 		}
 	}
 	return found

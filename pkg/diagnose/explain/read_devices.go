@@ -16,8 +16,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// devicesOf returns what is free of the devices of a node, and who holds the rest: what the
-// pod's profile counts.
+// devicesOf returns what is free of the devices of a node, and who uses the rest, as the
+// pod's profile counts it.
 func (s *situation) devicesOf(n fwk.NodeInfo) *deviceusage.NodeUsage {
 	if s.deviceUsage == nil {
 		s.deviceUsage = deviceusage.NewNodes(deviceusage.ObjectsOf(s.in.Objects), s.keys)
@@ -45,7 +45,7 @@ func largest(request *device.Request, memoryMiB int64) (container *device.Contai
 	return container, share
 }
 
-// detailDevices says what the plugin finds missing of the devices of a node, and who holds
+// detailDevices says what the plugin finds missing on the devices of a node, and who uses
 // them.
 func (s *situation) detailDevices(measure shortfall.Measure, n fwk.NodeInfo) string {
 	text := measure.Describe(n)
@@ -75,7 +75,7 @@ func (s *situation) detailDevices(measure shortfall.Measure, n fwk.NodeInfo) str
 		held = append(held, fmt.Sprintf("%s (%dm, %s)", podText(h.Pod), h.Share.Milli, device.FormatMiB(h.Share.MemoryMiB)))
 	}
 	if len(held) > 0 {
-		text += "; held by " + output.List(held, maxListed)
+		text += "; allocated to " + output.List(held, maxListed)
 	}
 	return text
 }

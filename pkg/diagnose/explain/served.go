@@ -19,7 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/scheduler/pending"
 )
 
-// servedBy finds out who serves the pod's schedulerName.
+// servedBy finds out who handles the pod's schedulerName.
 func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	s := Scheduler{Name: pod.Spec.SchedulerName, Profile: in.Profile}
 	if s.Name == "" {
@@ -45,7 +45,7 @@ func servedBy(in *Input, pod *corev1.Pod) Scheduler {
 	case s.Lease != "":
 	case wasTaken(in, pod):
 		s.Known = true
-		s.Text = fmt.Sprintf("a scheduler has handled pods with schedulerName %q; which one was not seen", s.Name)
+		s.Text = fmt.Sprintf("a scheduler has handled pods with schedulerName %q; which one is unknown", s.Name)
 	case hasProfile && !in.ServersSeen:
 		s.Known = true
 		s.Text = fmt.Sprintf("%q is a profile of %s; whether a scheduler runs with it is unknown", s.Name, in.Profile)
@@ -68,13 +68,13 @@ func (s *Scheduler) heldBy(server *schedulers.Server, now time.Time) {
 	case server.Holder == "":
 		s.Text = fmt.Sprintf("no scheduler holds the lease %s: none handles %q now", server.Lease, s.Name)
 	case s.Alive:
-		s.Text = fmt.Sprintf("%s serves it (lease %s, %s)", server.Holder, server.Lease, told)
+		s.Text = fmt.Sprintf("%s handles it (lease %s, %s)", server.Holder, server.Lease, told)
 	default:
-		s.Text = fmt.Sprintf("%s served it and does not answer: its lease %s was %s; ask the administrators of the cluster", server.Holder, server.Lease, told)
+		s.Text = fmt.Sprintf("%s handled it but does not respond: its lease %s was last %s; ask the cluster's administrators", server.Holder, server.Lease, told)
 	}
 }
 
-// unknown tells of a name that nobody serves, and of the one that may be meant.
+// unknown describes a name that no scheduler handles, and the one that may be meant.
 func (s *Scheduler) unknown(names []string, seen bool) {
 	folded := map[string]string{}
 	var candidates []string
@@ -85,7 +85,7 @@ func (s *Scheduler) unknown(names []string, seen bool) {
 	s.Nearest = folded[messages.Nearest(strings.ToLower(s.Name), candidates)]
 	s.Text = fmt.Sprintf("no scheduler handles %q", s.Name)
 	if !seen {
-		s.Text += "; leases were not seen"
+		s.Text += "; leases could not be read"
 	}
 	if len(names) > 0 {
 		s.Text += " (known: " + strings.Join(names, ", ") + ")"
@@ -96,7 +96,7 @@ func (s *Scheduler) unknown(names []string, seen bool) {
 }
 
 // wasTaken reports whether a scheduler has written to the pod, or placed another of its
-// schedulerName. A pod that was created with its node says nothing of a scheduler.
+// schedulerName. A pod that was created with its node proves nothing about a scheduler.
 func wasTaken(in *Input, pod *corev1.Pod) bool {
 	if in.Objects != nil && slices.ContainsFunc(in.Objects.Pods(), func(other *corev1.Pod) bool {
 		return other.Spec.SchedulerName == pod.Spec.SchedulerName && pending.WasTried(other)

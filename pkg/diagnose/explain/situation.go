@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -26,7 +27,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
 
-// situation is a pod before the nodes that cannot take it: what proposers look at.
+// situation is a pod and the nodes that cannot take it: what proposers look at.
 type situation struct {
 	in     *Input
 	engine *engine.Engine
@@ -38,22 +39,24 @@ type situation struct {
 	needed, placed int
 	// gang is nil for pods of none.
 	gang *Gang
-	// keys are how the pod's profile tells the devices of nodes, and devices is whether
-	// it gives shares of them.
+	// keys are how the pod's profile recognizes the devices of nodes, and devices is whether
+	// it allocates shares of them.
 	keys    *device.NodeKeys
 	devices bool
-	// deviceUsage counts what is held of devices; nil until somebody asks.
+	// deviceUsage counts what is allocated of devices; nil until it is asked for.
 	deviceUsage *deviceusage.Nodes
 	// request is what the pod asks of devices; nil if that cannot be understood.
 	request *device.Request
-	// refusals are of plugins that refuse the pod whatever the nodes are.
+	// refusals are those of plugins that reject the pod for all nodes.
 	refusals []engine.Verdict
-	// nodes are all that cannot take the pod, the nearest first, and visible are those that
-	// the owner of the pod may know of, also if they can. ranking says how far they are.
+	// nodes are all that cannot take the pod, the nearest first. visible are all that the
+	// owner of the pod may know of, including feasible ones. ranking says how far they are.
 	nodes   []nodeFacts
 	visible []fwk.NodeInfo
-	ranking *shortfall.Ranking
-	total   int
+	// namespaces are the labels of namespaces; nil until they are asked for.
+	namespaces map[string]labels.Set
+	ranking    *shortfall.Ranking
+	total      int
 	// tries counts trials, which makes the UIDs of their pods differ.
 	tries int
 }
@@ -62,7 +65,7 @@ type situation struct {
 // the nearest groups.
 func (s *situation) near() []nodeFacts { return s.nearest(false) }
 
-// nearest is near, with the nodes that the owner of the pod is not told of or without.
+// nearest is near, with or without the nodes that are hidden from the owner of the pod.
 func (s *situation) nearest(hidden bool) []nodeFacts {
 	const groups, each = 12, 3
 	count := map[string]int{}
@@ -81,7 +84,7 @@ func (s *situation) nearest(hidden bool) []nodeFacts {
 	return found
 }
 
-// refusal returns what the plugin refuses the pod for whatever the nodes are, or "".
+// refusal returns why the plugin rejects the pod for all nodes, or "".
 func (s *situation) refusal(plugin string) string {
 	for _, v := range s.refusals {
 		if v.Plugin == plugin {
@@ -123,7 +126,7 @@ func argsOf[T any](in *Input, schedulerName string) (args T, ok bool) {
 	return args, false
 }
 
-// readDevices finds out what the pod asks of devices, and how nodes tell of theirs.
+// readDevices finds out what the pod asks of devices, and how nodes describe theirs.
 func (s *situation) readDevices() {
 	keys := device.DefaultNodeKeys()
 	s.keys, s.devices, s.deviceUsage = &keys, s.runs(gpudevice.Name), nil
@@ -149,8 +152,8 @@ func (s *situation) setMinCount(ctx context.Context, members int) error {
 	return s.engine.SetMinCount(ctx, s.pod.Namespace, podgroup.Of(s.pod).Name, members)
 }
 
-// placeEach is place where each pod that finds a node gets it, whatever becomes of the
-// others: how many would fit is of interest where they are too few.
+// placeEach is place where each pod that finds a node gets it, whether the others do or not:
+// how many would fit matters where they are too few.
 func (s *situation) placeEach(ctx context.Context, pods []*corev1.Pod) (placed int, first engine.Result, failed *corev1.Pod, err error) {
 	if err := s.setMinCount(ctx, 0); err != nil {
 		return 0, engine.Result{}, nil, err
@@ -162,9 +165,9 @@ func (s *situation) placeEach(ctx context.Context, pods []*corev1.Pod) (placed i
 	return placed, first, failed, err
 }
 
-// place lets the pods come one after the other, or as a PodGroup, and returns how many
-// found a node, what became of the first, and which was the first without; nil if all have
-// one. They stay until they are removed.
+// place lets the pods come one after the other, or as a PodGroup. It returns how many found a
+// node, the result of the first, and the first pod without a node; nil if all have one. The
+// pods stay until they are removed.
 func (s *situation) place(ctx context.Context, pods []*corev1.Pod) (placed int, first engine.Result, failed *corev1.Pod, err error) {
 	if s.asGroup() {
 		group, err := s.engine.TryPodGroup(ctx, pods)
@@ -229,8 +232,8 @@ func (s *situation) arriving(change *Change) []*corev1.Pod {
 }
 
 // try makes the change, lets the pods come, and puts everything back. It returns the
-// node of the first pod; "" if the change does not help. An error is one of ctx, or of
-// putting things back; that an object cannot be changed so is no help.
+// node of the first pod; "" if the change does not help, or if an object cannot be changed
+// so. An error is that of ctx, or of putting things back.
 func (s *situation) try(ctx context.Context, change *Change) (node string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

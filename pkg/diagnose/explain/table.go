@@ -8,21 +8,20 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
-// How much the first screen has of what a wide one has all.
+// How much the first screen shows of what a wide one shows in full.
 const (
 	shownFacts   = 2
 	shownChanges = 3
 )
 
-// WriteTable writes the explanation for people. The first screen is at most 12 lines: the
-// answer with the nearest node, what else keeps the pod, and the smallest changes that would
-// help. wide adds what it rests on, all nodes by why they cannot take the pod, every change,
-// and the scores of the feasible nodes by plugin.
+// WriteTable writes the explanation for people. The first screen has at most 12 lines: the
+// answer with the nearest node, other obstacles, and the smallest changes that would help.
+// wide adds the facts, all nodes by cause, every change, and the scores of the feasible
+// nodes by plugin.
 func (x *Explanation) WriteTable(w io.Writer, wide bool) error {
 	var out strings.Builder
 	fmt.Fprintln(&out, output.Line(x.Answer))
@@ -45,7 +44,7 @@ func (x *Explanation) WriteTable(w io.Writer, wide bool) error {
 	return err
 }
 
-// writeFirst writes the first screen behind the answer.
+// writeFirst writes the first screen after the answer.
 func (x *Explanation) writeFirst(out *strings.Builder) {
 	facts := x.besides()
 	for i, fact := range facts {
@@ -74,8 +73,8 @@ func (x *Explanation) writeFirst(out *strings.Builder) {
 	}
 }
 
-// besides are what keeps the pod, or the explanation, beside the answer; what that says
-// already is left out.
+// besides returns other obstacles to the pod or the explanation, without those that the
+// answer has already.
 func (x *Explanation) besides() []string {
 	var facts []string
 	add := func(title string, texts ...string) {
@@ -109,13 +108,13 @@ func (x *Explanation) besides() []string {
 	return facts
 }
 
-// writeFacts writes a line for each thing that is known of the pod.
+// writeFacts writes a line for each fact about the pod.
 func (x *Explanation) writeFacts(out io.Writer) {
-	rows := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	rows := output.NewTable()
 	row := func(title string, texts ...string) {
 		for _, text := range texts {
 			if text != "" {
-				fmt.Fprintf(rows, "%s:\t%s\n", title, output.Line(text))
+				rows.Add(title+":", text)
 			}
 		}
 	}
@@ -139,11 +138,11 @@ func (x *Explanation) writeFacts(out io.Writer) {
 	if len(x.Feasible) > 0 {
 		row("Approximate", x.Approximate)
 	}
-	rows.Flush()
+	_ = rows.Write(out) // a builder takes everything
 }
 
-// hasGroups reports whether there is something to tell of the nodes: where a plugin refused
-// the pod before it looked at nodes, only what that one says of them is to the point.
+// hasGroups reports whether the nodes are to be shown: where a plugin rejected the pod
+// before it looked at nodes, only its own verdicts on nodes matter.
 func (x *Explanation) hasGroups() bool {
 	return len(x.Groups) > 0 && (len(x.Refusals) == 0 || x.refusedOn(&x.Groups[0]))
 }
@@ -153,14 +152,14 @@ func (x *Explanation) writeGroups(out io.Writer) {
 	if !x.hasGroups() {
 		return
 	}
-	fmt.Fprintf(out, "\nWhy not, the nearest first (%s in all):\n", output.Count(x.Nodes, "node"))
+	fmt.Fprintf(out, "\nNodes that cannot take the pod, the nearest first (%s in all):\n", output.Count(x.Nodes, "node"))
 	told := map[string]bool{}
 	for i := range x.Groups {
 		group := &x.Groups[i]
 		names := strings.Join(group.Names, ", ")
 		switch {
 		case len(group.Names) == 0:
-			names = "kept from the pod"
+			names = "hidden by tenancy"
 		case group.Count > len(group.Names):
 			names += ", …"
 		}
@@ -176,8 +175,8 @@ func (x *Explanation) writeGroups(out io.Writer) {
 	}
 }
 
-// refusedOn reports whether a plugin that refused the pod whatever the nodes are says
-// something of the group.
+// refusedOn reports whether a plugin that rejects the pod for all nodes has a verdict on the
+// group.
 func (x *Explanation) refusedOn(g *Group) bool {
 	return slices.ContainsFunc(g.Verdicts, func(v Verdict) bool {
 		return slices.ContainsFunc(x.Refusals, func(refusal Verdict) bool { return refusal.Plugin == v.Plugin })
@@ -189,16 +188,16 @@ func (x *Explanation) writeFeasible(out io.Writer) {
 	if len(x.Feasible) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "\nCan take it (%d of %s), the best first:\n", len(x.Feasible), output.Count(x.Nodes, "node"))
-	rows := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "\n%d of %s can take the pod, the best first:\n", len(x.Feasible), output.Count(x.Nodes, "node"))
+	rows := output.Table{Indent: "  "}
 	for _, node := range x.Feasible {
 		var scores []string
 		for _, score := range node.Scores {
 			scores = append(scores, fmt.Sprintf("%s %d", score.Plugin, score.Score))
 		}
-		fmt.Fprintf(rows, "  %s\t%d\t%s\n", node.Node, node.Total, strings.Join(scores, ", "))
+		rows.Add(node.Node, node.Total, strings.Join(scores, ", "))
 	}
-	rows.Flush()
+	_ = rows.Write(out)
 }
 
 // writeChanges writes what would help.
@@ -208,7 +207,7 @@ func (x *Explanation) writeChanges(out io.Writer, changes []Change) {
 	}
 	if len(changes) == 0 {
 		if x.State == Unschedulable || x.State == Waiting && x.Gang != nil && x.Gang.Found {
-			fmt.Fprint(out, "\nNone of the changes that were tried would help, alone or with another.\n")
+			fmt.Fprint(out, "\nNone of the changes that were tried would help, alone or combined.\n")
 		}
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// How many changes are told, and how many of a kind and of whoever makes them.
+// How many changes are returned: in all, of a kind, and by who makes them.
 const (
 	maxChanges = 8
 	maxOfKind  = 2
@@ -93,7 +93,7 @@ func goTogether(a, b *Change) bool {
 	return true
 }
 
-// tryEach tries changes in their order and returns those that help, as many as are told.
+// tryEach tries changes in their order and returns those that help, up to the bounds above.
 func (s *situation) tryEach(ctx context.Context, changes []*Change, trials *int) ([]Change, error) {
 	var found []Change
 	ofKind, ofWho := map[string]int{}, map[Who]int{}

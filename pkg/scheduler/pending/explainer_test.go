@@ -79,7 +79,7 @@ func fixture(t *testing.T, nodes []*corev1.Node, pods ...*corev1.Pod) *Explainer
 			"plain": filters("TaintToleration", "NodeAffinity", "NodeResourcesFit"),
 		},
 		DeviceProfiles: []string{"gpu"},
-		Gangs:          &Gangs{Plugin: gangPlugin, PodGroups: cache.NewGenericLister(groups, schema.GroupResource{Resource: "podgroups"}), GaveUp: func(pod *corev1.Pod) (found int, this, ok bool) {
+		Gangs: &Gangs{Plugin: gangPlugin, PodGroups: cache.NewGenericLister(groups, schema.GroupResource{Resource: "podgroups"}), GaveUp: func(pod *corev1.Pod) (found int, this, ok bool) {
 			_, err := fmt.Sscan(pod.Annotations[gaveUp], &found, &this)
 			return found, this, err == nil
 		}},
@@ -204,7 +204,7 @@ func TestMessages(t *testing.T) {
 		{
 			name: "a gang that is not complete", profile: "gpu", pod: member("train"), others: []*corev1.Pod{member("train")}, wantAction: actionGatherGang,
 			nodes: diagnosis{"a": unresolvable(gangPlugin, "pre-filter"), "b": unresolvable(gangPlugin, "pre-filter")}, preFilter: "pre-filter pod p cannot find enough sibling pods", postFilter: notHelpful,
-			want: "0/2 nodes are available: gang default/train: 1 of its 3 members exist, and it starts when all do.",
+			want: "0/2 nodes are available: gang default/train: 1 of its 3 members exist; it starts when all of them do.",
 		},
 		{
 			name: "a member whose gang was given up", profile: "gpu", pod: st.MakePod().Namespace("default").Name("p").Label(podgroup.Label, "train").Annotation(gaveUp, "2 false").Obj(), others: complete, wantAction: actionPlaceGang,

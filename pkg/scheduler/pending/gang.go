@@ -18,20 +18,20 @@ const (
 	gangReasonThis  = "had a node when this one found none"
 )
 
-// GangNotFound says that there is no PodGroup, NAMESPACE/NAME, of the name that the label
-// of the pod has.
+// GangNotFound says that the PodGroup, NAMESPACE/NAME, that the pod's label names does not
+// exist.
 func GangNotFound(gang, label string) string {
 	return fmt.Sprintf("PodGroup %s, which the pod's label %s names, does not exist: correct the label or create it", gang, label)
 }
 
 // GangIncomplete says that a gang, NAMESPACE/NAME, has fewer members than it needs.
 func GangIncomplete(gang string, members int, needed int64) string {
-	return fmt.Sprintf("gang %s: %d of its %d members exist, and it starts when all do", gang, members, needed)
+	return fmt.Sprintf("gang %s: %d of its %d members exist; it starts when all of them do", gang, members, needed)
 }
 
-// What was tried. A member of a gang is nearly always first refused because the
-// others are not created yet, and the API keeps the first text of a series of equal
-// events: another action is another event, so that the text is the newest cause.
+// Actions of events. A member of a gang is nearly always rejected first because the others
+// are not created yet, and the API keeps the first text of a series of equal events. Another
+// action is another event, so that the text has the newest cause.
 const (
 	actionScheduling  = "Scheduling"
 	actionFindGang    = "FindingPodGroup"
@@ -40,9 +40,9 @@ const (
 	actionPlaceMember = "PlacingMember"
 )
 
-// gangHeadline is about the pod's gang: it names the PodGroup and says how many of
-// its members are there, or how many found a node. It returns "" for a pod of no
-// gang, and where the gang is not what keeps the pod waiting.
+// gangHeadline is about the pod's gang: it names the PodGroup and says how many of its
+// members exist, or how many found a node. It returns "" for a pod without a gang, and where
+// the gang is not why the pod is Pending.
 func (e *Explainer) gangHeadline(m *message) (text, action string) {
 	if e.Gangs == nil {
 		return "", ""

@@ -145,7 +145,7 @@ func (n *nearest) describe(name string) string {
 			lacks = append(lacks, text)
 		} else if plugin == status.Plugin() {
 			// Pods that are nominated to run there stood in the way.
-			lacks = append(lacks, "what is free there is kept for a pod of higher priority")
+			lacks = append(lacks, "what is free there is reserved for a pod of higher priority")
 		}
 	}
 	text := nearestPrefix + name + ", " + strings.Join(lacks, "; ")

@@ -146,7 +146,7 @@ func TestNearest(t *testing.T) {
 		},
 		{
 			name: "where only nominated pods are in the way", nodes: []*corev1.Node{stocked("a", 10)}, statuses: diagnosis{"a": tooLittle()},
-			want: "nearest: node a, what is free there is kept for a pod of higher priority.",
+			want: "nearest: node a, what is free there is reserved for a pod of higher priority.",
 		},
 	}
 	for _, tt := range tests {

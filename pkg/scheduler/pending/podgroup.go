@@ -14,24 +14,22 @@ import (
 )
 
 const (
-	// groupWaits is what GangScheduling of Kubernetes 1.36 answers for a member that has a
-	// place while its PodGroup has too few: the scheduler hands it on when it has given the
-	// group up.
+	// groupWaits is what GangScheduling of Kubernetes 1.36 answers for a member that fits while
+	// too few others do. The scheduler passes it on when it gives the group up.
 	groupWaits = "waiting for minCount pods from a gang to be scheduled"
-	// groupShort begins GangScheduling's reason to give a group up, from 1.37 on, which
-	// groupCounts ends. A member that had a place gets all of the group's reasons as one;
-	// one that was not tried any more gets them as they are.
+	// groupShort begins GangScheduling's reason to give a group up, from 1.37 on, and
+	// groupCounts ends it. A member that fits gets all of the group's reasons as one; one
+	// that was not tried any more gets them as they are.
 	groupShort  = "minCount ("
 	groupCounts = " remaining"
-	// groupPreempts is what DefaultPreemption answers for a member: the group preempts as
-	// a whole, and its condition PodGroupScheduled says what became of that.
+	// groupPreempts is what DefaultPreemption answers for a member: preemption is for the
+	// whole group, whose condition PodGroupScheduled has the result.
 	groupPreempts = preemptionPrefix + "not eligible due to workload aware preemption enabled"
 )
 
-// explainGroup returns the status of a member of one of Kubernetes' own gangs that had a
-// place or was not tried, in words that say what it waits for; any other status as it is.
-// redact is whether the owner of the pod may not know of all nodes: what was tried for the
-// group depends on them.
+// explainGroup rewrites the status of a member of one of Kubernetes' own gangs that fits or
+// was not tried: it says what the member waits for. Any other status stays as it is. redact
+// is whether nodes are hidden from the pod's owner: the group's result depends on them.
 func explainGroup(pod *corev1.Pod, status *fwk.Status, redact bool) *fwk.Status {
 	group := podgroup.Of(pod)
 	if !group.Native {
@@ -47,11 +45,11 @@ func explainGroup(pod *corev1.Pod, status *fwk.Status, redact bool) *fwk.Status 
 	var text string
 	switch {
 	case slices.ContainsFunc(status.Reasons(), hadPlace):
-		text = "this pod had a place, but fewer members of PodGroup " + name + " had than its minCount: the events of the others say why"
+		text = "this pod would fit, but too few other members of PodGroup " + name + " do: see their events"
 	case slices.ContainsFunc(status.Reasons(), notTried):
-		text = "fewer members of PodGroup " + name + " can have a place than its minCount: the events of the others say why"
+		text = "too few members of PodGroup " + name + " fit: see the events of the others"
 	case redact && status.IsRejected():
-		text = "the members of PodGroup " + name + " can't all have a place"
+		text = "the members of PodGroup " + name + " don't all fit"
 	default:
 		return status
 	}

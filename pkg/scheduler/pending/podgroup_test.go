@@ -32,16 +32,16 @@ func TestPodGroupMessages(t *testing.T) {
 	}{
 		{
 			"a member that had a place", member, waits,
-			"pod group is unschedulable, this pod had a place, but fewer members of PodGroup default/train had than its minCount: the events of the others say why",
+			"pod group is unschedulable, this pod would fit, but too few other members of PodGroup default/train do: see their events",
 		},
 		{
 			"a member that had a place, in Kubernetes 1.37", member,
 			"pod group is unschedulable, minCount (6) cannot be satisfied: 5 scheduled, 0 remaining, pod group preemption: No preemption victims found for incoming preemptor",
-			"pod group is unschedulable, this pod had a place, but fewer members of PodGroup default/train had than its minCount: the events of the others say why",
+			"pod group is unschedulable, this pod would fit, but too few other members of PodGroup default/train do: see their events",
 		},
 		{
 			"a member that was not tried", member, "minCount (6) cannot be satisfied: 2 scheduled, 3 remaining",
-			"pod group is unschedulable, fewer members of PodGroup default/train can have a place than its minCount: the events of the others say why",
+			"pod group is unschedulable, too few members of PodGroup default/train fit: see the events of the others",
 		},
 		{"a member for which somebody is evicted", member, "pod group is waiting for preemption to complete", "pod group is unschedulable, pod group is waiting for preemption to complete"},
 		{"a pod without a group", single, waits, "pod group is unschedulable, " + waits},

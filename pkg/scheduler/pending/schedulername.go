@@ -22,18 +22,18 @@ import (
 	"github.com/berth-scheduler/berth/pkg/messages"
 )
 
-// ReasonSchedulerName is the reason of the Warning event on a pod whose
-// schedulerName nobody seems to serve.
+// ReasonSchedulerName is the reason of the Warning event on a pod whose schedulerName no
+// scheduler seems to handle.
 const ReasonSchedulerName = "UnknownSchedulerName"
 
 // WatchSchedulerNames records one Warning event for each pod whose schedulerName is
 // that of a profile with a typo. recorders are those of the profiles, by name.
 //
-// A scheduler cannot know which others there are. A pod counts as nobody's if its
-// name differs from a profile's by a typo, if after timeout it has neither a node
-// nor a condition that a scheduler writes, and if no pod of that name ever had one.
-// The informer of pods, which the scheduler needs anyway, delivers the pods of all
-// schedulers, so nothing more is read.
+// A scheduler cannot know which others exist. It takes a name for a typo if the name
+// differs from a profile's by a typo, if the pod has neither a node nor a scheduler's
+// condition after timeout, and if no pod with that name ever had one. The informer of
+// pods, which the scheduler needs anyway, delivers the pods of all schedulers, so
+// nothing more is read.
 //
 // Call it before the factory is started. It returns an error only if the informer
 // was stopped.
@@ -44,8 +44,8 @@ func WatchSchedulerNames(ctx context.Context, factory informers.SharedInformerFa
 	return err
 }
 
-// watchSchedulerNames also returns what says whether the pods that there were at the
-// start have been looked at.
+// watchSchedulerNames also returns whether the pods that existed at the start have been
+// looked at.
 func watchSchedulerNames(ctx context.Context, factory informers.SharedInformerFactory, recorders map[string]events.EventRecorder,
 	clk clock.WithDelayedExecution, timeout time.Duration,
 ) (synced cache.InformerSynced, err error) {
@@ -91,12 +91,12 @@ type schedulerNames struct {
 	timeout   time.Duration
 
 	mu sync.Mutex
-	// served are the names, like a profile's, that somebody serves.
+	// served are the names, like a profile's, that some scheduler handles.
 	served map[string]struct{}
 }
 
-// see looks at a pod that is new, or was old. Its time runs from when it can be
-// scheduled.
+// see looks at a new pod, or at one that was old before. The timeout starts when the pod can
+// be scheduled.
 func (w *schedulerNames) see(old, pod *corev1.Pod) {
 	meant := w.meant(pod.Spec.SchedulerName)
 	switch {
@@ -125,17 +125,16 @@ func (w *schedulerNames) warn(pod *corev1.Pod, meant string) {
 		return
 	}
 	w.recorders[meant].Eventf(now, nil, corev1.EventTypeWarning, ReasonSchedulerName, actionScheduling, "%s", messages.Cut(fmt.Sprintf(
-		"spec.schedulerName: no scheduler has taken the name %q up, and there is one for %q: if that is meant, create the pod anew, the field cannot be changed",
+		"spec.schedulerName: no scheduler handles %q; did you mean %q? Recreate the pod: schedulerName is immutable",
 		pod.Spec.SchedulerName, meant)))
 }
 
-// meant returns the profile whose name this one is with a typo, or "".
+// meant returns the profile that the name is a typo of, or "".
 func (w *schedulerNames) meant(name string) string {
 	return MeantSchedulerName(name, maps.Keys(w.recorders))
 }
 
-// MeantSchedulerName returns that of the profiles whose name the given one is with a
-// typo, or "".
+// MeantSchedulerName returns the profile that the given name is a typo of, or "".
 func MeantSchedulerName(name string, profiles iter.Seq[string]) string {
 	if name == corev1.DefaultSchedulerName {
 		return ""
@@ -159,8 +158,8 @@ func MeantSchedulerName(name string, profiles iter.Seq[string]) string {
 // WasTaken reports whether some scheduler has looked at the pod, or it has a node.
 func WasTaken(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" || WasTried(pod) }
 
-// WasTried reports whether some scheduler has written to the pod what became of it. The
-// condition of a pod with scheduling gates is written by the API server.
+// WasTried reports whether some scheduler has written a result to the pod. The API server
+// writes the condition of a pod with scheduling gates.
 func WasTried(pod *corev1.Pod) bool {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated {

@@ -29,7 +29,7 @@ func TestWatchSchedulerNames(t *testing.T) {
 	bound := waiting("bound", "berth-gp")
 	bound.Spec.NodeName = "n"
 	text := func(name string) string {
-		return `Warning UnknownSchedulerName spec.schedulerName: no scheduler has taken the name "` + name + `" up, and there is one for "berth-gpu": if that is meant, create the pod anew, the field cannot be changed`
+		return `Warning UnknownSchedulerName spec.schedulerName: no scheduler handles "` + name + `"; did you mean "berth-gpu"? Recreate the pod: schedulerName is immutable`
 	}
 
 	tests := []struct {

@@ -8,11 +8,10 @@ package podgroup
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
 // Label is the key of the label with which a pod joins a PodGroup of Coscheduling.
-const Label = v1alpha1.PodGroupLabel
+const Label = "scheduling.x-k8s.io/pod-group"
 
 // Ref names a PodGroup. The zero value names none.
 type Ref struct {

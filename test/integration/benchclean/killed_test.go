@@ -93,7 +93,7 @@ func killRepeatedly(t *testing.T) {
 		process.Kill()
 		said := clean()
 		t.Logf("killed after %v, then bench clean says: %s", moment.Round(time.Millisecond), said)
-		if strings.Contains(said, "removed from the cluster") {
+		if strings.Contains(said, "deleted from the cluster") {
 			found++
 		}
 		compare(t, c, before, fmt.Sprintf("after a benchmark that was killed after %v", moment))
@@ -102,7 +102,7 @@ func killRepeatedly(t *testing.T) {
 	if found < len(moments)/2 {
 		t.Errorf("bench clean has removed something after %d of %d kills, want most", found, len(moments))
 	}
-	if said := clean(); !strings.Contains(said, "nothing removed") {
+	if said := clean(); !strings.Contains(said, "nothing to delete") {
 		t.Errorf("bench clean of a clean cluster says %q", said)
 	}
 	compare(t, c, before, "at the end")

@@ -69,7 +69,7 @@ spec:
 		t.Fatal(err)
 	}
 	stdout, _ := s.run(t, s.Kubeconfig, exitNotPlaced, "-f", manifest, "-n", team)
-	if want := "ResourceQuota quota/compute admits 1 of 3 pods: 2 of 3 requests.cpu are used, and the next pod takes 2"; !strings.Contains(stdout, want) {
+	if want := "ResourceQuota quota/compute admits 1 of 3 pods: 2 of 3 requests.cpu are in use; the next pod needs 2"; !strings.Contains(stdout, want) {
 		t.Errorf("want %q in\n%s", want, stdout)
 	}
 	pod := func(name string) *corev1.Pod {
@@ -165,7 +165,7 @@ metadata: {name: load}
 	}
 	told := 0
 	if _, text, ok := strings.Cut(stdout, "the cluster was read with "); ok {
-		if _, err := fmt.Sscanf(text, "%d requests, get and list alone", &told); err != nil {
+		if _, err := fmt.Sscanf(text, "%d requests (get and list only", &told); err != nil {
 			t.Errorf("%v in %q", err, text)
 		}
 	}

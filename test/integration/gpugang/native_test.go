@@ -131,7 +131,7 @@ func requireMessages(t *testing.T, c *framework.Cluster, group string, gang []*c
 	for _, pod := range gang {
 		message := framework.PodScheduledCondition(get(t, c, pod.Name)).Message
 		switch {
-		case strings.Contains(message, "this pod had a place, but fewer members of PodGroup default/"+group+" had than its minCount"):
+		case strings.Contains(message, "this pod would fit, but too few other members of PodGroup default/"+group+" do"):
 		case strings.Contains(message, "didn't have enough free device share") && !strings.Contains(message, "preemption"):
 			without++
 		default:

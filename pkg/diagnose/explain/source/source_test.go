@@ -77,7 +77,7 @@ func TestSchedulers(t *testing.T) {
 	}{
 		{
 			name: "a scheduler whose lease has run out", schedulerName: "berth-scheduler", known: true, lease: "berth-system/berth-scheduler",
-			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: "does not answer: its lease berth-system/berth-scheduler was renewed 20s ago",
+			profile: "ConfigMap berth-system/berth-scheduler-config, berth-scheduler.yaml", text: "does not respond: its lease berth-system/berth-scheduler was last renewed 20s ago",
 		},
 		{
 			name: "the cluster's own", schedulerName: "default-scheduler", known: true, alive: true, lease: "kube-system/kube-scheduler",
