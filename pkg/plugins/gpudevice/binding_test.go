@@ -168,9 +168,7 @@ func TestBind(t *testing.T) {
 			server := &apiServer{profile: profile, answers: tt.answers}
 			server.start(t)
 			stop := runClock(t, pl)
-			if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, reserveOn(t, profile, pod, "n"))
 			status := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n")
 			stop()
 			if tt.want == nil && !status.IsSuccess() || tt.want != nil && !errors.Is(status.AsError(), tt.want) {
@@ -247,9 +245,7 @@ func TestBindAfterOwnWrite(t *testing.T) {
 			})
 			stop := runClock(t, pl)
 			defer stop()
-			if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, reserveOn(t, profile, pod, "n"))
 			if err := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n").AsError(); !errors.Is(err, tt.want) {
 				t.Errorf("want %v, got %v", tt.want, err)
 			}
@@ -283,9 +279,7 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 	s := &preFilterState{podRequest: podRequestOf(t, pl, pod)}
 	state.Write(preFilterStateKey, s)
 	show(t, profile, pod)
-	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, profile.RunReservePluginsReserve(t.Context(), state, pod, "n"))
 	stop := runClock(t, pl)
 	defer stop()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,15 +294,11 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 	}
 	for range 2 {
 		profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
-		if diff := cmp.Diff([]int64{500}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-			t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-		}
+		expectFree(t, profile, pl, 500)
 	}
 	// The API says that the pod is gone.
 	pl.allocations.removePod(pod.UID)
-	if diff := cmp.Diff([]int64{1000}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-	}
+	expectFree(t, profile, pl, 1000)
 }
 
 // A pod that stays without a node is given back to the queue, and not before it is
@@ -322,9 +312,7 @@ func TestBindSettles(t *testing.T) {
 	server.start(t)
 	stop := runClock(t, pl)
 	defer stop()
-	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, reserveOn(t, profile, pod, "n"))
 	started := pl.clock.Now()
 	status := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n")
 	if status.IsSuccess() {

@@ -344,9 +344,7 @@ func TestEachPodIsFencedByItself(t *testing.T) {
 	if kept := c.kept.load(); len(kept) != 1 || kept[0].Pods != 2 {
 		t.Errorf("%v count as used anywhere, want 2 pods with equal requests", kept)
 	}
-	if diff := cmp.Diff([]int64{1000 - 2}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-	}
+	expectFree(t, profile, pl, 1000-2)
 	server.answer("denied", nil)
 	if _, err := c.fenceAll(t.Context(), c.kept.pods(c), laterPass); err != nil {
 		t.Fatal(err)
@@ -389,9 +387,7 @@ func TestPreEnqueue(t *testing.T) {
 		t.Errorf("a pod without a share: %v", status)
 	}
 	close(answered)
-	if err := <-prepared; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-prepared)
 	if got := <-profile.Activated; got != "default/waiting" {
 		t.Errorf("%s was activated", got)
 	}
