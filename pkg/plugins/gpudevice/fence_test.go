@@ -114,12 +114,8 @@ func TestDeposed(t *testing.T) {
 		{name: "on another pod, after", when: "Bind", told: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pod := sharePod("p", 500)
-			pod.ResourceVersion = "7"
-			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+			profile, pl, pod, server := startBinding(t, 1, answer{write: true})
 			pl.allocations.epoch = "100"
-			server := &apiServer{profile: profile, answers: []answer{{write: true}}}
-			server.start(t)
 			takeOver := func() {
 				if tt.told {
 					waiting := sharePod("waiting", 1)

@@ -191,11 +191,7 @@ func TestBindAfterTheNodeLeft(t *testing.T) {
 		"not shared":      labelled(gpuNode("n", 2), names.GPUSharingLabel, "false"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := sharePod("p", 500)
-			pod.ResourceVersion = "7"
-			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{pod}})
-			server := &apiServer{profile: profile, answers: []answer{{write: true}}}
-			server.start(t)
+			profile, pl, pod, server := startBinding(t, 2, answer{write: true})
 			state := profile.NewCycle(t.Context(), t, pod)
 			succeed(t, profile.RunReservePluginsReserve(t.Context(), state, pod, "n"))
 			must(t, nodeStore(profile).Update(changed))
@@ -210,17 +206,14 @@ func TestBindAfterTheNodeLeft(t *testing.T) {
 // TestNotSentAgainAfterTheNodeLeft: the node leaves while a Binding has no clear answer. It is
 // not sent again, and the pod is touched, so that what was sent is refused.
 func TestNotSentAgainAfterTheNodeLeft(t *testing.T) {
-	pod := sharePod("p", 500)
-	pod.ResourceVersion = "7"
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{pod}})
+	var profile *schedtest.Profile
 	leaves := func(pod *corev1.Pod) *corev1.Pod {
 		if err := nodeStore(profile).Update(ofPool(gpuNode("n", 2), "b")); err != nil {
 			t.Error(err)
 		}
 		return pod
 	}
-	server := &apiServer{profile: profile, answers: []answer{{err: io.ErrUnexpectedEOF, then: leaves}, {write: true}}}
-	server.start(t)
+	profile, pl, pod, server := startBinding(t, 2, answer{err: io.ErrUnexpectedEOF, then: leaves}, answer{write: true})
 	state := profile.NewCycle(t.Context(), t, pod)
 	succeed(t, profile.RunReservePluginsReserve(t.Context(), state, pod, "n"))
 	status := pl.Bind(t.Context(), state, pod, "n")
