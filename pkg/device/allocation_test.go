@@ -122,9 +122,7 @@ func TestAllocationOn(t *testing.T) {
 func TestAllocationOfAnAssignment(t *testing.T) {
 	pod := podOf(container("main", milli, "2000"), container("side", milli, "500"))
 	request, err := ParsePod(pod, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, uuids := range [][]string{nil, {"GPU-a", "GPU-b", "GPU-c"}} {
 		node := &Node{Kind: NodeShared, Devices: 3, MemoryMiB: 1000, UUIDs: uuids}
 		state := usageOf(node)
@@ -134,9 +132,7 @@ func TestAllocationOfAnAssignment(t *testing.T) {
 		}
 		pod.Annotations = assignment.Annotations(request, node)
 		read, err := ParseAllocation(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if reserved := NewAllocation(request, &assignment, node); !reserved.Equal(read) || !read.Equal(reserved) {
 			t.Errorf("reserved %+v, read %+v", reserved, read)
 		}
@@ -150,9 +146,7 @@ func TestAllocationOfAnAssignment(t *testing.T) {
 
 func TestModelsWidened(t *testing.T) {
 	models, err := ParseModels("T4,a100,NVIDIA-H100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for model, want := range map[string]string{"nvidia-h100-80gb": "nvidia-h100*", "nvidia-a100": "*a100*", "l4": "", "": ""} {
 		if got := models.Widened(model); got != want {
 			t.Errorf("%q: want %q, got %q", model, want, got)

@@ -23,9 +23,7 @@ func benchNode() (*Node, Usage) {
 func benchWorkload(tb testing.TB) *Workload {
 	tb.Helper()
 	a100, err := ParseModels("nvidia-a100*")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	r := rand.New(rand.NewPCG(1, 2))
 	var classes []Class
 	for i := range 20 {
@@ -46,9 +44,7 @@ func benchWorkload(tb testing.TB) *Workload {
 		classes = append(classes, Class{Shape: shape, Weight: 1 + int64(r.IntN(100))})
 	}
 	w, err := NewWorkload(classes)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return w
 }
 
@@ -77,9 +73,7 @@ func benchPods(tb testing.TB) []struct {
 } {
 	tb.Helper()
 	models, err := ParseModels("nvidia-h100*,nvidia-h200*,*a100*80gb")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	constrained := benchPod(ContainerRequest{Milli: 300})
 	constrained.Models, constrained.MinMemoryMiB = models, 40960
 	return []struct {

@@ -4,7 +4,8 @@
 // Package device is the model behind GPUDevice: what pods ask of devices, what
 // nodes have, which pod fits where, and how well. It is pure. It knows API objects
 // as values and nothing of a scheduler, a client, a clock or a source of
-// randomness of its own, so the plugin, the simulator and tests compute alike.
+// randomness of its own, so the plugin, the simulator and tests compute alike. All that it
+// keeps between calls are the lists of models that pods ask for, one of each (Models).
 //
 // # From a pod and a node to a placement
 //

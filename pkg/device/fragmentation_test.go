@@ -18,9 +18,7 @@ func workloadOf(tb testing.TB, shapes ...Shape) *Workload {
 		classes = append(classes, Class{Shape: shape, Weight: 1})
 	}
 	w, err := NewWorkload(classes)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return w
 }
 
@@ -181,9 +179,7 @@ func TestFragmentationIsWeighted(t *testing.T) {
 		{Shape: Shape{Devices: 1, Milli: 500}, Weight: 3},
 		{Shape: Shape{Devices: 1, Milli: 1000}, Weight: 1},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := stateOf(1000, 600, 400)
 	f := w.On("", 16000).Fragmentation(&s, 0)
 	want := Fragmentation{}

@@ -37,9 +37,7 @@ func TestModelsMatch(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.list+" "+tt.model, func(t *testing.T) {
 			models, err := ParseModels(tt.list)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := models.Match(tt.model); got != tt.want {
 				t.Errorf("got %t, want %t", got, tt.want)
 			}
@@ -116,9 +114,7 @@ func TestModelsAreBounded(t *testing.T) {
 // often it is asked for, and no more than there may be.
 func TestModelsMatchOncePerModel(t *testing.T) {
 	models, err := ParseModels("nvidia-a*,*h100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		for i := range 2 * maxKnownModels {
 			model := "nvidia-" + strings.Repeat("a", i%2) + strings.Repeat("b", i/2)

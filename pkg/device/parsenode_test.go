@@ -231,9 +231,7 @@ func TestNodeCheck(t *testing.T) {
 
 	parse := func(pod *corev1.Pod) *Request {
 		r, err := ParsePod(pod, podKeys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	share := parse(podOf(container("a", milli, "500")))

@@ -207,9 +207,7 @@ func TestParsePod(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := ParsePod(tt.pod, podKeys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(tt.want, got, compareModels); diff != "" {
 				t.Errorf("unexpected request (-want,+got):\n%s", diff)
 			}

@@ -6,7 +6,16 @@ package device
 import (
 	"fmt"
 	"math/rand/v2"
+	"testing"
 )
+
+// must ends the test at an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
 
 // generator draws nodes, states and requests for the property tests. It leans to
 // what is hard: small nodes that are nearly full, and equal or complementary

@@ -24,9 +24,7 @@ func TestRecords(t *testing.T) {
 		t.Errorf("got %q, want %q", text, want)
 	}
 	got, err := ParseRecords(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(records, got); diff != "" {
 		t.Errorf("unexpected records (-want,+got):\n%s", diff)
 	}
@@ -119,9 +117,7 @@ func TestAnnotations(t *testing.T) {
 				t.Errorf("unexpected annotations (-want,+got):\n%s", diff)
 			}
 			got, err := ParseAssignment(annotations, r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(a, got); diff != "" {
 				t.Errorf("unexpected assignment (-want,+got):\n%s", diff)
 			}

@@ -17,9 +17,7 @@ func TestRequestKey(t *testing.T) {
 	t.Parallel()
 	models := func(list string) Models {
 		parsed, err := ParseModels(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return parsed
 	}
 	share := func(name string, milli int64) ContainerRequest {

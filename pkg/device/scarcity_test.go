@@ -40,9 +40,7 @@ func TestScarcity(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, err := NewWorkload(tt.classes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			w = w.AsSample(tt.seen).WithSupply(tt.supply)
 			for i, kind := range supply {
 				got := float64(w.On(kind.Model, kind.MemoryMiB).scarcity) / valueUnit
@@ -64,9 +62,7 @@ func TestWeightsOfClasses(t *testing.T) {
 		{Weight: 1, Shape: Shape{CPUMilli: 3, Devices: 1, Milli: 1000}},
 		{Weight: 5, Shape: Shape{CPUMilli: 9}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	priced := w.WithSupply([]Supply{{Model: "rare", MemoryMiB: 16000, Devices: 10}, {Model: "plenty", MemoryMiB: 16000, Devices: 30}})
 	for _, tt := range []struct {
 		name     string

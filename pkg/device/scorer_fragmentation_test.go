@@ -91,9 +91,7 @@ func TestFragmentationGradientPrefers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w, err := NewWorkload(tt.classes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			w = w.WithSupply(supply)
 			score := func(n node) int64 {
 				node := CandidateNode{Usage: &n.free, CPUMilli: n.cpu, MaxNode: testScale}

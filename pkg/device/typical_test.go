@@ -37,9 +37,7 @@ func TestTypicalWorkload(t *testing.T) {
 
 	keys := DefaultNodeKeys()
 	workload, err := TypicalWorkload(slices.Values(pods), &keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	type class struct {
 		Weight, CPU, Milli int64
 		Devices            int

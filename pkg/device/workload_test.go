@@ -41,9 +41,7 @@ func TestNewWorkloadRefuses(t *testing.T) {
 func TestTypical(t *testing.T) {
 	class := func(weight, cpu int64) Class { return Class{Weight: weight, Shape: Shape{CPUMilli: cpu}} }
 	w, err := NewWorkload([]Class{class(5, 1), class(60, 2), class(5, 3), class(30, 4)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tests := []struct {
 		percent int
 		want    []int64
@@ -84,9 +82,7 @@ func TestWorkloadOrder(t *testing.T) {
 		g.Shuffle(len(classes), func(i, j int) { classes[i], classes[j] = classes[j], classes[i] })
 		given := slices.Clone(classes)
 		w, err := NewWorkload(classes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(want, w.Classes(), compareModels); diff != "" {
 			t.Fatalf("the order matters (-want,+got):\n%s", diff)
 		}

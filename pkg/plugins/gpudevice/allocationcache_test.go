@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -70,9 +68,7 @@ func TestTheFirstRecordCounts(t *testing.T) {
 				t.Errorf("event: want %t, got %t", tt.want, got)
 			}
 			// The NodeInfo has the edited pod.
-			if diff := cmp.Diff([]int64{500, 1000}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-				t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-			}
+			expectFree(t, profile, pl, 500, 1000)
 			h.OnDelete(cache.DeletedFinalStateUnknown{Obj: tt.edited})
 			if pl.allocations.get(first.UID) != nil {
 				t.Error("a deleted pod still holds devices")
@@ -86,9 +82,7 @@ func TestTheBindingIsNoEdit(t *testing.T) {
 	pending, onNode := sharePod("p", 500), boundPod("p", 500, "n", "0")
 	h := handler(t, pl)
 	h.OnAdd(pending, false)
-	if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, reserveOn(t, profile, pending, "n"))
 	state, _ := pl.allocations.nodeStateOf("n")
 	revision := state.revision.Load()
 	h.OnUpdate(pending, onNode)
@@ -134,13 +128,9 @@ func TestConflict(t *testing.T) {
 	if events := drainEvents(profile, reasonConflict); len(events) > 0 {
 		t.Errorf("it is told again: %q", events)
 	}
-	if diff := cmp.Diff([]int64{-200, 700}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-	}
+	expectFree(t, profile, pl, -200, 700)
 	small := sharePod("small", 1)
-	if status := reserveOn(t, profile, small, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, reserveOn(t, profile, small, "n"))
 	if got := pl.allocations.get(small.UID).annotations["gpu.berth.dev/main"]; got != "1" {
 		t.Errorf("the new pod is given device %s", got)
 	}
@@ -188,9 +178,7 @@ func TestRestoredPodsAreNoConflict(t *testing.T) {
 			add(t, profile, h, first)
 			second := boundPod("second", 600, "n", "0")
 			if tt.now == nil {
-				if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(first); err != nil {
-					t.Fatal(err)
-				}
+				must(t, podStore(profile).Delete(first))
 			} else {
 				store(t, profile, tt.now)
 			}
@@ -242,20 +230,15 @@ func TestPendingPodsAreActivated(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2), gpuNode("other", 2)}})
-			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-			pl.clock = clock
+			clock := fakeClock(pl)
 			h := handler(t, pl)
 			add(t, profile, h, pending)
-			if status := reserveOn(t, profile, pending, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, reserveOn(t, profile, pending, "n"))
 			tt.phase(pl)
 			for _, pod := range []*corev1.Pod{sharePod("waiting", 700), sharePod("impossible", 9000), makePod("plain"), boundPod("placed", 100, "n", "0")} {
 				add(t, profile, h, pod)
 			}
-			if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(pending); err != nil {
-				t.Fatal(err)
-			}
+			must(t, podStore(profile).Delete(pending))
 			tt.goes(h)
 			if len(profile.Activated) > 0 {
 				t.Error("pods were activated at once, without their back-off")
@@ -326,9 +309,7 @@ func TestPodReplacedUnseen(t *testing.T) {
 	h.OnAdd(first, false)
 	check := func(what string, want int64) {
 		t.Helper()
-		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, live.UpdateSnapshot(logger, live.snapshot))
 		v := pl.view(nodeInfo(t, profile, "n"), false)
 		if v.unrecorded || v.usage.Free(0).Milli != want {
 			t.Errorf("%s: want %d thousandths free, got %d (unrecorded pods: %t)", what, want, v.usage.Free(0).Milli, v.unrecorded)
@@ -339,12 +320,8 @@ func TestPodReplacedUnseen(t *testing.T) {
 		check("before", 1000)
 		assumed := first.DeepCopy()
 		assumed.Spec.NodeName = "n"
-		if err := live.AssumePod(logger, assumed); err != nil {
-			t.Fatal(err)
-		}
-		if status := reserveOn(t, profile, first, "n"); !status.IsSuccess() {
-			t.Fatal(status)
-		}
+		must(t, live.AssumePod(logger, assumed))
+		succeed(t, reserveOn(t, profile, first, "n"))
 		check("assumed", 500)
 		return assumed
 	}
@@ -354,9 +331,7 @@ func TestPodReplacedUnseen(t *testing.T) {
 
 	// If the cycle fails after all, nothing is left of it.
 	profile.RunReservePluginsUnreserve(t.Context(), framework.NewCycleState(), assumed, "n")
-	if err := live.ForgetPod(logger, assumed); err != nil {
-		t.Fatal(err)
-	}
+	must(t, live.ForgetPod(logger, assumed))
 	check("forgotten", 1000)
 	assume()
 	h.OnDelete(cache.DeletedFinalStateUnknown{Obj: first})
@@ -368,9 +343,7 @@ func TestPodReplacedUnseen(t *testing.T) {
 func TestAllocationCacheIsSharedByProfiles(t *testing.T) {
 	one, first := newProfile(t, gpuArgs(), schedtest.Options{})
 	second, err := New(t.Context(), gpuArgs(), one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, other := newProfile(t, gpuArgs(), schedtest.Options{})
 	if first.allocations != second.(*GPUDevice).allocations {
 		t.Error("two profiles of one scheduler have a cache each")
@@ -396,14 +369,12 @@ func TestNodeGone(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("a", 1), gpuNode("b", 1)}})
 	profile.NewCycle(t.Context(), t, sharePod("p", 100))
 	handler(t, pl).OnAdd(boundPod("bound", 500, "b", "0"), false)
-	nodes := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer()
+	nodes := nodeStore(profile)
 	for _, node := range []string{"a", "b"} {
 		if pl.nodes.get(node) == nil {
 			t.Fatalf("node %s was not looked at", node)
 		}
-		if err := nodes.Delete(gpuNode(node, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nodes.Delete(gpuNode(node, 1)))
 		pl.allocations.removeNode(node)
 		if pl.nodes.get(node) != nil {
 			t.Errorf("node %s is still remembered", node)
@@ -422,7 +393,7 @@ func TestNodeGone(t *testing.T) {
 // BERTH_LONG=1 100,000.
 func TestNodesLeaveNoMemory(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
-	nodes := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer()
+	nodes := nodeStore(profile)
 	podEvents, nodeEvents := handler(t, pl), pl.allocations.nodeHandler(klog.Logger{})
 	s := &preFilterState{podRequest: podRequestOf(t, pl, sharePod("p", 100))}
 	state := framework.NewCycleState()
@@ -437,22 +408,16 @@ func TestNodesLeaveNoMemory(t *testing.T) {
 		info := framework.NewNodeInfo(pod)
 		info.SetNode(node)
 		look := func() {
-			if status := pl.Filter(t.Context(), state, pod, info); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, pl.Filter(t.Context(), state, pod, info))
 		}
-		if err := nodes.Add(node); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nodes.Add(node))
 		nodeEvents.OnAdd(node, false)
 		look()
 		steps := []func(){
 			func() { podEvents.OnAdd(pod, false) },
 			func() { podEvents.OnDelete(pod) },
 			func() {
-				if err := nodes.Delete(node); err != nil {
-					t.Fatal(err)
-				}
+				must(t, nodes.Delete(node))
 				look()
 				nodeEvents.OnDelete(node)
 			},
@@ -484,15 +449,11 @@ func TestConflictOnANodeOfTheSecondProfile(t *testing.T) {
 	second, err := New(t.Context(), gpuArgs(func(args *config.GPUDeviceArgs) {
 		args.NodeLabels.Count, args.NodeLabels.Memory = "example.com/count", "example.com/memory"
 	}), profile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if other := second.(*GPUDevice); other.allocations != pl.allocations {
 		t.Fatal("the profiles have a cache each")
 	}
-	if err := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer().Add(node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nodeStore(profile).Add(node))
 	h := handler(t, pl)
 	for _, name := range []string{"a", "b"} {
 		pod := makePod(name, names.GPUMilliResource, "10", names.GPUMemoryResource, "30Gi")
@@ -510,7 +471,5 @@ func TestConflictOnANodeOfTheSecondProfile(t *testing.T) {
 func TestEditedRecordAfterRestart(t *testing.T) {
 	edited := boundPod("p", 500, "n", "1") // it was given device 0
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{edited}})
-	if diff := cmp.Diff([]int64{1000, 500}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-	}
+	expectFree(t, profile, pl, 1000, 500)
 }

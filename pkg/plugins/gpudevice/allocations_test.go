@@ -76,9 +76,7 @@ func TestNoAllocationForANodeThatPasses(t *testing.T) {
 	profile, pl := startProfile(t, realisticArgs(), busyCluster(1))
 	pod, nodes := sharePod("p", 100), profile.Nodes(t)
 	state, ctx := profile.NewCycle(t.Context(), t, pod), t.Context()
-	if status := pl.PreScore(ctx, state, pod, nodes); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, pl.PreScore(ctx, state, pod, nodes))
 	t.Run("Filter", func(t *testing.T) {
 		var status *fwk.Status
 		allocations := testing.AllocsPerRun(1000, func() { status = pl.Filter(ctx, state, pod, nodes[0]) })

@@ -40,9 +40,7 @@ func TestBatchingInvariants(t *testing.T) {
 			// raw returns the scores of some nodes for a pod, of which PreScore is told.
 			raw := func(pod *corev1.Pod, some []fwk.NodeInfo) (fwk.CycleState, fwk.NodeScoreList) {
 				state := preFilterOrSkip(t, profile, pod)
-				if status := profile.RunPreScorePlugins(t.Context(), state, pod, some); !status.IsSuccess() {
-					t.Fatal(status)
-				}
+				succeed(t, profile.RunPreScorePlugins(t.Context(), state, pod, some))
 				var scores fwk.NodeScoreList
 				for _, node := range some {
 					score, status := pl.Score(t.Context(), state, pod, node)
@@ -72,9 +70,7 @@ func TestBatchingInvariants(t *testing.T) {
 				once, again := slices.Clone(got), slices.Clone(got)
 				slices.Reverse(again)
 				for _, scores := range []fwk.NodeScoreList{once, again} {
-					if status := pl.NormalizeScore(t.Context(), state, second, scores); !status.IsSuccess() {
-						t.Fatal(status)
-					}
+					succeed(t, pl.NormalizeScore(t.Context(), state, second, scores))
 				}
 				slices.Reverse(again)
 				if diff := cmp.Diff(once, again); diff != "" {

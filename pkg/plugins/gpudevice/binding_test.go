@@ -98,6 +98,18 @@ func (s *apiServer) start(tb testing.TB) {
 	})
 }
 
+// startBinding starts a profile with a node n of so many devices and a pending pod at version
+// 7, and an API server that answers its Bindings.
+func startBinding(t *testing.T, devices int, answers ...answer) (*schedtest.Profile, *GPUDevice, *corev1.Pod, *apiServer) {
+	t.Helper()
+	pod := sharePod("p", 500)
+	pod.ResourceVersion = "7"
+	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", devices)}, Pods: []*corev1.Pod{pod}})
+	server := &apiServer{profile: profile, answers: answers}
+	server.start(t)
+	return profile, pl, pod, server
+}
+
 func TestBind(t *testing.T) {
 	timeout := apierrors.NewTimeoutError("etcd is slow", 0)
 	conflict := apierrors.NewConflict(podsResource, "p", errors.New("pod p is already assigned"))
@@ -161,16 +173,9 @@ func TestBind(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pod := sharePod("p", 500)
-			pod.ResourceVersion = "7"
-			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
-			pl.allocations.startup.done.Store(true) // nobody was here before
-			server := &apiServer{profile: profile, answers: tt.answers}
-			server.start(t)
+			profile, pl, pod, server := startBinding(t, 1, tt.answers...)
 			stop := runClock(t, pl)
-			if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, reserveOn(t, profile, pod, "n"))
 			status := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n")
 			stop()
 			if tt.want == nil && !status.IsSuccess() || tt.want != nil && !errors.Is(status.AsError(), tt.want) {
@@ -233,13 +238,8 @@ func TestBindAfterOwnWrite(t *testing.T) {
 		{"known to be bound elsewhere", []answer{{then: told(func(pod *corev1.Pod) { pod.Spec.NodeName = "elsewhere" }), err: conflict}}, conflict, []string{"7"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pod := sharePod("p", 500)
-			pod.ResourceVersion = "7"
-			started, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+			started, pl, pod, server := startBinding(t, 1, tt.answers...)
 			profile = started
-			pl.allocations.startup.done.Store(true) // nobody was here before
-			server := &apiServer{profile: profile, answers: tt.answers}
-			server.start(t)
 			lists := 0
 			profile.Client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				lists++
@@ -247,9 +247,7 @@ func TestBindAfterOwnWrite(t *testing.T) {
 			})
 			stop := runClock(t, pl)
 			defer stop()
-			if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, reserveOn(t, profile, pod, "n"))
 			if err := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n").AsError(); !errors.Is(err, tt.want) {
 				t.Errorf("want %v, got %v", tt.want, err)
 			}
@@ -283,9 +281,7 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 	s := &preFilterState{podRequest: podRequestOf(t, pl, pod)}
 	state.Write(preFilterStateKey, s)
 	show(t, profile, pod)
-	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, profile.RunReservePluginsReserve(t.Context(), state, pod, "n"))
 	stop := runClock(t, pl)
 	defer stop()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,31 +296,20 @@ func TestBindWithoutAnyAnswer(t *testing.T) {
 	}
 	for range 2 {
 		profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
-		if diff := cmp.Diff([]int64{500}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-			t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-		}
+		expectFree(t, profile, pl, 500)
 	}
 	// The API says that the pod is gone.
 	pl.allocations.removePod(pod.UID)
-	if diff := cmp.Diff([]int64{1000}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-	}
+	expectFree(t, profile, pl, 1000)
 }
 
 // A pod that stays without a node is given back to the queue, and not before it is
 // certain that none of the Bindings is written any more.
 func TestBindSettles(t *testing.T) {
-	pod := sharePod("p", 500)
-	pod.ResourceVersion = "7"
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
-	pl.allocations.startup.done.Store(true) // nobody was here before
-	server := &apiServer{profile: profile, answers: []answer{{err: apierrors.NewInternalError(errors.New("webhook"))}}}
-	server.start(t)
+	profile, pl, pod, server := startBinding(t, 1, answer{err: apierrors.NewInternalError(errors.New("webhook"))})
 	stop := runClock(t, pl)
 	defer stop()
-	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, reserveOn(t, profile, pod, "n"))
 	started := pl.clock.Now()
 	status := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n")
 	if status.IsSuccess() {

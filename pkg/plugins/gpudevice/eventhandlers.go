@@ -6,7 +6,6 @@ package gpudevice
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -155,13 +154,13 @@ func (c *allocationCache) nodeHandler(logger klog.Logger) cache.ResourceEventHan
 // noteSharing takes note of whether a node stops sharing its devices, or begins again. To one that
 // has stopped, a former process may still have the Binding of a share on its way.
 func (c *allocationCache) noteSharing(old, node *corev1.Node) {
-	isShared := func(node *corev1.Node) bool {
-		return node != nil && slices.ContainsFunc(c.plugins, func(pl *GPUDevice) bool { return device.ParseNode(node, pl.nodeKeys).Kind == device.NodeShared })
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	shares := isShared(node)
-	if isShared(old) == shares {
+	if old == nil || len(c.plugins) == 0 {
+		return
+	}
+	shares := c.parseLocked(node).Kind == device.NodeShared
+	if shared := c.parseLocked(old).Kind == device.NodeShared; shared == shares {
 		return
 	}
 	state := c.getOrCreateNodeStateLocked(node.Name)

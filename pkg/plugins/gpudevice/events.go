@@ -70,47 +70,25 @@ func (pl *GPUDevice) isSchedulableAfterNodeChange(logger klog.Logger, pod *corev
 	if err != nil {
 		return fwk.Queue, err
 	}
-	request := pl.requestOf(pod)
-	if request == nil {
+	s, err := pl.parse(pod)
+	if err != nil {
 		logger.V(5).Info("Node was created or updated, but the pod can never be scheduled", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
-		return fwk.QueueSkip, nil
+		return fwk.QueueSkip, nil //nolint:nilerr // the pod is wrong, and the hint has an answer
 	}
 	now := device.ParseNode(newNode, pl.nodeKeys)
-	claims := pl.mayClaimDevices(pod)
-	if !pl.admits(now, request, claims) {
+	if !s.admits(now) {
 		logger.V(5).Info("Node was created or updated, but it is refused", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 		return fwk.QueueSkip, nil
 	}
 	if oldNode != nil {
 		before := device.ParseNode(oldNode, pl.nodeKeys)
-		if pl.admits(before, request, claims) && !hasGrown(before, now) {
+		if s.admits(before) && !hasGrown(before, now) {
 			logger.V(5).Info("Node was updated, but its devices are as before", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 			return fwk.QueueSkip, nil
 		}
 	}
 	logger.V(5).Info("Node was created or updated, and may have room now", "pod", klog.KObj(pod), "node", klog.KObj(newNode))
 	return fwk.Queue, nil
-}
-
-// requestOf returns what the pod asks for, or nil if that can never be served.
-func (pl *GPUDevice) requestOf(pod *corev1.Pod) *device.Request {
-	request, err := device.ParsePod(pod, pl.nodeKeys)
-	if err != nil {
-		return nil
-	}
-	return request
-}
-
-// admits reports whether the node, if it were empty, could take the request of a pod,
-// which may have a claim for devices.
-func (pl *GPUDevice) admits(node *device.Node, request *device.Request, claims bool) bool {
-	switch {
-	case claims && (node.Kind == device.NodeShared || node.Kind == device.NodeInvalid || node.Kind == device.NodeInOtherPool):
-		return false
-	case request.Kind == device.RequestNone:
-		return claims || pl.nonGPUPods != config.NonGPUPodsForbid || node.Kind == device.NodeWithoutDevices
-	}
-	return node.Admits(request) == device.Fits
 }
 
 // hasGrown reports whether a share may fit now that did not before: there are
@@ -140,17 +118,14 @@ func (pl *GPUDevice) isSchedulableAfterPodDeleted(logger klog.Logger, pod *corev
 		logger.V(5).Info("Pod was deleted, but it used no device", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
-	request := pl.requestOf(pod)
-	claims := request != nil && pl.mayClaimDevices(pod)
-	if request == nil || request.Kind == device.RequestNone && !claims || request.Kind != device.RequestShares && !device.HasShareRequest(gone) {
+	s, err := pl.parse(pod)
+	if err != nil || s.isWithoutDevices() || s.podRequest.Request.Kind != device.RequestShares && !device.HasShareRequest(gone) {
 		logger.V(5).Info("Pod with devices was deleted, but that is not waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
 		return fwk.QueueSkip, nil
 	}
-	if now := pl.nodeNow(node); now != nil {
-		if !pl.admits(now, request, claims) {
-			logger.V(5).Info("Pod with devices was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
-			return fwk.QueueSkip, nil
-		}
+	if now := pl.nodeNow(node); now != nil && !s.admits(now) {
+		logger.V(5).Info("Pod with devices was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
+		return fwk.QueueSkip, nil
 	}
 	logger.V(5).Info("Pod with devices was deleted, and its node may have room now", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))
 	return fwk.Queue, nil

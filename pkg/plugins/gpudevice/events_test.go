@@ -143,9 +143,7 @@ func expectHint(t *testing.T, hint fwk.QueueingHintFn, pod *corev1.Pod, old, upd
 	t.Helper()
 	logger, _ := ktesting.NewTestContext(t)
 	got, err := hint(logger, pod, old, updated)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != want {
 		t.Errorf("want %v, got %v", want, got)
 	}

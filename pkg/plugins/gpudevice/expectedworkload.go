@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -174,7 +173,7 @@ func (l *learner) isNew(uid types.UID) bool {
 
 // learn takes note of a pod, once, and publishes what is expected now and then:
 // every publication makes all remembered scores worthless.
-func (w *workload) learn(pl *GPUDevice, pod *corev1.Pod, podRequest device.PodRequest, nodes []fwk.NodeInfo) {
+func (w *workload) learn(pl *GPUDevice, pod types.UID, podRequest device.PodRequest, nodes []fwk.NodeInfo) {
 	l := w.learner
 	if l == nil {
 		return
@@ -184,7 +183,7 @@ func (w *workload) learn(pl *GPUDevice, pod *corev1.Pod, podRequest device.PodRe
 		l.restored = true
 		due = l.restore(pl, nodes)
 	}
-	if l.isNew(pod.UID) {
+	if l.isNew(pod) {
 		due = l.histogram.Add(device.ShapeOf(podRequest)) || due
 	}
 	if !due {

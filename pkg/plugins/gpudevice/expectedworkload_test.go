@@ -42,9 +42,7 @@ func TestExpectedWorkloadFromArgs(t *testing.T) {
 	}
 	_, pl := newProfile(t, args, schedtest.Options{})
 	models, err := device.ParseModels("A*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []device.Class{
 		{Weight: 5, Shape: device.Shape{Devices: 1, MemoryMiB: 954}},
 		{Weight: 3, Shape: device.Shape{Devices: 8, Milli: 1000, Models: models, MinMemoryMiB: 40960}},

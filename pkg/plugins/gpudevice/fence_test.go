@@ -114,12 +114,8 @@ func TestDeposed(t *testing.T) {
 		{name: "on another pod, after", when: "Bind", told: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pod := sharePod("p", 500)
-			pod.ResourceVersion = "7"
-			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}, Pods: []*corev1.Pod{pod}})
+			profile, pl, pod, server := startBinding(t, 1, answer{write: true})
 			pl.allocations.epoch = "100"
-			server := &apiServer{profile: profile, answers: []answer{{write: true}}}
-			server.start(t)
 			takeOver := func() {
 				if tt.told {
 					waiting := sharePod("waiting", 1)
@@ -344,9 +340,7 @@ func TestEachPodIsFencedByItself(t *testing.T) {
 	if kept := c.kept.load(); len(kept) != 1 || kept[0].Pods != 2 {
 		t.Errorf("%v count as used anywhere, want 2 pods with equal requests", kept)
 	}
-	if diff := cmp.Diff([]int64{1000 - 2}, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
-		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
-	}
+	expectFree(t, profile, pl, 1000-2)
 	server.answer("denied", nil)
 	if _, err := c.fenceAll(t.Context(), c.kept.pods(c), laterPass); err != nil {
 		t.Fatal(err)
@@ -389,9 +383,7 @@ func TestPreEnqueue(t *testing.T) {
 		t.Errorf("a pod without a share: %v", status)
 	}
 	close(answered)
-	if err := <-prepared; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-prepared)
 	if got := <-profile.Activated; got != "default/waiting" {
 		t.Errorf("%s was activated", got)
 	}

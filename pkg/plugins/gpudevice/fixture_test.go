@@ -4,7 +4,6 @@
 package gpudevice
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +24,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -77,9 +78,7 @@ func newProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Option
 func startProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
 	tb.Helper()
 	profile, pl := startUnprepared(tb, args, opts)
-	if err := pl.Prepare(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, pl.Prepare(tb.Context()))
 	return profile, pl
 }
 
@@ -197,9 +196,7 @@ func bindTo(pod *corev1.Pod, node, devices string, milli int) *corev1.Pod {
 func nodeInfo(tb testing.TB, profile *schedtest.Profile, name string) fwk.NodeInfo {
 	tb.Helper()
 	info, err := profile.SnapshotSharedLister().NodeInfos().Get(name)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return info
 }
 
@@ -211,6 +208,47 @@ func freeMilli(pl *GPUDevice, info fwk.NodeInfo) []int64 {
 		free = append(free, v.usage.Free(d).Milli)
 	}
 	return free
+}
+
+// must ends the test at an error.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// succeed ends the test unless the status is a success.
+func succeed(tb testing.TB, status *fwk.Status) {
+	tb.Helper()
+	if !status.IsSuccess() {
+		tb.Fatal(status)
+	}
+}
+
+// podStore is the store of the profile's pod informer: what is put there is told to no handler.
+func podStore(profile *schedtest.Profile) clientcache.Indexer {
+	return profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer()
+}
+
+// nodeStore is the same of nodes.
+func nodeStore(profile *schedtest.Profile) clientcache.Indexer {
+	return profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer()
+}
+
+// expectFree compares what is free of each device of node n, in thousandths.
+func expectFree(t *testing.T, profile *schedtest.Profile, pl *GPUDevice, want ...int64) {
+	t.Helper()
+	if diff := cmp.Diff(want, freeMilli(pl, nodeInfo(t, profile, "n"))); diff != "" {
+		t.Errorf("Unexpected free amounts (-want,+got):\n%s", diff)
+	}
+}
+
+// fakeClock gives the plugin a clock that the test moves.
+func fakeClock(pl *GPUDevice) *clocktesting.FakeClock {
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	pl.clock = clock
+	return clock
 }
 
 // show lets the profile's informer know the pod, as one without a node, and tells
@@ -226,9 +264,7 @@ func show(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) {
 // handler.
 func store(tb testing.TB, profile *schedtest.Profile, pod *corev1.Pod) {
 	tb.Helper()
-	if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, podStore(profile).Add(pod))
 }
 
 // reserveOn runs a cycle up to Reserve and returns its status.
@@ -253,7 +289,7 @@ func newLiveCache(tb testing.TB, profile *schedtest.Profile) *liveCache {
 	tb.Helper()
 	return &liveCache{
 		Cache: compat.NewCache(tb.Context(), false), snapshot: profile.SnapshotSharedLister().(*cache.Snapshot),
-		tb: tb, nodes: profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer(),
+		tb: tb, nodes: nodeStore(profile),
 	}
 }
 
@@ -304,7 +340,7 @@ func (p *process) start(args *config.GPUDeviceArgs) {
 
 // store is the pod informer's. What is put there is told to no handler.
 func (p *process) store() clientcache.Indexer {
-	return p.profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer()
+	return podStore(p.profile)
 }
 
 func (p *process) must(err error) {
@@ -315,7 +351,7 @@ func (p *process) must(err error) {
 }
 
 // oneOf returns a value of the map, the zero value if there is none.
-func oneOf[K cmp.Ordered, V any](random *rand.Rand, values map[K]V) (value V) {
+func oneOf[K ~string, V any](random *rand.Rand, values map[K]V) (value V) {
 	if len(values) == 0 {
 		return value
 	}
@@ -332,9 +368,7 @@ func makeOwner(apiVersion, kind string) []metav1.OwnerReference {
 func podRequestOf(tb testing.TB, pl *GPUDevice, pod *corev1.Pod) device.PodRequest {
 	tb.Helper()
 	request, err := device.ParsePod(pod, pl.nodeKeys)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)}
 }
 

@@ -61,9 +61,7 @@ func BenchmarkScore(b *testing.B) {
 	profile, pl, nodes := benchmark(b)
 	pod := sharePod("p", 100)
 	state, ctx := profile.NewCycle(b.Context(), b, pod), b.Context()
-	if status := pl.PreScore(ctx, state, pod, nodes); !status.IsSuccess() {
-		b.Fatal(status)
-	}
+	succeed(b, pl.PreScore(ctx, state, pod, nodes))
 	// Not a helper of the benchmarks, which would cost more than what is measured.
 	scores := func(info fwk.NodeInfo) bool {
 		score, status := pl.Score(ctx, state, pod, info)
@@ -153,9 +151,7 @@ func BenchmarkReserve(b *testing.B) {
 			i := 0
 			b.ReportAllocs()
 			for b.Loop() {
-				if status := pl.Reserve(ctx, state, pod, fitting[i]); !status.IsSuccess() {
-					b.Fatal(status)
-				}
+				succeed(b, pl.Reserve(ctx, state, pod, fitting[i]))
 				pl.Unreserve(ctx, state, pod, fitting[i])
 				if i++; i == len(fitting) {
 					i = 0

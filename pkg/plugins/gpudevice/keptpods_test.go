@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -27,8 +25,7 @@ func TestKeptPodsWakeOthers(t *testing.T) {
 	const held, waiting = 10, 20
 	webhook := errors.New("a webhook does not answer")
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 16)}})
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	pl.clock = clock
+	clock := fakeClock(pl)
 	h, c := handler(t, pl), pl.allocations
 	for i := range waiting {
 		add(t, profile, h, sharePod(fmt.Sprintf("waiting-%d", i), 1000))
@@ -59,9 +56,7 @@ func TestKeptPodsWakeOthers(t *testing.T) {
 	c.settle(pods[1:2], []error{nil})
 	expect("one is fenced", held+waiting)
 	for _, pod := range pods[2:] {
-		if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(pod); err != nil {
-			t.Fatal(err)
-		}
+		must(t, podStore(profile).Delete(pod))
 		h.OnDelete(pod)
 	}
 	expect("the others are deleted", waiting+2)
@@ -127,9 +122,7 @@ func TestNodeThatStopsSharing(t *testing.T) {
 	nodes, kept := pl.allocations.nodeHandler(klog.Background()), sharePod("kept-0", 300)
 	keepBack(t, profile, pl, 1, func(int) int { return 300 })
 	verdict := func(node string) string {
-		if err := live.UpdateSnapshot(klog.Background(), live.snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, live.UpdateSnapshot(klog.Background(), live.snapshot))
 		whole := makePod("whole", "nvidia.com/gpu", "1")
 		status := pl.Filter(t.Context(), preFilterOrSkip(t, profile, whole), whole, nodeInfo(t, profile, node))
 		if status.Code() == fwk.Unschedulable {
@@ -166,8 +159,7 @@ func TestNodeThatStopsSharing(t *testing.T) {
 // TestKeptPodsWakeAll: pods of a device plugin wait for pods that are kept back, too.
 func TestKeptPodsWakeAll(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{pluginNode("n", a100, 1)}})
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	pl.clock = clock
+	clock := fakeClock(pl)
 	store(t, profile, makePod("plain"))
 	store(t, profile, makePod("whole", "nvidia.com/gpu", "1"))
 	keepBack(t, profile, pl, 1, func(int) int { return 300 })

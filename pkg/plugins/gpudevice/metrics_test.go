@@ -26,9 +26,7 @@ import (
 func served(t *testing.T, profile string) map[string]float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := map[string]float64{}
 	for _, family := range families {
 		name, ours := strings.CutPrefix(family.GetName(), "berth_gpudevice_")
@@ -71,9 +69,7 @@ func TestMetrics(t *testing.T) {
 	pl.allocations.clock = clock
 	assumed := sharePod("assumed", 2000)
 	assumed.Namespace = "team"
-	if status := reserveOn(t, profile, assumed, "h100"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, reserveOn(t, profile, assumed, "h100"))
 	clock.Step(7 * time.Second)
 	want := map[string]float64{
 		"capacity_milli nvidia-a100": 3000, "allocated_milli nvidia-a100": 500,
@@ -164,9 +160,7 @@ func TestEventsAreCounted(t *testing.T) {
 		got := map[string]float64{}
 		for name, get := range counters {
 			value, err := get()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got[name] = value
 		}
 		return got

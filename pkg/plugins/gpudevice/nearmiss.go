@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/messages"
@@ -21,16 +20,11 @@ var _ shortfall.Plugin = &GPUDevice{}
 // NearMiss returns how far nodes are for a pod that asks for devices, or that nonGPUPods
 // keeps from them; nil for others, and for one that asks for what nobody can give.
 func (pl *GPUDevice) NearMiss(pod *corev1.Pod) shortfall.Measure {
-	request, err := device.ParsePod(pod, pl.nodeKeys)
-	if err != nil {
+	s, err := pl.parse(pod)
+	if err != nil || s.skipsFilter() {
 		return nil
 	}
-	s := &preFilterState{podRequest: device.PodRequest{Request: request}, claims: pl.mayClaimDevices(pod)}
-	s.forbidden = request.Kind == device.RequestNone && !s.claims && pl.nonGPUPods == config.NonGPUPodsForbid && !isDaemonPod(pod)
-	if request.Kind == device.RequestNone && !s.claims && !s.forbidden {
-		return nil
-	}
-	return &nearMiss{pl: pl, state: s}
+	return &nearMiss{pl: pl, state: &s}
 }
 
 // nearMiss measures nodes for one pod, by the views that Filter has looked at.

@@ -25,9 +25,7 @@ func TestDeviceNodes(t *testing.T) {
 		if _, status, _ := profile.RunPreFilterPlugins(t.Context(), state, pod); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		if status := profile.RunPreScorePlugins(t.Context(), state, pod, profile.Nodes(t)); !status.IsSuccess() {
-			t.Fatal(status)
-		}
+		succeed(t, profile.RunPreScorePlugins(t.Context(), state, pod, profile.Nodes(t)))
 		_, err := getPreScoreState(state)
 		return err == nil
 	}
@@ -55,9 +53,7 @@ func TestDeviceNodes(t *testing.T) {
 func TestDeviceNodesOfLateProfile(t *testing.T) {
 	_, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2), makeNode("plain", nil)}})
 	late := &GPUDevice{nodeKeys: pl.nodeKeys}
-	if err := pl.allocations.join(late); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pl.allocations.join(late))
 	if known := late.deviceNodes.all(); len(known) != 1 || known[0].object.Name != "n" || known[0].node.Devices != 2 {
 		t.Errorf("the late profile knows %+v", known)
 	}

@@ -35,26 +35,18 @@ func TestViewOfAChangedClone(t *testing.T) {
 	expect("the node as it is", state, original, reasonTexts[device.NoShare])
 
 	simulation, clone := state.Clone(), original.Snapshot()
-	if err := clone.RemovePod(logger, bound); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clone.RemovePod(logger, bound))
 	expect("without the victim", simulation, clone, "")
 	expect("the node as it is, again", state, original, reasonTexts[device.NoShare])
 	podInfo, err := framework.NewPodInfo(bound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clone.AddPodInfo(podInfo)
 	expect("with the victim spared", simulation, clone, reasonTexts[device.NoShare])
-	if err := clone.RemovePod(logger, bound); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clone.RemovePod(logger, bound))
 	expect("without it again", simulation, clone, "")
 
 	nominated, err := framework.NewPodInfo(sharePod("nominated", 500))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clone.AddPodInfo(nominated)
 	expect("beside a nominated pod", simulation, clone, reasonTexts[device.NoShare])
 
@@ -79,9 +71,7 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	live := newLiveCache(t, profile)
 	live.AddNode(logger, gpuNode("n", 2))
-	if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-		t.Fatal(err)
-	}
+	must(t, live.UpdateSnapshot(logger, live.snapshot))
 	assume := func(pod *corev1.Pod) *corev1.Pod {
 		t.Helper()
 		name, state := pod.Name, profile.NewCycle(t.Context(), t, pod)
@@ -89,16 +79,12 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 		assumed := pod.DeepCopy()
 		assumed.Spec.NodeName = "n"
 		info, err := framework.NewPodInfo(assumed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if status := profile.RunFilterPlugins(t.Context(), state, pod, nodeInfo(t, profile, "n")); !status.IsSuccess() {
 			t.Fatalf("%s: %v", name, status)
 		}
 		generation := nodeInfo(t, profile, "n").GetGeneration()
-		if err := live.snapshot.AssumePod(info); err != nil {
-			t.Fatal(err)
-		}
+		must(t, live.snapshot.AssumePod(info))
 		if name == "b" {
 			pl.nodes.remove("n") // then the view is computed with the pod on the node
 		}
@@ -120,9 +106,7 @@ func TestViewInACycleOfAPodGroup(t *testing.T) {
 		state := framework.NewCycleState()
 		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
 		profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n")
-		if err := live.snapshot.ForgetPod(logger, pod); err != nil {
-			t.Fatal(err)
-		}
+		must(t, live.snapshot.ForgetPod(logger, pod))
 	}
 	expect := func(what string, want ...int64) {
 		t.Helper()
@@ -206,14 +190,10 @@ func TestViewOfARelabelledNode(t *testing.T) {
 	live.AddNode(logger, node)
 	onNode := boundPod("bound", 500, "n", "1")
 	store(t, profile, onNode)
-	if err := live.AddPod(logger, onNode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, live.AddPod(logger, onNode))
 	check := func(want string) {
 		t.Helper()
-		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, live.UpdateSnapshot(logger, live.snapshot))
 		pod := sharePod("p", 1000)
 		s := &preFilterState{podRequest: podRequestOf(t, pl, pod)}
 		v := pl.view(nodeInfo(t, profile, "n"), false)

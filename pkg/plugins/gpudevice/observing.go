@@ -110,10 +110,20 @@ func (c *allocationCache) parsedNode(node string) *device.Node {
 	if err != nil {
 		return &device.Node{} // the lister's only error is that the node is not there
 	}
+	return c.parseLocked(object)
+}
+
+// parseLocked is parsedNode for a version of a node.
+func (c *allocationCache) parseLocked(object *corev1.Node) *device.Node {
+	var first *device.Node
 	for _, pl := range c.plugins {
-		if node := device.ParseNode(object, pl.nodeKeys); node.Kind == device.NodeShared {
+		node := device.ParseNode(object, pl.nodeKeys)
+		if node.Kind == device.NodeShared {
 			return node
 		}
+		if first == nil {
+			first = node
+		}
 	}
-	return device.ParseNode(object, c.plugins[0].nodeKeys)
+	return first
 }

@@ -23,9 +23,7 @@ func TestPodsThatAnExtenderBinds(t *testing.T) {
 	extender := func(config schedconfig.Extender) fwk.Extender {
 		config.URLPrefix = "http://127.0.0.1:1"
 		made, err := scheduler.NewHTTPExtender(&config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return made
 	}
 	managed := []schedconfig.ExtenderManagedResource{{Name: other}}

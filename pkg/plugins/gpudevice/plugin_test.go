@@ -84,9 +84,7 @@ func TestStrategies(t *testing.T) {
 
 func TestNewWithoutInformers(t *testing.T) {
 	framework, err := frameworkruntime.NewFramework(t.Context(), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := New(t.Context(), gpuArgs(), framework); err == nil {
 		t.Error("want an error, got none")
 	}
@@ -118,9 +116,7 @@ func TestSignPod(t *testing.T) {
 				t.Fatalf("want one fragment, got %v (%v)", fragments, status)
 			}
 			got, err := json.Marshal(fragments[0].Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
 				t.Errorf("Unexpected fragment (-want,+got):\n%s", diff)
 			}

@@ -134,14 +134,10 @@ func TestOtherInstance(t *testing.T) {
 			} else {
 				add(t, profile, h, pod)
 			}
-			if err := live.AddPod(klog.Background(), pod); err != nil {
-				t.Fatal(err)
-			}
+			must(t, live.AddPod(klog.Background(), pod))
 			verdict := func(t *testing.T) string {
 				t.Helper()
-				if err := live.UpdateSnapshot(klog.Background(), live.snapshot); err != nil {
-					t.Fatal(err)
-				}
+				must(t, live.UpdateSnapshot(klog.Background(), live.snapshot))
 				mine := sharePod("mine", 100)
 				state := preFilterOrSkip(t, profile, mine)
 				return pl.Filter(t.Context(), state, mine, nodeInfo(t, profile, "n")).Message()
@@ -176,9 +172,7 @@ func TestOtherInstance(t *testing.T) {
 				if got := verdict(t); got != reasonTexts[device.OtherInstance] {
 					t.Fatalf("got %q", got)
 				}
-				if err := live.RemovePod(klog.Background(), pod); err != nil {
-					t.Fatal(err)
-				}
+				must(t, live.RemovePod(klog.Background(), pod))
 				h.OnDelete(cache.DeletedFinalStateUnknown{Obj: pod})
 				if got := verdict(t); got != "" {
 					t.Errorf("got %q", got)
@@ -197,18 +191,10 @@ func TestBindAfterTheNodeLeft(t *testing.T) {
 		"not shared":      labelled(gpuNode("n", 2), names.GPUSharingLabel, "false"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := sharePod("p", 500)
-			pod.ResourceVersion = "7"
-			profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{pod}})
-			server := &apiServer{profile: profile, answers: []answer{{write: true}}}
-			server.start(t)
+			profile, pl, pod, server := startBinding(t, 2, answer{write: true})
 			state := profile.NewCycle(t.Context(), t, pod)
-			if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
-			if err := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer().Update(changed); err != nil {
-				t.Fatal(err)
-			}
+			succeed(t, profile.RunReservePluginsReserve(t.Context(), state, pod, "n"))
+			must(t, nodeStore(profile).Update(changed))
 			status := pl.Bind(t.Context(), state, pod, "n")
 			if status.IsSuccess() || !strings.Contains(status.Message(), errNotOffered.Error()) || len(server.sent) > 0 {
 				t.Errorf("want it refused without a request, got %v and %d Bindings", status, len(server.sent))
@@ -220,21 +206,16 @@ func TestBindAfterTheNodeLeft(t *testing.T) {
 // TestNotSentAgainAfterTheNodeLeft: the node leaves while a Binding has no clear answer. It is
 // not sent again, and the pod is touched, so that what was sent is refused.
 func TestNotSentAgainAfterTheNodeLeft(t *testing.T) {
-	pod := sharePod("p", 500)
-	pod.ResourceVersion = "7"
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}, Pods: []*corev1.Pod{pod}})
+	var profile *schedtest.Profile
 	leaves := func(pod *corev1.Pod) *corev1.Pod {
-		if err := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer().Update(ofPool(gpuNode("n", 2), "b")); err != nil {
+		if err := nodeStore(profile).Update(ofPool(gpuNode("n", 2), "b")); err != nil {
 			t.Error(err)
 		}
 		return pod
 	}
-	server := &apiServer{profile: profile, answers: []answer{{err: io.ErrUnexpectedEOF, then: leaves}, {write: true}}}
-	server.start(t)
+	profile, pl, pod, server := startBinding(t, 2, answer{err: io.ErrUnexpectedEOF, then: leaves}, answer{write: true})
 	state := profile.NewCycle(t.Context(), t, pod)
-	if status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, profile.RunReservePluginsReserve(t.Context(), state, pod, "n"))
 	status := pl.Bind(t.Context(), state, pod, "n")
 	if status.IsSuccess() || len(server.sent) != 1 || server.touched == "" {
 		t.Errorf("want one Binding and the pod fenced, got %v, %d Bindings and version %q", status, len(server.sent), server.touched)

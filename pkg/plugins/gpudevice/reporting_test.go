@@ -41,9 +41,7 @@ func TestThirdConflictIsTold(t *testing.T) {
 	client := fake.NewClientset()
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	t.Cleanup(broadcaster.Shutdown)
-	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, broadcaster.StartRecordingToSinkWithContext(t.Context()))
 	for _, plugin := range pl.allocations.plugins {
 		plugin.handle = tellingHandle{plugin.handle, broadcaster.NewRecorder(scheme.Scheme, "berth-scheduler")}
 	}
@@ -52,9 +50,7 @@ func TestThirdConflictIsTold(t *testing.T) {
 	told := func() (lines []string, notes map[string]string) {
 		t.Helper()
 		list, err := client.EventsV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		notes = map[string]string{}
 		for _, event := range list.Items {
 			line := event.Regarding.Name + ":"

@@ -53,9 +53,7 @@ func TestReserveChoosesTheDevice(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(string(tt.strategy), func(t *testing.T) {
 			profile, pl := startProfile(t, gpuArgs(withStrategy(tt.strategy)), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 4)}, Pods: pods})
-			if status := reserveOn(t, profile, tt.pod, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, reserveOn(t, profile, tt.pod, "n"))
 			if diff := cmp.Diff(tt.want, pl.allocations.get(tt.pod.UID).annotations); diff != "" {
 				t.Errorf("Unexpected annotations (-want,+got):\n%s", diff)
 			}
@@ -77,9 +75,7 @@ func TestReserveContainers(t *testing.T) {
 	}
 	pod.Spec.Containers = []corev1.Container{{Name: "train", Resources: limits("700")}, {Name: "serve", Resources: limits("400")}}
 	profile, pl := startProfile(t, gpuArgs(withStrategy(config.GPUDeviceBestFit)), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 2)}})
-	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, reserveOn(t, profile, pod, "n"))
 	want := map[string]string{
 		"gpu.berth.dev/fetch": "0", "gpu.berth.dev/sidecar": "0", "gpu.berth.dev/train": "0", "gpu.berth.dev/serve": "1",
 		"berth.dev/gpu-assigned": "fetch=0:800m:32768Mi;sidecar=0:300m:12288Mi;train=0:700m:28672Mi;serve=1:400m:16384Mi",
@@ -133,9 +129,7 @@ func TestReserveForPodNotPending(t *testing.T) {
 			pod := sharePod("p", 500)
 			state := profile.NewCycle(t.Context(), t, pod)
 			if informerPod != nil {
-				if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Add(informerPod); err != nil {
-					t.Fatal(err)
-				}
+				must(t, podStore(profile).Add(informerPod))
 			}
 			status := profile.RunReservePluginsReserve(t.Context(), state, pod, "n")
 			if status.Code() != fwk.Unschedulable || status.Message() != errNotPending.Error() {
@@ -180,17 +174,11 @@ func TestUnreserveDuringAnotherCycle(t *testing.T) {
 	assumed.Spec.NodeName = "n"
 	begin := func() {
 		t.Helper()
-		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, live.UpdateSnapshot(logger, live.snapshot))
 	}
 	begin()
-	if err := live.AssumePod(logger, assumed); err != nil {
-		t.Fatal(err)
-	}
-	if status := reserveOn(t, profile, given, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	must(t, live.AssumePod(logger, assumed))
+	succeed(t, reserveOn(t, profile, given, "n"))
 
 	begin() // the other cycle
 	other := sharePod("other", 700)
@@ -264,9 +252,7 @@ func TestReserveOfPodsThatTheSnapshotDoesNotShow(t *testing.T) {
 				t.Errorf("the seventh half of three devices: want an error, so that it is tried again, got %v", status)
 			}
 			// A pod that is gone holds nothing, also before the allocation cache is told.
-			if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(members[0]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, podStore(profile).Delete(members[0]))
 			if status := profile.RunReservePluginsReserve(t.Context(), states[6], last, "n"); !status.IsSuccess() {
 				t.Errorf("after a member was deleted: %v", status)
 			}
@@ -288,9 +274,7 @@ func TestReserveInPlaceOfVictims(t *testing.T) {
 		t.Fatal(status)
 	}
 	info := nodeInfo(t, profile, "n")
-	if err := info.RemovePod(logger, victim); err != nil {
-		t.Fatal(err)
-	}
+	must(t, info.RemovePod(logger, victim))
 	if status := pl.Filter(t.Context(), state, member, info); !status.IsSuccess() {
 		t.Errorf("Filter without the victim: %v", status)
 	}
@@ -328,28 +312,20 @@ func TestReserveTheChosenDevicesAgain(t *testing.T) {
 				t.Helper()
 				for _, pod := range pods {
 					store(t, profile, pod)
-					if err := live.AddPod(logger, pod); err != nil {
-						t.Fatal(err)
-					}
+					must(t, live.AddPod(logger, pod))
 				}
-				if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-					t.Fatal(err)
-				}
+				must(t, live.UpdateSnapshot(logger, live.snapshot))
 			}
 			bind(boundPod("first", 500, "n", "0"))
 			member := sharePod("member", 400)
 			show(t, profile, member)
 			state := preFilterOrSkip(t, profile, member)
 			state.SetPodGroupSchedulingCycle(framework.NewCycleState())
-			if status := profile.RunReservePluginsReserve(t.Context(), state, member, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, profile.RunReservePluginsReserve(t.Context(), state, member, "n"))
 			profile.RunReservePluginsUnreserve(t.Context(), state, member, "n")
 			bind(tt.meanwhile...)
 			state.SetPodGroupSchedulingCycle(nil)
-			if status := profile.RunReservePluginsReserve(t.Context(), state, member, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, profile.RunReservePluginsReserve(t.Context(), state, member, "n"))
 			if got := pl.allocations.get(member.UID).annotations[names.GPUDevicesAnnotationPrefix+"main"]; got != tt.want {
 				t.Errorf("device %s, want %s", got, tt.want)
 			}
@@ -362,9 +338,7 @@ func TestUnreserve(t *testing.T) {
 	pod, state := sharePod("p", 600), framework.NewCycleState()
 	unreserve := func() { profile.RunReservePluginsUnreserve(t.Context(), state, pod, "n") }
 	unreserve()
-	if status := reserveOn(t, profile, pod, "n"); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, reserveOn(t, profile, pod, "n"))
 	if pl.allocations.get(pod.UID) == nil {
 		t.Fatal("nothing is assumed")
 	}

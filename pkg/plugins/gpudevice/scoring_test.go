@@ -73,9 +73,7 @@ func TestScoresBehindExtender(t *testing.T) {
 	}
 	pod := sharePod("p", 500)
 	state := profile.NewCycle(t.Context(), t, pod)
-	if status := profile.RunPreScorePlugins(t.Context(), state, pod, filtered); !status.IsSuccess() {
-		t.Fatal(status)
-	}
+	succeed(t, profile.RunPreScorePlugins(t.Context(), state, pod, filtered))
 	scored, status := profile.RunScorePlugins(t.Context(), state, pod, filtered)
 	if !status.IsSuccess() {
 		t.Fatal(status)
@@ -221,9 +219,7 @@ func TestScoresAreNotRememberedForOthers(t *testing.T) {
 		var all []int64
 		for _, pod := range turn {
 			state := profile.NewCycle(t.Context(), t, pod())
-			if status := pl.PreScore(t.Context(), state, pod(), profile.Nodes(t)); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, pl.PreScore(t.Context(), state, pod(), profile.Nodes(t)))
 			score, status := pl.Score(t.Context(), state, pod(), nodeInfo(t, profile, "rare"))
 			if !status.IsSuccess() {
 				t.Fatal(status)
@@ -301,13 +297,9 @@ func TestRememberedScoresAreRight(t *testing.T) {
 				}
 				state := profile.NewCycle(t.Context(), t, pod)
 				all := profile.Nodes(t)
-				if status := pl.PreScore(t.Context(), state, pod, all); !status.IsSuccess() {
-					t.Fatal(status)
-				}
+				succeed(t, pl.PreScore(t.Context(), state, pod, all))
 				prepared, err := getPreScoreState(state)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, info := range all {
 					if pl.Filter(t.Context(), state, pod, info) != nil {
 						continue

@@ -122,7 +122,7 @@ func (pl *GPUDevice) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status 
 	if c.startup.expected.Load() && c.turnAway() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, errPreparing.Error())
 	}
-	return c.whyKeptBack(pod)
+	return c.whyKeptBack(pod.UID)
 }
 
 // turnAway reports whether pods with shares have to wait for prepare.
@@ -136,11 +136,11 @@ func (c *allocationCache) turnAway() bool {
 }
 
 // whyKeptBack returns why this process does not bind the pod, now or ever.
-func (c *allocationCache) whyKeptBack(pod *corev1.Pod) *fwk.Status {
+func (c *allocationCache) whyKeptBack(pod types.UID) *fwk.Status {
 	if c.deposed.Load() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, errFenced.Error())
 	}
-	if err := c.kept.get(pod.UID); err != nil {
+	if err := c.kept.get(pod); err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, messages.Escape(keptText(err)))
 	}
 	return nil
@@ -149,7 +149,7 @@ func (c *allocationCache) whyKeptBack(pod *corev1.Pod) *fwk.Status {
 // whyNoShare returns why a cycle must not give the pod a share, nil if it may: all that was
 // bound before the process became leader is in nodes, the snapshot of this cycle. It is a
 // few atomic loads in nearly all cycles.
-func (c *allocationCache) whyNoShare(pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (c *allocationCache) whyNoShare(pod types.UID, nodes []fwk.NodeInfo) *fwk.Status {
 	s := &c.startup
 	if c.client == nil {
 		return nil // without an API server nobody can have bound anything

@@ -180,9 +180,7 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("without an API server, and ended: %v, want %v", err, context.Canceled)
 	}
 	down.Store(false)
-	if err := pl.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pl.Prepare(t.Context()))
 	down.Store(true)
 	if err := pl.Prepare(t.Context()); err != nil {
 		t.Errorf("a second time: %v", err)
@@ -199,10 +197,8 @@ func TestNoShareOnAnOldSnapshot(t *testing.T) {
 	profile, _ := startProfile(t, gpuArgs(), schedtest.Options{})
 	live := newLiveCache(t, profile)
 	live.AddNode(logger, gpuNode("n", 1))
-	if err := profile.Client.Tracker().Add(onNode); err != nil {
-		t.Fatal(err)
-	}
-	pods := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetStore()
+	must(t, profile.Client.Tracker().Add(onNode))
+	pods := podStore(profile)
 	deadline := time.After(schedtest.Patience)
 	for len(pods.List()) == 0 {
 		select {
@@ -212,9 +208,7 @@ func TestNoShareOnAnOldSnapshot(t *testing.T) {
 		}
 	}
 	attempt := func() *fwk.Status {
-		if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, live.UpdateSnapshot(logger, live.snapshot))
 		_, status, _ := profile.RunPreFilterPlugins(t.Context(), framework.NewCycleState(), sharePod("p", 1))
 		return status
 	}
@@ -222,9 +216,7 @@ func TestNoShareOnAnOldSnapshot(t *testing.T) {
 	if status := attempt(); status.Code() != fwk.Error || !errors.Is(status.AsError(), errOldSnapshot) || strings.Contains(status.Message(), "default/bound") {
 		t.Errorf("want an error that says so and names no other pod, got %v", status)
 	}
-	if err := live.AddPod(logger, onNode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, live.AddPod(logger, onNode))
 	if status := attempt(); !status.IsSuccess() {
 		t.Errorf("with the pod in the snapshot: %v", status)
 	}
@@ -239,9 +231,7 @@ func TestFenceWaitsForAllThatItWrote(t *testing.T) {
 	for name := range versions {
 		pod := sharePod(name, 500)
 		pod.Spec.SchedulerName = pl.handle.ProfileName()
-		if err := informer.Add(pod); err != nil {
-			t.Fatal(err)
-		}
+		must(t, informer.Add(pod))
 	}
 	var touched atomic.Int64
 	profile.Client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -325,9 +315,7 @@ func TestFenceCatchesUp(t *testing.T) {
 				return true, pod, nil
 			})
 			pl.allocations.pods = informer
-			if err := pl.allocations.waitForSyncAndFence(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, pl.allocations.waitForSyncAndFence(t.Context()))
 			if _, ok := fenced.Load("unknown"); !ok || watches.Load() != tt.wantWatches {
 				t.Errorf("the other pod is fenced: %t, %d watches; want true and %d", ok, watches.Load(), tt.wantWatches)
 			}

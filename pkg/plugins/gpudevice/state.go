@@ -52,6 +52,17 @@ func (s *preFilterState) isWithoutDevices() bool {
 	return s.podRequest.Request.Kind == device.RequestNone && !s.claims
 }
 
+// admits reports whether the node could take the pod if it were empty.
+func (s *preFilterState) admits(node *device.Node) bool {
+	switch {
+	case s.claims && (node.Kind == device.NodeShared || node.Kind == device.NodeInvalid || node.Kind == device.NodeInOtherPool):
+		return false
+	case s.forbidden:
+		return node.Kind == device.NodeWithoutDevices
+	}
+	return node.Admits(s.podRequest.Request) == device.Fits
+}
+
 // skipsFilter reports whether Filter lets every node pass.
 func (s *preFilterState) skipsFilter() bool { return s.isWithoutDevices() && !s.forbidden }
 

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
-	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/podphase"
 )
@@ -119,15 +118,8 @@ func (pl *GPUDevice) activate(wanted func(pod *corev1.Pod) bool) {
 // mayUse reports whether the pod waits for devices, or for the absence of some, and one of the
 // nodes could take it if it were empty.
 func (pl *GPUDevice) mayUse(pod *corev1.Pod, nodes []*device.Node) bool {
-	request := pl.requestOf(pod)
-	if request == nil {
-		return false
-	}
-	claims := pl.mayClaimDevices(pod)
-	if request.Kind == device.RequestNone && !claims && pl.nonGPUPods != config.NonGPUPodsForbid {
-		return false
-	}
-	return slices.ContainsFunc(nodes, func(node *device.Node) bool { return pl.admits(node, request, claims) })
+	s, err := pl.parse(pod)
+	return err == nil && !s.skipsFilter() && slices.ContainsFunc(nodes, s.admits)
 }
 
 // nodeNow returns what the node says of its devices, or nil if it is gone. It asks the

@@ -6,7 +6,6 @@ package gpudevice
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -39,22 +37,17 @@ func activations(profile *schedtest.Profile) map[string]int {
 func TestActivationsAreCoalesced(t *testing.T) {
 	const members, waiting = 64, 300
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 16)}})
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	pl.clock = clock
+	clock := fakeClock(pl)
 	h := handler(t, pl)
 	end := func(from, to int) {
 		for i := from; i < to; i++ {
 			member := sharePod(fmt.Sprintf("member-%d", i), 100)
 			add(t, profile, h, member)
-			if status := reserveOn(t, profile, member, "n"); !status.IsSuccess() {
-				t.Fatal(status)
-			}
+			succeed(t, reserveOn(t, profile, member, "n"))
 		}
 		for i := from; i < to; i++ {
 			member := sharePod(fmt.Sprintf("member-%d", i), 100)
-			if err := profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer().Delete(member); err != nil {
-				t.Fatal(err)
-			}
+			must(t, podStore(profile).Delete(member))
 			h.OnDelete(member)
 		}
 	}
@@ -102,17 +95,14 @@ func TestNodeBecomesValidByItsCapacity(t *testing.T) {
 	}
 	advertised, away, gone := step("4", "4"), step("4", "0"), step("0", "0")
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{advertised}})
-	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	pl.clock = clock
+	clock := fakeClock(pl)
 	logger := klog.Logger{}
-	nodes, h := profile.SharedInformerFactory().Core().V1().Nodes().Informer().GetIndexer(), pl.allocations.nodeHandler(logger)
+	nodes, h := nodeStore(profile), pl.allocations.nodeHandler(logger)
 	for _, pod := range []*corev1.Pod{sharePod("waiting", 700), makePod("plain"), sharePod("impossible", 9000)} {
 		add(t, profile, handler(t, pl), pod)
 	}
 	update := func(old, node *corev1.Node) map[string]int {
-		if err := nodes.Update(node); err != nil {
-			t.Fatal(err)
-		}
+		must(t, nodes.Update(node))
 		h.OnUpdate(old, node)
 		clock.Step(initialWakeUpDelay)
 		return activations(profile)
@@ -142,16 +132,12 @@ func TestHintOfANodeThatOnlySimulationsSaw(t *testing.T) {
 	live := newLiveCache(t, profile)
 	before := labelled(gpuNode("n", 1), names.GPUSharingLabel, "false")
 	live.AddNode(logger, before)
-	if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-		t.Fatal(err)
-	}
+	must(t, live.UpdateSnapshot(logger, live.snapshot))
 	waiting := sharePod("waiting", 500)
 	pl.view(nodeInfo(t, profile, "n"), false)
 	after := gpuNode("n", 1)
 	live.UpdateNode(logger, before, after)
-	if err := live.UpdateSnapshot(logger, live.snapshot); err != nil {
-		t.Fatal(err)
-	}
+	must(t, live.UpdateSnapshot(logger, live.snapshot))
 	pl.view(nodeInfo(t, profile, "n").Snapshot(), true)
 	nominated := sharePod("nominated", 1000)
 	nominated.Status.NominatedNodeName = "n"
@@ -171,9 +157,7 @@ func TestPublishedSlicesAfterARestore(t *testing.T) {
 		}
 	}
 	put := func(s *resourcev1.ResourceSlice) {
-		if err := o.store.Update(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.store.Update(s))
 	}
 	newer, restored := slice("100", 1), slice("5", 0)
 	put(newer)
@@ -193,9 +177,7 @@ func TestPublishedSlicesAfterARestore(t *testing.T) {
 	if !o.on(node) {
 		t.Error("the handler did not take over what came after the restore")
 	}
-	if err := o.store.Delete(again); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.store.Delete(again))
 	o.observe(again, nil)
 	if o.on(node) || !o.none() {
 		t.Error("the slice is gone, and its node's devices count as published")
