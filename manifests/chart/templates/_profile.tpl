@@ -69,8 +69,8 @@ berth:gpu-pool{{ with .Values.gpu.pool }}:{{ . }}{{ end }}
 {{- end -}}
 
 {{- /*
-berth.checkPool refuses a pool whose binding another installation holds, before anything is installed.
-Should two be installed at the same moment, the API server refuses one.
+berth.checkPool rejects a pool whose binding another installation holds, before anything is installed.
+If two are installed at the same moment, the API server rejects one.
 */ -}}
 {{- define "berth.checkPool" -}}
 {{- $lock := lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (include "berth.poolLock" .) -}}
@@ -86,8 +86,8 @@ Should two be installed at the same moment, the API server refuses one.
 {{- end -}}
 
 {{- /*
-berth.features says where the profile of each feature is, which of its plugins are the
-feature's (all if none is named), and of which the values have args.
+berth.features lists, for each feature, the file of its profile, the plugins of that profile
+that belong to the feature (default: all), and the plugin whose args are in the values.
 */ -}}
 {{- define "berth.features" -}}
 - {feature: labelPresence, file: config/all-plugins.yaml, plugins: [LabelPresence], argsOf: LabelPresence}
@@ -98,9 +98,9 @@ feature's (all if none is named), and of which the values have args.
 {{- end -}}
 
 {{- /*
-berth.pluginSets merges the sets of plugins of two profiles, in place. A plugin that both
-have keeps the later place, and NodeCandidates is last under multiPoint: it narrows a cycle
-by what all others have found.
+berth.pluginSets merges the plugin sets of two profiles, in place. A plugin in both keeps the
+later position, and NodeCandidates is last under multiPoint, because it uses the results of
+all others.
 */ -}}
 {{- define "berth.pluginSets" -}}
 {{- $into := .into -}}{{- $only := .only -}}
