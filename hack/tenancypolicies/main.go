@@ -1,10 +1,9 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tenancypolicies writes manifests/components/tenancy from a profile file
-// with tenancy, so that the labels, the taint, the exempt namespaces and the names
-// of profiles stand in one place. Run it from the root of the repository after a
-// change of the file:
+// Command tenancypolicies generates manifests/components/tenancy from a profile file
+// with tenancy, which defines the labels, the taint, the exempt namespaces and the
+// profile names. Run it in the root of the repository after you change the file:
 //
 //	go run ./hack/tenancypolicies [-profile FILE] [-out FOLDER]
 package main
@@ -118,7 +117,7 @@ func read(source string, content []byte) (*statement, error) {
 	for i := range loaded.Profiles {
 		profile := &loaded.Profiles[i]
 		if !strings.HasSuffix(profile.SchedulerName, names.TenancySuffix) {
-			return nil, fmt.Errorf("%s: profiles[%d].schedulerName: is %q, must end in %q: the policies trust only names that no scheduler serves without tenancy",
+			return nil, fmt.Errorf("%s: profiles[%d].schedulerName: is %q, must end in %q: the policies trust only such names",
 				source, i, profile.SchedulerName, names.TenancySuffix)
 		}
 		said.Profiles = append(said.Profiles, profile.SchedulerName)

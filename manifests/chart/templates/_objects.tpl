@@ -2,14 +2,14 @@
 Copyright The Berth Authors.
 SPDX-License-Identifier: Apache-2.0
 
-The objects are those of manifests/base, components and random-scheduler, and the profiles
-those of config/berth-scheduler, which files/ links to. What differs from one instance to
-another is set here, by field.
+The objects come from manifests/base, components and random-scheduler, and the profiles from
+config/berth-scheduler; files/ links to all of them. The templates set the fields that differ
+between instances.
 */ -}}
 
-{{- /* berth.read gives a file of files/; one that is missing is an error. Takes root, file. */ -}}
+{{- /* berth.read returns a file of files/; a missing file is an error. Takes root, file. */ -}}
 {{- define "berth.read" -}}
-{{- required (printf "files/%s: not in the chart: install it from a checkout whose links are links, or package it there" .file) (.root.Files.Get (printf "files/%s" .file)) -}}
+{{- required (printf "files/%s: missing from the chart: install or package the chart from a checkout with working symbolic links" .file) (.root.Files.Get (printf "files/%s" .file)) -}}
 {{- end -}}
 
 {{- /* berth.fullname is the instance's name. Takes the root. */ -}}
@@ -17,7 +17,7 @@ another is set here, by field.
 {{- .Values.fullnameOverride | default .Release.Name -}}
 {{- end -}}
 
-{{- /* berth.serviceAccount is that of the scheduler. Takes the root. */ -}}
+{{- /* berth.serviceAccount is the scheduler's ServiceAccount. Takes the root. */ -}}
 {{- define "berth.serviceAccount" -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name: Required value with serviceAccount.create=false" -}}
@@ -25,13 +25,13 @@ another is set here, by field.
 {{- .Values.serviceAccount.name | default (include "berth.fullname" .) -}}
 {{- end -}}
 
-{{- /* berth.rename puts the instance's name in the place of the manifests'. Takes root, name. */ -}}
+{{- /* berth.rename replaces the name in the manifests with the instance's name. Takes root, name. */ -}}
 {{- define "berth.rename" -}}
 {{- $name := include "berth.fullname" .root -}}
 {{- .name | replace "random-scheduler" (printf "%s-random" $name) | replace "berth-scheduler" $name -}}
 {{- end -}}
 
-{{- /* berth.labels are those of every object, as YAML. Takes root, and name: that of the part. */ -}}
+{{- /* berth.labels are the labels of every object, as YAML. Takes root, and name: the name of the part. */ -}}
 {{- define "berth.labels" -}}
 app.kubernetes.io/name: {{ .name | default "berth-scheduler" }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -41,7 +41,7 @@ app.kubernetes.io/part-of: berth
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
-{{- /* berth.object gives an object of the manifests as this instance has it. Takes root, object. */ -}}
+{{- /* berth.object returns an object of the manifests as this instance needs it. Takes root, object. */ -}}
 {{- define "berth.object" -}}
 {{- $root := .root -}}
 {{- $o := .object -}}
@@ -70,10 +70,9 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 {{- end -}}
 
 {{- /*
-berth.objects gives every object of a file. Takes root, file; variables: expressions in CEL
-that take the place of those of the policies' variables of these names; edits: by kind and
-name, what is merged over an object. Roles and their bindings are left out where rbac.create
-is false.
+berth.objects returns every object of a file. Takes root, file; variables: CEL expressions that
+replace those of the policies' variables with the same names; edits: values to merge into
+objects, by kind and name. Roles and their bindings are left out if rbac.create is false.
 */ -}}
 {{- define "berth.objects" -}}
 {{- $left := ternary (list) (list "Role" "RoleBinding" "ClusterRole" "ClusterRoleBinding") .root.Values.rbac.create -}}
@@ -97,7 +96,7 @@ is false.
 {{- end -}}
 
 {{- /*
-berth.pod puts the values that are the same for all pods of a release into a Deployment.
+berth.pod sets the values that all pods of a release share in a Deployment.
 Takes root, deployment.
 */ -}}
 {{- define "berth.pod" -}}
@@ -111,12 +110,12 @@ Takes root, deployment.
 {{- with $values.extraEnv }}{{ $_ := set $c "env" . }}{{ end -}}
 {{- end -}}
 
-{{- /* berth.exempt are the exempt namespaces as a JSON list. Takes root, and more: further ones. */ -}}
+{{- /* berth.exempt are the exempt namespaces as a JSON list. Takes root, and more: additional namespaces. */ -}}
 {{- define "berth.exempt" -}}
 {{ concat .root.Values.exemptNamespaces (list .root.Release.Namespace) (.more | default list) | uniq | toJson }}
 {{- end -}}
 
-{{- /* berth.subjects are those of a binding. Takes subjects, and field: where their namespace is stated. */ -}}
+{{- /* berth.subjects are the subjects of a binding. Takes subjects, and field: the value with their namespace. */ -}}
 {{- define "berth.subjects" -}}
 {{- range .subjects }}
 - kind: {{ .kind }}

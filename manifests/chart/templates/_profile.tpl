@@ -2,32 +2,31 @@
 Copyright The Berth Authors.
 SPDX-License-Identifier: Apache-2.0
 
-The profile is the union of those that config/berth-scheduler has for the features that
-are on.
+The profile combines the files in config/berth-scheduler for the enabled features.
 */ -}}
 
 {{- define "berth.profileName" -}}
 {{- $name := .Values.profile | default (include "berth.fullname" .) -}}
 {{- if and .Values.features.tenancy (not (hasSuffix "-tenancy" $name)) -}}
-{{- if .Values.profile }}{{ fail (printf "profile: is %q, must end in \"-tenancy\" with features.tenancy: the policies trust only names that no scheduler serves without tenancy" $name) }}{{ end -}}
+{{- if .Values.profile }}{{ fail (printf "profile: is %q, must end in \"-tenancy\" with features.tenancy: the policies trust only such names" $name) }}{{ end -}}
 {{- $name = printf "%s-tenancy" $name -}}
 {{- end -}}
 {{- if and (hasSuffix "-tenancy" $name) (not .Values.features.tenancy) -}}
-{{- fail (printf "profile: is %q, must not end in \"-tenancy\" without features.tenancy: no scheduler serves such a name without tenancy" $name) -}}
+{{- fail (printf "profile: is %q, must not end in \"-tenancy\" without features.tenancy: berth-scheduler rejects such a name without tenancy" $name) -}}
 {{- end -}}
 {{- if eq $name "default-scheduler" -}}
-{{- fail "profile: is \"default-scheduler\", the name that the cluster's own scheduler serves: choose another one. To take that scheduler's place: manifests/README.md, \"Instead of the cluster's scheduler\"" -}}
+{{- fail "profile: is \"default-scheduler\", the name that the cluster's own scheduler serves: choose another name. To replace that scheduler, see \"Instead of the cluster's scheduler\" in manifests/README.md" -}}
 {{- end -}}
 {{- if and .Values.features.randomScheduler (eq $name (printf "%s-random" (include "berth.fullname" .))) -}}
-{{- fail (printf "profile: is %q, which the random scheduler of this release serves: choose another one" $name) -}}
+{{- fail (printf "profile: is %q, which the random scheduler of this release serves: choose another name" $name) -}}
 {{- end -}}
 {{- $name -}}
 {{- end -}}
 
 {{- /*
-berth.checkNames refuses an upgrade that gives the profile another name than it has where
-the values do not say which: pods that name the old one would wait. And one that gives the
-instance another name, lease included: two schedulers would run side by side for a while.
+berth.checkNames rejects an upgrade that renames the profile without an explicit value:
+pods that name the old profile would stay Pending. It also rejects an upgrade that renames
+the instance, including its lease: two schedulers would run side by side for a while.
 */ -}}
 {{- define "berth.checkNames" -}}
 {{- if .Release.IsUpgrade -}}
@@ -36,11 +35,11 @@ instance another name, lease included: two schedulers would run side by side for
 {{- $content := get (.data | default dict) "profile.yaml" -}}
 {{- if and $content (eq (get (.metadata.annotations | default dict) "meta.helm.sh/release-name") $.Release.Name) -}}
 {{- if ne .metadata.name $config -}}
-{{- fail (printf "fullnameOverride: this upgrade renames the instance from %q: two schedulers would run at once for a while. Uninstall and reinstall the release" (trimSuffix "-config" .metadata.name)) -}}
+{{- fail (printf "fullnameOverride: this upgrade renames the instance from %q: two schedulers would run at the same time for a while. Uninstall and reinstall the release" (trimSuffix "-config" .metadata.name)) -}}
 {{- end -}}
 {{- $was := (index (fromYaml $content).profiles 0).schedulerName -}}
 {{- if and (ne $was $name) (not $.Values.profile) -}}
-{{- fail (printf "profile: this upgrade changes the schedulerName from %q to %q, and pods that name %q would stay Pending. Set profile=%s if that is meant, and change spec.schedulerName of the workloads" $was $name $was $name) -}}
+{{- fail (printf "profile: this upgrade changes the schedulerName from %q to %q, and pods that name %q would stay Pending. To do this, set profile=%s, and change spec.schedulerName of the workloads" $was $name $was $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -48,30 +47,30 @@ instance another name, lease included: two schedulers would run side by side for
 {{- end -}}
 
 {{- /*
-berth.checkCluster refuses a cluster of a release of Kubernetes that berth-scheduler is not
-for. Not by Chart.yaml's kubeVersion, which "helm template" compares with the release that
-Helm itself was built for: there is no cluster to ask then.
+berth.checkCluster rejects a cluster whose Kubernetes release berth-scheduler does not
+support. It does not use kubeVersion of Chart.yaml, which "helm template", without a
+cluster, compares with the release that Helm was built for.
 */ -}}
 {{- define "berth.checkCluster" -}}
 {{- $version := .Capabilities.KubeVersion.Version -}}
 {{- if not (semverCompare ">=1.36.0-0 <1.38.0-0" $version) -}}
 {{- if lookup "v1" "Namespace" "" "kube-system" -}}
-{{- fail (printf "the cluster runs Kubernetes %s, and berth-scheduler %s is for 1.36 and 1.37" $version .Chart.AppVersion) -}}
+{{- fail (printf "the cluster runs Kubernetes %s, but berth-scheduler %s supports only 1.36 and 1.37" $version .Chart.AppVersion) -}}
 {{- end -}}
 {{- if and .Values.features.gang (eq .Values.gang.by "Kubernetes") -}}
-{{- fail (printf "features.gang: the feature gates differ between Kubernetes 1.36 and 1.37, and %s is neither: name the cluster's release, as in helm template --kube-version=1.36.0" $version) -}}
+{{- fail (printf "features.gang: the feature gates differ between Kubernetes 1.36 and 1.37, and %s is neither: set the cluster's release, for example helm template --kube-version=1.36.0" $version) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* berth.poolLock is the name of the ClusterRoleBinding that says who serves the pool: base/rbac.yaml. */ -}}
+{{- /* berth.poolLock is the name of the ClusterRoleBinding that marks who serves the pool: base/rbac.yaml. */ -}}
 {{- define "berth.poolLock" -}}
 berth:gpu-pool{{ with .Values.gpu.pool }}:{{ . }}{{ end }}
 {{- end -}}
 
 {{- /*
-berth.checkPool refuses a pool whose binding another installation holds, before anything is installed.
-Should two be installed at the same moment, the API server refuses one.
+berth.checkPool rejects a pool whose binding another installation holds, before anything is installed.
+If two are installed at the same moment, the API server rejects one.
 */ -}}
 {{- define "berth.checkPool" -}}
 {{- $lock := lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (include "berth.poolLock" .) -}}
@@ -81,14 +80,14 @@ Should two be installed at the same moment, the API server refuses one.
 {{- if or (ne $release .Release.Name) (ne $namespace .Release.Namespace) -}}
 {{- $owner := printf "an installation without Helm (ClusterRole %s; manifests/base takes a pool with every profile)" $lock.roleRef.name -}}
 {{- if $release }}{{ $owner = printf "release %s in namespace %s" $release $namespace }}{{ end -}}
-{{- fail (printf "gpu.pool: %s holds the binding of GPU pool %q (ClusterRoleBinding %s), and two instances that share devices of one pool would give them twice: set gpu.pool to another name, and the label berth.dev/gpu-pool on the nodes of this release" $owner .Values.gpu.pool $lock.metadata.name) -}}
+{{- fail (printf "gpu.pool: %s holds the binding of GPU pool %q (ClusterRoleBinding %s), and two instances with one pool would allocate its devices twice: set gpu.pool to another name, and the label berth.dev/gpu-pool on the nodes of this release" $owner .Values.gpu.pool $lock.metadata.name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{- /*
-berth.features says where the profile of each feature is, which of its plugins are the
-feature's (all if none is named), and of which the values have args.
+berth.features lists, for each feature, the file of its profile, the plugins of that profile
+that belong to the feature (default: all), and the plugin whose args are in the values.
 */ -}}
 {{- define "berth.features" -}}
 - {feature: labelPresence, file: config/all-plugins.yaml, plugins: [LabelPresence], argsOf: LabelPresence}
@@ -99,9 +98,9 @@ feature's (all if none is named), and of which the values have args.
 {{- end -}}
 
 {{- /*
-berth.pluginSets merges the sets of plugins of two profiles, in place. A plugin that both
-have keeps the later place, and NodeCandidates is last under multiPoint: it narrows a cycle
-by what all others have found.
+berth.pluginSets merges the plugin sets of two profiles, in place. A plugin in both keeps the
+later position, and NodeCandidates is last under multiPoint, because it uses the results of
+all others.
 */ -}}
 {{- define "berth.pluginSets" -}}
 {{- $into := .into -}}{{- $only := .only -}}

@@ -35,19 +35,19 @@ func TestRefusedValues(t *testing.T) {
 		{
 			name:   "another instance with the same pool",
 			values: values{"policies": values{"otherInstances": []any{values{"name": "y", "namespace": "ns", "profile": "y", "gpuPool": ""}}}},
-			want:   `policies.otherInstances[0].gpuPool: "" is the pool of another one`,
+			want:   `policies.otherInstances[0].gpuPool: "" is already used`,
 		},
 		{
 			name: "two others with one pool",
 			values: values{"policies": values{"otherInstances": []any{
 				values{"name": "y", "namespace": "ns", "profile": "y", "gpuPool": "a"}, values{"name": "z", "namespace": "ns", "profile": "z", "gpuPool": "a"},
 			}}},
-			want: `policies.otherInstances[1].gpuPool: "a" is the pool of another one`,
+			want: `policies.otherInstances[1].gpuPool: "a" is already used`,
 		},
 		{
 			name:   "another instance with the same profile",
 			values: values{"policies": values{"otherInstances": []any{values{"name": "y", "namespace": "ns", "profile": "x"}}}},
-			want:   `policies.otherInstances[0].profile: "x" is the name of another one`,
+			want:   `policies.otherInstances[0].profile: "x" is already used`,
 		},
 		{name: "no ServiceAccount", values: values{"serviceAccount": values{"create": false}}, want: "serviceAccount.name: Required value"},
 		{name: "a tag for a digest", values: values{"image": values{"digest": "v1"}}, want: "digest"},
