@@ -289,7 +289,7 @@ func TestImportRulesBite(t *testing.T) {
 		{"test imports the builders", "pkg/registry/registry_test.go", module + "/pkg/schedtest", ""},
 
 		{"oracle imports something of ours", "pkg/oracle/check.go", module + "/pkg/apis/names", "oracle"},
-		{"oracle imports the scheduler", "pkg/oracle/check.go", "k8s.io/kubernetes/pkg/scheduler", "oracle"},
+		{"oracle imports the scheduler", "pkg/oracle/check.go", "k8s.io/kubernetes/pkg/scheduler", "kubernetes; oracle"},
 		{"oracle's test imports the names", "pkg/oracle/oracle_test.go", module + "/pkg/apis/names", ""},
 	}
 	bitten := map[string]bool{}
