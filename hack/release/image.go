@@ -205,7 +205,7 @@ func (i image) layout(index v1.ImageIndex) (map[string]tarFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
 	written, err := layout.Write(folder, empty.Index)
 	if err != nil {
 		return nil, err

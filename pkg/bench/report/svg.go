@@ -50,7 +50,7 @@ func (c *chart) SVG() (template.HTML, error) {
 		for _, text := range []*font.Font{&axis.Label.TextStyle.Font, &axis.Tick.Label.Font} {
 			text.Variant, text.Size = "Sans", textSize
 		}
-		axis.LineStyle.Width, axis.Tick.LineStyle.Width, axis.Tick.Length = 0, 0, 2
+		axis.Width, axis.Tick.Width, axis.Tick.Length = 0, 0, 2
 	}
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color = lineColour(len(kinds), 0)

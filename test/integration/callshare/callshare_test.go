@@ -31,7 +31,7 @@ const (
 // TestCallShare has contenders place applications whose calls are known. At full size
 // (BERTH_LONG=1) there are more orders, and contenders of whom nothing is asserted:
 // random-scheduler, and those who say how much they prefer.
-func TestCallShare(t *testing.T) {
+func TestCallShare(t *testing.T) { //nolint:tparallel // its parts share a cluster
 	c := start(t)
 	who, orders, shopOrders := contenders, 2, 1
 	if framework.Long() {
