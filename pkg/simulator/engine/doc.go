@@ -35,10 +35,9 @@
 //   - Preemption happens only if asked for ([Options.Preemption]). Other PostFilter
 //     plugins always run.
 //   - A pod that is not placed is not tried again by itself, unless a plugin sends
-//     it back within its own cycle: there is no queue, and so no
-//     back-off. The caller decides in which
-//     order pods come ([Engine.InQueueOrder] gives that of the profile) and whether
-//     they come again.
+//     it back within its own cycle: there is no queue, and so no back-off. The caller
+//     decides in which order pods come ([Engine.InQueueOrder] gives that of the profile),
+//     and whether they come again.
 //   - PreBind does not run. What PreBind plugins do is write to the API what
 //     Reserve has decided, and wait for controllers that are not here. So the
 //     volumes and claims that Reserve assumed stay assumed; a second pod of a
