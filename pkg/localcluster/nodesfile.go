@@ -4,12 +4,17 @@
 package localcluster
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
 )
@@ -17,15 +22,33 @@ import (
 // ReadNodesFile reads Nodes from a YAML or JSON file, as "kubectl get nodes -o yaml"
 // prints them and package cluster reads them. What belongs to the cluster that the file
 // came from (UIDs, resource versions, conditions, addresses) is dropped, and what a
-// kubelet would set is filled in. The error names the file, the line and the field.
+// kubelet would set is filled in. The error names the file, the document and the field.
 func ReadNodesFile(path string) ([]corev1.Node, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--nodes %s: %w", path, err)
 	}
 	reader := cluster.NewReader()
-	if err := reader.Read(path, content); err != nil {
-		return nil, fmt.Errorf("--nodes %w", err)
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for number := 1; ; number++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		place := fmt.Sprintf("%s: document %d", path, number)
+		// As a whole, and not item by item: an alias may refer to another item.
+		if err == nil {
+			document, err = yaml.YAMLToJSONStrict(document)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--nodes %s: %w", place, err)
+		}
+		if string(document) == "null" {
+			continue // comments alone
+		}
+		if err := reader.Read(place, document); err != nil {
+			return nil, fmt.Errorf("--nodes %w", err)
+		}
 	}
 	read, notes := reader.Cluster()
 	switch others := len(read.Pods()) + len(read.Others()); {

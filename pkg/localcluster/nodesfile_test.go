@@ -33,11 +33,11 @@ func TestReadNodesFileErrors(t *testing.T) {
 	}{
 		{name: "empty", content: "", want: []string{"holds no"}},
 		{name: "an empty list", content: "apiVersion: v1\nkind: List\nitems: []\n", want: []string{"holds no Node"}},
-		{name: "broken YAML", content: good + "---\nkind: [", want: []string{"nodes.yaml:5"}},
+		{name: "broken YAML", content: good + "---\nkind: [", want: []string{"nodes.yaml: document 2"}},
 		{name: "another kind", content: good + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: d}\nspec: {containers: [{name: c}]}\n", want: []string{"holds 1 object(s) that are not Nodes"}},
 		{name: "an unknown kind", content: good + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: p, namespace: d}\n", want: []string{"not Nodes: remove them", "Secret"}},
-		{name: "a name twice", content: good + "---\n" + good, want: []string{"nodes.yaml:5", "good"}},
-		{name: "an unknown field", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {taint: []}\n", want: []string{"nodes.yaml:1", `unknown field "spec.taint"`}},
+		{name: "a name twice", content: good + "---\n" + good, want: []string{"nodes.yaml: document 2", "good"}},
+		{name: "an unknown field", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {taint: []}\n", want: []string{"nodes.yaml: document 1", `unknown field "spec.taint"`}},
 		{name: "a negative quantity", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: -1}}\n", want: []string{"status.allocatable[cpu]: Invalid value", "must not be negative"}},
 		{name: "labels and taints that the API server rejects", content: "apiVersion: v1\nkind: Node\nmetadata: {name: a, labels: {zone: 'a b'}}\nspec: {taints: [{key: k, effect: Never}]}\n", want: []string{`nodes[0]: metadata.labels: Invalid value: "a b"`, `spec.taints[0].effect: Unsupported value: "Never"`}},
 	} {
@@ -72,7 +72,8 @@ items:
     managedFields: [{manager: kubelet, operation: Update}]
   spec: {podCIDR: 10.1.0.0/24, unschedulable: true}
   status:
-    capacity: {cpu: 4, memory: 16Gi}
+    capacity: &capacity {cpu: 4, memory: 16Gi}
+    allocatable: *capacity
     conditions: [{type: Ready, status: "False"}]
     addresses: [{type: InternalIP, address: 192.0.2.1}]
 ---

@@ -104,7 +104,7 @@ func TestUpRefuses(t *testing.T) {
 			name:     "a file of nodes with an unknown field",
 			args:     []string{"--nodes=" + file(t, "nodes.yaml", "kind: Node\napiVersion: v1\nmetadata: {name: a}\nspec: {taint: []}\n")},
 			wantCode: 2,
-			want:     []string{"nodes.yaml:1: ", `"spec.taint"`},
+			want:     []string{"nodes.yaml: document 1", `"spec.taint"`},
 		},
 		{
 			name:     "a negative number of nodes",
