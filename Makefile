@@ -103,7 +103,7 @@ PERF_RECORD ?=
 # the detector costs much and can find nothing.
 RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/localcluster \
   ./pkg/cluster/deviceusage ./pkg/scheduler/lease ./pkg/scheduler/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
-  ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/localcluster/process ./pkg/randombinder ./pkg/scheduler/settings \
+  ./pkg/oracle ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/localcluster/process ./pkg/randombinder ./pkg/scheduler/settings \
   ./pkg/simulator ./pkg/cluster ./pkg/simulator/engine
 
 # What test-integration runs, and what of the tests test-long runs.
