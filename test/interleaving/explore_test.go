@@ -102,7 +102,8 @@ func explore(t *testing.T, s *scenario, budget time.Duration) *result {
 func (e *explorer) run() {
 	e.result.runs++
 	inBubble(e.t, e.scenario, e.result.coverage, func(w *world) {
-		for _, c := range e.stack {
+		for i, c := range e.stack {
+			w.known = i < len(e.stack)-1 // it was well the last time
 			if !e.do(w, c.steps[c.chosen].label) {
 				return
 			}

@@ -19,10 +19,22 @@ func TestMain(m *testing.M) {
 }
 
 func TestScratch(t *testing.T) {
-	r := explore(t, handover, 20*time.Second)
-	t.Log(r)
-	if r.wrong != "" {
-		t.Errorf("%s\n%s", r.history(), r.testCase(handover))
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			r := explore(t, s, budget())
+			t.Log(r)
+			if r.wrong != "" {
+				t.Errorf("%s\n%s", r.history(), r.testCase(s))
+			}
+			t.Log(r.coverage)
+		})
 	}
-	t.Log(r.coverage)
+}
+
+func budget() time.Duration {
+	d, err := time.ParseDuration(os.Getenv("B"))
+	if err != nil {
+		return 10 * time.Second
+	}
+	return d
 }

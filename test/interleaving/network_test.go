@@ -6,6 +6,7 @@ package interleaving
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,9 @@ type request struct {
 	process, verb, pod string
 	// number counts the requests of this kind for this pod by this process.
 	number int
-	serve  func(*server) (any, error)
+	// payload is what of its content can make a difference.
+	payload string
+	serve   func(*server) (any, error)
 	// served is whether it has taken effect, value and err are the answer.
 	served bool
 	value  any
@@ -152,20 +155,23 @@ type podClient struct {
 }
 
 // do sends a request and returns the answer as a T.
-func do[T any](ctx context.Context, c *client, verb, pod string, serve func(*server) (T, error)) (T, error) {
-	value, err := c.net.call(ctx, &request{process: c.process, verb: verb, pod: pod, serve: func(s *server) (any, error) { return serve(s) }})
+func do[T any](ctx context.Context, c *client, verb, pod, payload string, serve func(*server) (T, error)) (T, error) {
+	value, err := c.net.call(ctx, &request{process: c.process, verb: verb, pod: pod, payload: payload, serve: func(s *server) (any, error) { return serve(s) }})
 	result, _ := value.(T)
 	return result, err
 }
 
+// number is that of a token, which requests draw in any order and nothing depends on.
+var number = regexp.MustCompile(`/[0-9]+"`)
+
 func (c *podClient) Bind(ctx context.Context, binding *corev1.Binding, _ metav1.CreateOptions) error {
 	sent := binding.DeepCopy()
-	_, err := do(ctx, c.client, verbBind, binding.Name, func(s *server) (any, error) { return nil, s.bind(sent) })
+	_, err := do(ctx, c.client, verbBind, binding.Name, fmt.Sprint(binding.Target.Name, binding.Annotations, binding.ResourceVersion, binding.UID), func(s *server) (any, error) { return nil, s.bind(sent) })
 	return err
 }
 
 func (c *podClient) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
-	return do(ctx, c.client, verbPatch, name, func(s *server) (*corev1.Pod, error) { return s.patchStatus(name, data) })
+	return do(ctx, c.client, verbPatch, name, number.ReplaceAllString(string(data), ""), func(s *server) (*corev1.Pod, error) { return s.patchStatus(name, data) })
 }
 
 func (c *podClient) List(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
@@ -174,9 +180,9 @@ func (c *podClient) List(ctx context.Context, options metav1.ListOptions) (*core
 		return nil, err
 	}
 	name, _ := selector.RequiresExactMatch(metav1.ObjectNameField)
-	return do(ctx, c.client, verbList, name, func(s *server) (*corev1.PodList, error) { return s.list(name), nil })
+	return do(ctx, c.client, verbList, name, "", func(s *server) (*corev1.PodList, error) { return s.list(name), nil })
 }
 
 func (c *podClient) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return do(ctx, c.client, verbWatch, "", func(s *server) (watch.Interface, error) { return s.watchFrom(options.ResourceVersion), nil })
+	return do(ctx, c.client, verbWatch, "", options.ResourceVersion, func(s *server) (watch.Interface, error) { return s.watchFrom(options.ResourceVersion), nil })
 }

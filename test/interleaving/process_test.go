@@ -27,7 +27,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
@@ -79,7 +78,9 @@ func (i *informer) AddEventHandlerWithOptions(handler clientcache.ResourceEventH
 }
 
 // registration is a handler that has been told of the first list: see process.start.
-type registration struct{ clientcache.ResourceEventHandlerRegistration }
+type registration struct {
+	clientcache.ResourceEventHandlerRegistration
+}
 
 func (registration) HasSyncedChecker() clientcache.DoneChecker { return registration{} }
 func (registration) Name() string                              { return "first list" }
@@ -182,14 +183,13 @@ type process struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	plugin    *gpudevice.GPUDevice
-	client    *client
-	factory   informers.SharedInformerFactory
-	pods      *informer
-	nodes     *informer
-	cache     cache.Cache
-	snapshot  *cache.Snapshot
-	nominated []fwk.PodInfo
+	plugin   *gpudevice.GPUDevice
+	client   *client
+	factory  informers.SharedInformerFactory
+	pods     *informer
+	nodes    *informer
+	cache    cache.Cache
+	snapshot *cache.Snapshot
 
 	// leading is whether it schedules, alive whether it runs.
 	leading, alive bool
@@ -199,6 +199,8 @@ type process struct {
 	attempts map[string]int
 	binding  map[string]bool
 	cycle    *cycle
+	// members are the cycles of the members of a group that are to be reserved after cycle.
+	members []*cycle
 	// past is a digest of everything that has reached the process from outside, in order: its state is a
 	// function of that.
 	past digest
@@ -209,7 +211,7 @@ type process struct {
 // cycle is a scheduling cycle on a snapshot.
 type cycle struct {
 	pod   *corev1.Pod
-	state fwk.CycleState
+	state *framework.CycleState
 	node  string
 	// filtered is whether Filter has been run.
 	filtered bool
@@ -227,7 +229,7 @@ func (p *process) start(t testing.TB) {
 	t.Helper()
 	p.ctx, p.cancel = context.WithCancel(p.world.ctx)
 	p.starts++
-	p.alive, p.leading, p.cycle = true, false, nil
+	p.alive, p.leading, p.cycle, p.members = true, false, nil, nil
 	p.queue, p.attempts, p.binding = map[string]*corev1.Pod{}, map[string]int{}, map[string]bool{}
 	p.client = &client{process: p.name + primes(p.starts), net: &p.world.net}
 	p.cache, p.snapshot = compat.NewCache(p.ctx, false), cache.NewEmptySnapshot()
@@ -277,7 +279,17 @@ func (p *process) SnapshotSharedLister() fwk.SharedLister                 { retu
 func (p *process) Extenders() []fwk.Extender                              { return nil }
 func (p *process) APICacher() fwk.APICacher                               { return nil }
 func (p *process) SharedDRAManager() fwk.SharedDRAManager                 { return nil }
-func (p *process) NominatedPodsForNode(string) []fwk.PodInfo              { return p.nominated }
+
+// NominatedPodsForNode returns the nominated pod of the scenario as long as it waits.
+func (p *process) NominatedPodsForNode(string) []fwk.PodInfo {
+	pod := p.queue[p.world.nominated]
+	if pod == nil || p.binding[pod.Name] {
+		return nil
+	}
+	info, err := framework.NewPodInfo(pod)
+	p.must(err)
+	return []fwk.PodInfo{info}
+}
 
 // Activate does nothing: a pod that waits may be tried at any time.
 func (p *process) Activate(klog.Logger, map[string]*corev1.Pod) {}
@@ -375,20 +387,79 @@ func (p *process) filter() {
 		if wants, only := c.pod.Spec.NodeSelector[corev1.LabelHostname]; only && wants != node.Node().Name {
 			continue
 		}
-		status := p.plugin.Filter(p.ctx, c.state, c.pod, node)
-		if status.IsSuccess() {
+		if p.fits(c, node) {
 			c.node, c.filtered = node.Node().Name, true
 			return
 		}
-		p.world.refused(status.Message())
 	}
 	p.cycle = nil
+}
+
+// fits runs Filter, as kube-scheduler does it: where pods are nominated for the node, first as if
+// they were there.
+func (p *process) fits(c *cycle, node fwk.NodeInfo) bool {
+	if nominated := p.NominatedPodsForNode(node.Node().Name); len(nominated) > 0 && nominated[0].GetPod().UID != c.pod.UID {
+		crowded := node.Snapshot()
+		crowded.AddPodInfo(nominated[0])
+		if !p.plugin.Filter(p.ctx, c.state.Clone(), c.pod, crowded).IsSuccess() {
+			return false
+		}
+	}
+	status := p.plugin.Filter(p.ctx, c.state, c.pod, node)
+	if !status.IsSuccess() {
+		p.world.refused(status.Message())
+	}
+	return status.IsSuccess()
+}
+
+// tryGroup looks for nodes for the members of a group: each on the snapshot with those before it,
+// all of which is then taken back. The members are to be reserved, one after the other, on the
+// snapshot of the beginning.
+func (p *process) tryGroup(group []string) {
+	p.must(p.cache.UpdateSnapshot(klog.Logger{}, p.snapshot))
+	var fit []*cycle
+	var revert []func()
+	for _, name := range group {
+		state := framework.NewCycleState()
+		state.SetPodGroupSchedulingCycle(framework.NewCycleState())
+		p.cycle = &cycle{pod: p.queue[name], state: state}
+		if p.filter(); p.cycle == nil {
+			break
+		}
+		assumed := p.cycle.pod.DeepCopy()
+		assumed.Spec.NodeName = p.cycle.node
+		info, err := framework.NewPodInfo(assumed)
+		p.must(err)
+		p.must(p.snapshot.AssumePod(info))
+		revert = append(revert, func() {
+			p.plugin.Unreserve(p.ctx, state, assumed, assumed.Spec.NodeName)
+			p.must(p.snapshot.ForgetPod(klog.Logger{}, assumed))
+		})
+		if !p.plugin.Reserve(p.ctx, state, assumed, assumed.Spec.NodeName).IsSuccess() {
+			break
+		}
+		fit = append(fit, p.cycle)
+	}
+	p.cycle = nil
+	for _, undo := range slices.Backward(revert) {
+		undo()
+	}
+	if len(fit) < len(group) {
+		return
+	}
+	for _, c := range fit {
+		c.state.SetPodGroupSchedulingCycle(nil)
+	}
+	p.cycle, p.members = fit[0], fit[1:]
 }
 
 // reserve assumes the pod, reserves devices, and begins the binding cycle.
 func (p *process) reserve() {
 	c := p.cycle
 	p.cycle = nil
+	if len(p.members) > 0 {
+		p.cycle, p.members = p.members[0], p.members[1:]
+	}
 	assumed := c.pod.DeepCopy()
 	assumed.Spec.NodeName = c.node
 	if err := p.cache.AssumePod(klog.Logger{}, assumed); err != nil {
@@ -409,6 +480,11 @@ func (p *process) reserve() {
 // goroutines go on.
 func (p *process) bind(c *cycle, assumed *corev1.Pod) {
 	status := p.plugin.Bind(p.ctx, c.state, assumed, c.node)
+	if status.IsSkip() { // what DefaultBinder does
+		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: c.node}}
+		binding.Name, binding.UID = assumed.Name, assumed.UID
+		status = fwk.AsStatus(p.client.CoreV1().Pods(assumed.Namespace).Bind(p.ctx, binding, metav1.CreateOptions{}))
+	}
 	if p.ctx.Err() != nil {
 		return
 	}

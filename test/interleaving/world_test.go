@@ -88,8 +88,8 @@ type scenario struct {
 	overlap bool
 	// kill is whether processes may be killed.
 	kill bool
-	// relist, lose and refuse are which faults there are.
-	relist, lose, refuse bool
+	// relist, lose, refuse and repeat are which faults there are.
+	relist, lose, refuse, repeat bool
 	// edits are what people do, each once, at any time and in any order unless after says
 	// otherwise.
 	edits []edit
@@ -97,9 +97,15 @@ type scenario struct {
 	highFirst bool
 	// group are pods that are scheduled as one group.
 	group []string
-	// strandable are pods of which it is not asked that they are bound in the end.
+	// nominated is a pod that has the first node as its nominated one.
+	nominated string
+	// strandable is where it is not asked that every pod that fits is bound in the end.
 	strandable bool
-	args       func(*config.GPUDeviceArgs)
+	// shrinks is whether somebody takes memory from devices that are in use.
+	shrinks bool
+	// rule is what must hold at any moment beside what holds in all scenarios: it returns what is wrong.
+	rule func(*server) string
+	args func(*config.GPUDeviceArgs)
 }
 
 // edit is what a person or a controller does at the API server.
@@ -121,7 +127,10 @@ type world struct {
 	faults    int
 	ticks     int
 	edited    map[string]bool
-	restored  bool
+	// checked is the version of the store that was checked last.
+	checked int
+	// known is whether the state is one that was checked in an order before.
+	known bool
 
 	mu       sync.Mutex
 	failures []string
@@ -141,6 +150,7 @@ func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[strin
 	for i := range s.count() {
 		w.processes = append(w.processes, startProcess(t, w, i))
 	}
+	w.server.backup()
 	w.processes[0].lead()
 	w.settle()
 	for range 50 { // the first process is prepared before anything else happens
@@ -276,6 +286,15 @@ func (w *world) requestSteps(r *request, add adder) {
 			}, "the answer of %v is lost", r)
 		}
 	}
+	if w.repeat && r.verb == verbBind && !r.served && w.faults < w.bounds.faults {
+		// As client-go does it by itself where an API server answers 5xx or 429 with Retry-After.
+		add(touches{processes: bit, writes: true, fault: true}, func() {
+			w.faults++
+			w.serve(r)
+			w.serve(r)
+			w.answer(p, r)
+		}, "%v is sent twice", r)
+	}
 	if w.refuse && r.verb == verbPatch && !r.served && w.faults < w.bounds.faults {
 		add(touches{processes: bit, fault: true}, func() {
 			w.faults++
@@ -348,7 +367,7 @@ func (w *world) processSteps(p *process, add adder) {
 	if w.kill && w.faults < w.bounds.faults {
 		add(touches{processes: bit, fault: true}, func() {
 			w.faults++
-			p.past.add("killed")
+			p.past = 0 // what it has sent is all that is left of it
 			p.kill()
 		}, "%s is killed", p.name)
 	}
@@ -371,8 +390,14 @@ func (w *world) processSteps(p *process, add adder) {
 		}
 		return
 	}
+	if len(w.group) > 0 && p.attempts["group"] < w.bounds.attempts && !slices.ContainsFunc(w.group, func(name string) bool { return p.queue[name] == nil || !p.mayTry(p.queue[name]) }) {
+		local("tries the group", func() {
+			p.attempts["group"]++
+			p.tryGroup(w.group)
+		})
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.queue)) {
-		if p.attempts[name] < w.bounds.attempts && p.mayTry(p.queue[name]) {
+		if !slices.Contains(w.group, name) && name != w.nominated && p.attempts[name] < w.bounds.attempts && p.mayTry(p.queue[name]) {
 			local("tries "+name, func() {
 				p.begin(name)
 				if !w.bounds.fine {
@@ -438,7 +463,7 @@ func (w *world) state() string {
 	var b strings.Builder
 	b.WriteString(w.server.digest())
 	for _, r := range w.net.sorted() {
-		fmt.Fprintf(&b, ";%v%t%t", r, r.served, r.abandoned)
+		fmt.Fprintf(&b, ";%v%t%t%s", r, r.served, r.abandoned, r.payload)
 	}
 	for _, p := range w.processes {
 		b.WriteString(";" + p.state())
@@ -451,9 +476,21 @@ func (w *world) state() string {
 func (w *world) check() string {
 	var wrong []string
 	w.locked(func() { wrong = append(wrong, w.failures...) })
+	if (w.known || w.checked == w.server.version) && len(wrong) == 0 {
+		return ""
+	}
+	w.checked = w.server.version
 	nodes, pods := w.server.lists()
-	for _, v := range oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Overcommitted, oracle.OvercommittedMemory, oracle.Unrecorded, oracle.Torn, oracle.WrongRecord, oracle.WrongNode) {
-		wrong = append(wrong, v.String())
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
+	for _, v := range oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Overcommitted, oracle.OvercommittedMemory, oracle.Unrecorded, oracle.Torn, oracle.WrongRecord) {
+		if v.Kind == oracle.Overcommitted || !w.shrinks {
+			wrong = append(wrong, v.String())
+		}
+	}
+	if w.rule != nil {
+		if broken := w.rule(w.server); broken != "" {
+			wrong = append(wrong, broken)
+		}
 	}
 	return strings.Join(wrong, "\n")
 }
@@ -471,6 +508,9 @@ func (w *world) complete() string {
 	}
 	if wrong := w.finish(); wrong != "" {
 		return wrong
+	}
+	if twice, _, _ := w.server.history.Violations(); len(twice.Of(oracle.Overcommitted)) > 0 {
+		return twice.Of(oracle.Overcommitted).String()
 	}
 	nodes, pods := w.server.lists()
 	if stranded := oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Stranded); len(stranded) > 0 && !w.strandable {
