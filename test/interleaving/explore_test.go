@@ -271,6 +271,40 @@ func replay(t *testing.T, s *scenario, order []string, complete bool) (wrong str
 	return wrong
 }
 
+// shorten leaves out of the order what the violation does not need: each step, and all that is not
+// possible without it.
+func (r *result) shorten(t *testing.T, s *scenario) {
+	t.Helper()
+	for shorter := true; shorter; {
+		shorter = false
+		for i := len(r.order) - 1; i >= 0; i-- {
+			order, wrong := tryOrder(t, s, slices.Delete(slices.Clone(r.order), i, i+1))
+			if wrong != "" && len(order) < len(r.order) {
+				r.order, r.wrong, shorter = order, wrong, true
+				break
+			}
+		}
+	}
+}
+
+// tryOrder executes those steps of an order that are possible, and returns them and what is wrong.
+func tryOrder(t *testing.T, s *scenario, order []string) (taken []string, wrong string) {
+	t.Helper()
+	inBubble(t, s, map[string]int{}, func(w *world) {
+		for _, label := range order {
+			if w.take(label) != nil {
+				continue
+			}
+			taken = append(taken, label)
+			if wrong = w.check(); wrong != "" {
+				return
+			}
+		}
+		wrong = w.complete()
+	})
+	return taken, wrong
+}
+
 // walk executes random orders of a scenario for a while.
 func walk(t *testing.T, s *scenario, seed uint64, budget time.Duration) *result {
 	t.Helper()

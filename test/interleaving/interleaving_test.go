@@ -18,23 +18,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestScratch(t *testing.T) {
+// TestOrders executes all orders of each scenario, or as many as there is time for. What it finds it
+// prints as a history, and as an entry for the table of TestFormerOrders.
+func TestOrders(t *testing.T) {
+	budget := 10 * time.Second
+	if given, err := time.ParseDuration(os.Getenv("INTERLEAVING_BUDGET")); err == nil {
+		budget = given
+	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
-			r := explore(t, s, budget())
+			r := explore(t, s, budget*3/4)
 			t.Log(r)
-			if r.wrong != "" {
-				t.Errorf("%s\n%s", r.history(), r.testCase(s))
+			if r.wrong == "" && !r.complete {
+				r = walk(t, s, 1, budget/4)
+				t.Logf("then at random: %v", r)
 			}
-			t.Log(r.coverage)
+			if r.wrong != "" {
+				found := r.foundAfter()
+				r.shorten(t, s)
+				t.Errorf("%s\n%s\n%s", found, r.history(), r.testCase(s))
+			}
 		})
 	}
-}
-
-func budget() time.Duration {
-	d, err := time.ParseDuration(os.Getenv("B"))
-	if err != nil {
-		return 10 * time.Second
-	}
-	return d
 }

@@ -69,8 +69,9 @@ type bounds struct {
 	// handlers is whether the two handlers of an informer and its store are told at different
 	// times; else at once.
 	handlers bool
-	// fine is whether something may happen between the snapshot and Filter too.
-	fine bool
+	// cycles is in how many steps a cycle takes place between which something may happen: the
+	// snapshot, Filter, and Reserve.
+	cycles int
 	// answers is whether something may happen between the effect of a write and its answer.
 	answers bool
 }
@@ -86,10 +87,10 @@ type scenario struct {
 	standbys int
 	// overlap is whether another one may lead while the first goes on.
 	overlap bool
-	// kill is whether processes may be killed.
+	// kill is whether the first process may be killed. Where nobody stands by it starts again.
 	kill bool
-	// relist, lose, refuse and repeat are which faults there are.
-	relist, lose, refuse, repeat bool
+	// relist, lose, refuse, refuseBind and repeat are which faults there are.
+	relist, lose, refuse, refuseBind, repeat bool
 	// edits are what people do, each once, at any time and in any order unless after says
 	// otherwise.
 	edits []edit
@@ -101,6 +102,8 @@ type scenario struct {
 	nominated string
 	// strandable is where it is not asked that every pod that fits is bound in the end.
 	strandable bool
+	// allBound is where every pod is bound in the end, whatever the oracle says of room.
+	allBound bool
 	// shrinks is whether somebody takes memory from devices that are in use.
 	shrinks bool
 	// rule is what must hold at any moment beside what holds in all scenarios: it returns what is wrong.
@@ -192,7 +195,14 @@ func (w *world) fail(format string, args ...any) {
 
 // refused counts the reasons for which pods were not placed, and covered what else was seen: the
 // coverage of an exploration.
-func (w *world) refused(reason string) { w.covered("refused: " + reason) }
+//
+// No pod here is bound without a record, so none may be taken for one.
+func (w *world) refused(reason string) {
+	if strings.Contains(reason, "without a record") {
+		w.fail("a pod is taken for one without a record: %s", reason)
+	}
+	w.covered("refused: " + reason)
+}
 
 func (w *world) covered(what string) { w.locked(func() { w.coverage[what]++ }) }
 
@@ -295,6 +305,13 @@ func (w *world) requestSteps(r *request, add adder) {
 			w.answer(p, r)
 		}, "%v is sent twice", r)
 	}
+	if w.refuseBind && r.verb == verbBind && !r.served && w.faults < w.bounds.faults {
+		add(touches{processes: bit, fault: true}, func() {
+			w.faults++
+			r.err, r.served = apierrors.NewForbidden(podsResource, r.pod, errors.New("a policy does not allow it")), true
+			w.answer(p, r)
+		}, "%v is refused by a policy", r)
+	}
 	if w.refuse && r.verb == verbPatch && !r.served && w.faults < w.bounds.faults {
 		add(touches{processes: bit, fault: true}, func() {
 			w.faults++
@@ -345,7 +362,7 @@ func (w *world) processSteps(p *process, add adder) {
 		}, "%s %s", p.name, label)
 	}
 	if !p.alive {
-		if w.kill && w.bounds.faults > 0 && p.starts < 2 {
+		if w.standbys == 0 && p.starts < 2 {
 			add(touches{processes: bit, reads: true}, func() {
 				p.past = 0
 				p.start(w.t)
@@ -364,7 +381,7 @@ func (w *world) processSteps(p *process, add adder) {
 			p.pods.drain()
 		}, "%s lists anew", p.name)
 	}
-	if w.kill && w.faults < w.bounds.faults {
+	if w.kill && p.index == 0 && w.faults < w.bounds.faults {
 		add(touches{processes: bit, fault: true}, func() {
 			w.faults++
 			p.past = 0 // what it has sent is all that is left of it
@@ -400,8 +417,11 @@ func (w *world) processSteps(p *process, add adder) {
 		if !slices.Contains(w.group, name) && name != w.nominated && p.attempts[name] < w.bounds.attempts && p.mayTry(p.queue[name]) {
 			local("tries "+name, func() {
 				p.begin(name)
-				if !w.bounds.fine {
+				if w.bounds.cycles < 3 {
 					p.filter()
+				}
+				if w.bounds.cycles < 2 && p.cycle != nil {
+					p.reserve()
 				}
 			})
 		}
@@ -515,6 +535,11 @@ func (w *world) complete() string {
 	nodes, pods := w.server.lists()
 	if stranded := oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Stranded); len(stranded) > 0 && !w.strandable {
 		return fmt.Sprintf("in the end: %v", stranded)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.server.pods)) {
+		if w.allBound && w.server.pods[name].Spec.NodeName == "" {
+			return fmt.Sprintf("in the end %s has no node", name)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.server.pods)) {
 		w.server.deletePod(name)
