@@ -26,6 +26,8 @@ type mutant struct {
 	file, old, new string
 	// scenario is the one that finds it.
 	scenario string
+	// and is what is changed beside that, of the same mend; nil as a rule.
+	and *mutant
 }
 
 const (
@@ -41,29 +43,29 @@ const (
 // what no order of events decides, which other tests find: G3 and G4 (admission policies), G6 (how a
 // request is read), G9 (memory that names of nodes take), G10 (a metric).
 var mutants = []mutant{
-	{"G1 a device plugin's pods do not count", usage, "v.usedOutsideShares = true", "v.usedOutsideShares = false", "sharing begins"},
-	{"G1 shares do not keep a device plugin's pods away", usage, "v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, state, without)", "v.sharesHeld = false", "sharing ends"},
-	{"G2 devices by index where the container reads UUIDs", "device/allocation.go", "if a.uuids == nil || a.uuids[i] == nil {", "if true {", "UUIDs"},
-	{"G5 a pod that was unreserved counts as unrecorded", ledger, "\t\treturn noAllocation\n", "\t\treturn nil\n", "given up"},
-	{"G7 derived memory is frozen", "device/allocation.go", "\t\tnow.Shares[i] = a.share(i, n.MemoryMiB)\n", "", "less memory"},
-	{"G8 no fence", fence, "	pods := c.toFence()\n", "	if true {\n\t\treturn false, nil\n\t}\n\tpods := c.toFence()\n", "handover"},
-	{"G11 a 4xx is taken for no", binds, "	if err := pl.resolve(", "	if isClientError(err) {\n\t\treturn fwk.AsStatus(err)\n\t}\n\tif err := pl.resolve(", "lost answers"},
-	{"G12 Reserve reads the snapshot alone", view, "	if len(notShown) == 0 {", "	if len(notShown) >= 0 {", "group"},
-	{"D1 Reserve chooses without nominated pods", "plugins/gpudevice/reserving.go", "beside = pl.besideNominatedPods(v, nodeInfo, pod)", "beside = v", "nominated"},
-	{"D2 a later process's token is not heeded", fence, "if newer, _ := c.isSuccessor(pod); newer {", "if newer, _ := c.isSuccessor(pod); newer && false {", "overlap"},
+	{"G1 a device plugin's pods do not count", usage, "v.usedOutsideShares = true", "v.usedOutsideShares = false", "sharing begins", nil},
+	{"G1 shares do not keep a device plugin's pods away", usage, "v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, state, without)", "v.sharesHeld = false", "sharing ends", nil},
+	{"G2 devices by index where the container reads UUIDs", "device/allocation.go", "if a.uuids == nil || a.uuids[i] == nil {", "if true {", "UUIDs", nil},
+	{"G5 a pod that was unreserved counts as unrecorded", ledger, "\t\treturn noAllocation\n", "\t\treturn nil\n", "given up", nil},
+	{"G7 derived memory is frozen", "device/allocation.go", "\t\tnow.Shares[i] = a.share(i, n.MemoryMiB)\n", "", "less memory", nil},
+	{"G8 no fence", fence, "	pods := c.toFence()\n", "	if true {\n\t\treturn false, nil\n\t}\n\tpods := c.toFence()\n", "handover", nil},
+	{"G11 a 4xx is taken for no", binds, "	if err := pl.resolve(", "	if isClientError(err) {\n\t\treturn fwk.AsStatus(err)\n\t}\n\tif err := pl.resolve(", "lost answers", nil},
+	{"G12 Reserve reads the snapshot alone", view, "	if len(notShown) == 0 {", "	if len(notShown) >= 0 {", "group", nil},
+	{"D1 Reserve chooses without nominated pods", "plugins/gpudevice/reserving.go", "beside = pl.besideNominatedPods(v, nodeInfo, pod)", "beside = v", "nominated", nil},
+	{"D2 a later process's token is not heeded", fence, "if newer, _ := c.isSuccessor(pod); newer {", "if newer, _ := c.isSuccessor(pod); newer && false {", "overlap", nil},
 
-	{"a Binding is sent again to whom another process has fenced", binds, "if err := pl.allocations.heedToken(current); err != nil {", "if err := pl.allocations.heedToken(current); err != nil && false {", "overlap"},
-	{"a Binding is for any version", binds, "ResourceVersion: version.ResourceVersion,", "ResourceVersion: version.ResourceVersion[:0],", "handover"},
-	{"a Binding in doubt is given up without a fence", binds, "case expired && u.unknown:", "case expired && u.unknown && false:", "lost answers"},
-	{"a standby trusts its informer", starts, "	logger := klog.FromContext(ctx)\n	for {\n", "	logger := klog.FromContext(ctx)\n	for {\n\t\tif true {\n\t\t\treturn true, nil\n\t\t}\n", "stale standby"},
-	{"the start prepares nothing", starts, "	err := c.waitForSyncAndFence(ctx)\n", "	var err error\n", "handover"},
-	{"the first cycle trusts its snapshot", starts, "	shown := map[string]map[types.UID]struct{}{}\n", "	shown := map[string]map[types.UID]struct{}{}\n\tif true {\n\t\treturn nil\n\t}\n", "slow handlers"},
-	{"pods that are kept back take nothing", usage, "	v.usage.TakeAnywhere(pl.allocations.kept.load())\n", "", "not fenced"},
-	{"a pod that is gone is assumed", ledger, "	if !c.isPendingInInformer(pod) {", "	if false {", "one process"},
-	{"what a pod held stays when it is gone", ledger, "	if h != nil {\n		c.removeLocked(h)\n	}\n	return h", "	return h", "one process"},
-	{"Unreserve takes nothing back", ledger, "	case assumed:\n		c.removeLocked(h)\n", "	case assumed:\n", "given up"},
-	{"a view outlives a change of the ledger", "plugins/gpudevice/changelog.go", "state.revision.Add(1)", "state.revision.Add(0)", "given up"},
-	{"a Binding undone by a restore is not noticed", "plugins/gpudevice/eventhandlers.go", "if old != nil && boundAnew(old, pod) {", "if old != nil && boundAnew(old, pod) && false {", "restore"},
+	{"a Binding is sent again to whom another process has fenced", binds, "if err := pl.allocations.heedToken(current); err != nil {", "if err := pl.allocations.heedToken(current); err != nil && false {", "overlap", nil},
+	{"a Binding is for any version", binds, "ResourceVersion: version.ResourceVersion,", "ResourceVersion: version.ResourceVersion[:0],", "handover", nil},
+	{"a Binding in doubt is given up without a fence", binds, "case expired && u.unknown:", "case expired && u.unknown && false:", "lost answers", nil},
+	{"a standby trusts its informer", starts, "	logger := klog.FromContext(ctx)\n	for {\n", "	logger := klog.FromContext(ctx)\n	for {\n\t\tif true {\n\t\t\treturn true, nil\n\t\t}\n", "stale standby", nil},
+	{"the start prepares nothing", starts, "	err := c.waitForSyncAndFence(ctx)\n", "	var err error\n", "handover", nil},
+	{"the first cycle trusts its snapshot", starts, "	shown := map[string]map[types.UID]struct{}{}\n", "	shown := map[string]map[types.UID]struct{}{}\n\tif true {\n\t\treturn nil\n\t}\n", "slow handlers", nil},
+	{"pods that are kept back take nothing", usage, "	v.usage.TakeAnywhere(pl.allocations.kept.load())\n", "", "not fenced", nil},
+	{"a pod that is gone is assumed", ledger, "	if !c.isPendingInInformer(pod) {", "	if false {", "one process", nil},
+	{"what a pod held stays when it is gone", ledger, "	if h != nil {\n		c.removeLocked(h)\n	}\n	return h", "	return h", "one process", nil},
+	{"Unreserve takes nothing back", ledger, "	case assumed:\n		c.removeLocked(h)\n", "	case assumed:\n", "given up", nil},
+	{"a view outlives a change of the ledger", "plugins/gpudevice/changelog.go", "state.revision.Add(1)", "state.revision.Add(0)", "given up", nil},
+	{"a Binding undone by a restore is not noticed", "plugins/gpudevice/eventhandlers.go", "if old != nil && boundAnew(old, pod) {", "if old != nil && boundAnew(old, pod) && false {", "restore", nil},
 }
 
 // foundLine is what TestOrders prints of a violation.
@@ -99,32 +101,40 @@ func TestMutants(t *testing.T) {
 // build returns a binary of these tests with the mutant in it.
 func (m *mutant) build(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "..", "pkg", m.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(source, []byte(m.old)); n != 1 {
-		t.Fatalf("%s has %d times what is to be changed, want 1: mend the table of mutants: %q", m.file, n, m.old)
-	}
 	dir := t.TempDir()
-	changed, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, data := range map[string][]byte{changed: bytes.Replace(source, []byte(m.old), []byte(m.new), 1), overlay: replace} {
-		if err := os.WriteFile(file, data, 0o600); err != nil {
+	replace := map[string]string{}
+	for part := m; part != nil; part = part.and {
+		path, err := filepath.Abs(filepath.Join("..", "..", "pkg", part.file))
+		if err != nil {
 			t.Fatal(err)
 		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(source, []byte(part.old)); n != 1 {
+			t.Fatalf("%s has %d times what is to be changed, want 1: mend the table of mutants: %q", part.file, n, part.old)
+		}
+		replace[path] = filepath.Join(dir, filepath.Base(path))
+		write(t, replace[path], bytes.Replace(source, []byte(part.old), []byte(part.new), 1))
 	}
+	overlay, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, overlay, data)
 	if output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, output)
 	}
 	return binary
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // foundAfter returns after what a violation was found.

@@ -361,6 +361,11 @@ func (p *process) kill() {
 	p.cancel()
 }
 
+// prepares reports whether the process leads and gives no shares yet.
+func (p *process) prepares() bool {
+	return p.leading && !p.plugin.PreEnqueue(p.ctx, sharePod("any", 1)).IsSuccess()
+}
+
 // mayTry reports whether a scheduling cycle of the pod may begin.
 func (p *process) mayTry(pod *corev1.Pod) bool {
 	return !p.binding[pod.Name] && !p.isAssumed(pod) && p.plugin.PreEnqueue(p.ctx, pod).IsSuccess()

@@ -195,7 +195,7 @@ var scenarios = []*scenario{
 		name: "handover", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{attempts: 1, faults: 1},
+		bounds: bounds{looks: 1, attempts: 1, faults: 1},
 	},
 	{
 		name: "lost answers", lose: true, repeat: true,
@@ -222,25 +222,25 @@ var scenarios = []*scenario{
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600)},
 		edits:  []edit{createPod("b", 600)},
-		bounds: bounds{attempts: 1, faults: 1},
+		bounds: bounds{looks: 1, attempts: 1, faults: 1},
 	},
 	{
 		name: "slow handlers", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{attempts: 1, faults: 1, handlers: true},
+		bounds: bounds{looks: 1, attempts: 1, faults: 1, handlers: true},
 	},
 	{
 		name: "overlap", standbys: 1, overlap: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{attempts: 2},
+		bounds: bounds{looks: 1, attempts: 2},
 	},
 	{
 		name: "not fenced", standbys: 1, kill: true, refuse: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{attempts: 1, faults: 2, ticks: []time.Duration{soon}},
+		bounds: bounds{looks: 1, attempts: 1, faults: 2, ticks: []time.Duration{soon}},
 	},
 	{
 		name:   "UUIDs",
@@ -290,7 +290,7 @@ var scenarios = []*scenario{
 		},
 	},
 	{
-		name: "restore", relist: true,
+		name: "restore", relist: true, restarted: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		edits:  []edit{{name: "etcd is restored", do: func(s *server) { s.restore() }}, deletePod("a")},
@@ -307,6 +307,6 @@ var scenarios = []*scenario{
 		name: "restart", kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 2)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 900)},
-		bounds: bounds{attempts: 1, faults: 1},
+		bounds: bounds{looks: 1, attempts: 1, faults: 1},
 	},
 }

@@ -66,6 +66,9 @@ type bounds struct {
 	faults int
 	// ticks are how far time goes at a time; each once, in this order.
 	ticks []time.Duration
+	// looks is how often 25 ms pass while a process that leads is not prepared: it looks that often
+	// whether its informer has caught up.
+	looks int
 	// handlers is whether the two handlers of an informer and its store are told at different
 	// times; else at once.
 	handlers bool
@@ -102,6 +105,8 @@ type scenario struct {
 	nominated string
 	// strandable is where it is not asked that every pod that fits is bound in the end.
 	strandable bool
+	// restarted is where processes are restarted before the end, as after a restore of etcd.
+	restarted bool
 	// allBound is where every pod is bound in the end, whatever the oracle says of room.
 	allBound bool
 	// shrinks is whether somebody takes memory from devices that are in use.
@@ -129,6 +134,7 @@ type world struct {
 	processes []*process
 	faults    int
 	ticks     int
+	looks     int
 	edited    map[string]bool
 	// checked is the version of the store that was checked last.
 	checked int
@@ -157,7 +163,7 @@ func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[strin
 	w.processes[0].lead()
 	w.settle()
 	for range 50 { // the first process is prepared before anything else happens
-		if w.processes[0].plugin.PreEnqueue(ctx, sharePod("probe", 1)).IsSuccess() {
+		if !w.processes[0].prepares() {
 			break
 		}
 		for _, r := range w.net.sorted() {
@@ -239,13 +245,29 @@ func (w *world) steps() []step {
 		d := w.bounds.ticks[w.ticks]
 		add(touches{all: true}, func() {
 			w.ticks++
-			for _, p := range w.processes {
-				p.past.add("tick")
-			}
-			time.Sleep(d)
+			w.pass(d)
 		}, "%v pass", d)
 	}
+	if w.looks < w.bounds.looks && slices.ContainsFunc(w.processes, (*process).prepares) {
+		add(touches{all: true}, func() {
+			w.looks++
+			w.pass(look)
+		}, "%v pass", look)
+	}
 	return steps
+}
+
+// look is a little longer than a process waits before it looks at its informer again.
+const look = 25 * time.Millisecond
+
+// pass lets time pass.
+func (w *world) pass(d time.Duration) {
+	for _, p := range w.processes {
+		if p.alive {
+			p.past.add(d.String())
+		}
+	}
+	time.Sleep(d)
 }
 
 type adder func(touches touches, do func(), format string, args ...any)
@@ -488,7 +510,7 @@ func (w *world) state() string {
 	for _, p := range w.processes {
 		b.WriteString(";" + p.state())
 	}
-	fmt.Fprintf(&b, ";%d%d%v", w.faults, w.ticks, slices.Sorted(maps.Keys(w.edited)))
+	fmt.Fprintf(&b, ";%d %d %d %v", w.faults, w.ticks, w.looks, slices.Sorted(maps.Keys(w.edited)))
 	return b.String()
 }
 
@@ -518,6 +540,12 @@ func (w *world) check() string {
 // complete lets everything go on without faults, in a fair order, and returns what is wrong in
 // the end: a pod that waits although there is room, or devices that stay taken when all pods are gone.
 func (w *world) complete() string {
+	if w.restarted {
+		for _, p := range w.processes {
+			p.kill()
+		}
+		w.settle()
+	}
 	if !slices.ContainsFunc(w.processes, func(p *process) bool { return p.alive && p.leading }) {
 		next := slices.IndexFunc(w.processes, func(p *process) bool { return p.alive })
 		if next < 0 {
