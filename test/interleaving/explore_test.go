@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -175,9 +176,9 @@ func (e *explorer) arrive(w *world, steps []step) *choice {
 	known, seen := e.seen[key]
 	switch {
 	case !seen:
-		e.seen[key] = copied(c.asleep)
+		e.seen[key] = maps.Clone(c.asleep)
 	default:
-		// What was asleep at the time was not explored from here, and is now, unless it sleeps still.
+		// What slept at the time was not explored from here, and is now, unless it sleeps still.
 		missing := map[string]bool{}
 		for label := range known {
 			if _, asleep := c.asleep[label]; !asleep {
@@ -200,14 +201,6 @@ func (e *explorer) arrive(w *world, steps []step) *choice {
 		return nil
 	}
 	return c
-}
-
-func copied(m map[string]touches) map[string]touches {
-	result := make(map[string]touches, len(m))
-	for key, value := range m {
-		result[key] = value
-	}
-	return result
 }
 
 // choose chooses the next step that is neither asleep nor explored.

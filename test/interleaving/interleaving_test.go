@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 //
 // BERTH_LONG=1 gives each scenario 90 seconds, and INTERLEAVING_BUDGET=5m as much as it says.
 func TestOrders(t *testing.T) {
-	runs, budget := 1200, time.Hour
+	runs, budget := 700, time.Hour
 	if os.Getenv("BERTH_LONG") == "1" {
 		runs, budget = math.MaxInt, 90*time.Second
 	}
