@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,9 @@ import (
 
 // podsResource is what the API server's errors name.
 var podsResource = corev1.Resource("pods")
+
+// errFull is what the API server answers where etcd does not take an object.
+var errFull = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large"}}
 
 // change is one write: what watches are told. One of old and updated is nil if the object is
 // new or gone.
@@ -44,6 +48,8 @@ type server struct {
 	podLog, nodeLog []change
 	// saved are the pods at the time of a backup; nil if none was made.
 	saved map[string]*corev1.Pod
+	// full is a pod that is as large as etcd takes: nothing can be written to it.
+	full string
 	// history sees every version of every pod.
 	history *oracle.History
 }
@@ -122,6 +128,8 @@ func (s *server) bind(binding *corev1.Binding) error {
 	switch {
 	case pod == nil:
 		return apierrors.NewNotFound(podsResource, binding.Name)
+	case s.full == binding.Name:
+		return errFull
 	case binding.UID != "" && binding.UID != pod.UID:
 		return conflict("the UID in the precondition (%s) does not match the UID in record (%s)", binding.UID, pod.UID)
 	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:
@@ -176,6 +184,8 @@ func (s *server) patchStatus(name string, data []byte) (*corev1.Pod, error) {
 	switch {
 	case pod == nil:
 		return nil, apierrors.NewNotFound(podsResource, name)
+	case s.full == name:
+		return nil, errFull
 	case patch.Metadata.UID != pod.UID, patch.Metadata.ResourceVersion != "" && patch.Metadata.ResourceVersion != pod.ResourceVersion:
 		return nil, apierrors.NewConflict(podsResource, name, errors.New("the object has been modified"))
 	}

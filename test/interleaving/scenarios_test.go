@@ -220,8 +220,7 @@ var scenarios = []*scenario{
 	{
 		name: "stale standby", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
-		pods:   []*corev1.Pod{sharePod("a", 600)},
-		edits:  []edit{createPod("b", 600)},
+		edits:  []edit{createPod("a", 600), createPod("b", 600)},
 		bounds: bounds{looks: 1, attempts: 1, faults: 1},
 	},
 	{
@@ -243,6 +242,20 @@ var scenarios = []*scenario{
 		bounds: bounds{looks: 1, attempts: 1, faults: 2, ticks: []time.Duration{soon}},
 	},
 	{
+		name: "too large", standbys: 1, kill: true, full: "a", strandable: true,
+		nodes:  []*corev1.Node{gpuNode("n", 1)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
+		bounds: bounds{looks: 1, attempts: 1, faults: 1, ticks: []time.Duration{soon}},
+		bound:  []string{"b"},
+	},
+	{
+		name:   "all kinds of requests",
+		nodes:  []*corev1.Node{gpuNode("n", 2)},
+		pods:   []*corev1.Pod{limitPod("a", names.GPUMemoryResource, "30Gi"), sharePod("b", 600), sharePod("c", 2000)},
+		edits:  []edit{deletePod("a")},
+		bounds: bounds{attempts: 1, cycles: 2},
+	},
+	{
 		name:   "UUIDs",
 		nodes:  []*corev1.Node{changed(gpuNode("n", 2), uuids("GPU-x,GPU-y"))},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
@@ -254,7 +267,7 @@ var scenarios = []*scenario{
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 250), sharePod("b", 250), bound(sharePod("c", 250), "n", "0", 250), bound(sharePod("d", 250), "n", "0", 250)},
 		edits:  []edit{editNode("the devices have 24 MiB less", func(node *corev1.Node) { node.Labels["nvidia.com/gpu.memory"] = strconv.Itoa(memoryMiB - 24) })},
-		bounds: bounds{attempts: 1}, shrinks: true, allBound: true,
+		bounds: bounds{attempts: 1}, shrinks: true, bound: []string{"a", "b", "c", "d"},
 	},
 	{
 		name:   "sharing begins",

@@ -107,8 +107,10 @@ type scenario struct {
 	strandable bool
 	// restarted is where processes are restarted before the end, as after a restore of etcd.
 	restarted bool
-	// allBound is where every pod is bound in the end, whatever the oracle says of room.
-	allBound bool
+	// full is a pod to which nothing can be written.
+	full string
+	// bound are pods that are bound in the end, whatever the oracle says of room.
+	bound []string
 	// shrinks is whether somebody takes memory from devices that are in use.
 	shrinks bool
 	// rule is what must hold at any moment beside what holds in all scenarios: it returns what is wrong.
@@ -159,6 +161,7 @@ func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[strin
 	for i := range s.count() {
 		w.processes = append(w.processes, startProcess(t, w, i))
 	}
+	w.server.full = s.full
 	w.server.backup()
 	w.processes[0].lead()
 	w.settle()
@@ -564,8 +567,8 @@ func (w *world) complete() string {
 	if stranded := oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Stranded); len(stranded) > 0 && !w.strandable {
 		return fmt.Sprintf("in the end: %v", stranded)
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.server.pods)) {
-		if w.allBound && w.server.pods[name].Spec.NodeName == "" {
+	for _, name := range w.bound {
+		if w.server.pods[name].Spec.NodeName == "" {
 			return fmt.Sprintf("in the end %s has no node", name)
 		}
 	}
@@ -581,7 +584,7 @@ func (w *world) complete() string {
 		return wrong
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.server.pods)) {
-		if w.server.pods[name].Spec.NodeName == "" && !w.strandable {
+		if w.server.pods[name].Spec.NodeName == "" && (!w.strandable || w.full != "") {
 			return fmt.Sprintf("when all pods are gone, %s is not given its devices: something stays taken", name)
 		}
 	}
