@@ -50,6 +50,8 @@ type server struct {
 	saved map[string]*corev1.Pod
 	// full is a pod that is as large as etcd takes: nothing can be written to it.
 	full string
+	// denied is a pod that a policy keeps from being bound.
+	denied string
 	// history sees every version of every pod.
 	history *oracle.History
 }
@@ -130,6 +132,8 @@ func (s *server) bind(binding *corev1.Binding) error {
 		return apierrors.NewNotFound(podsResource, binding.Name)
 	case s.full == binding.Name:
 		return errFull
+	case s.denied == binding.Name:
+		return apierrors.NewForbidden(podsResource, binding.Name, errors.New("a policy does not allow it"))
 	case binding.UID != "" && binding.UID != pod.UID:
 		return conflict("the UID in the precondition (%s) does not match the UID in record (%s)", binding.UID, pod.UID)
 	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:

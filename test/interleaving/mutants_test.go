@@ -41,7 +41,11 @@ const (
 
 // mutants are G1 to G12 and D1 and D2, as far as they are of the ledger, and others. Not here are
 // what no order of events decides, which other tests find: G3 and G4 (admission policies), G6 (how a
-// request is read), G9 (memory that names of nodes take), G10 (a metric).
+// request is read), G9 (memory that names of nodes take), G10 (a metric). Nor that assume refuses a pod that is gone:
+// taken out alone it changes nothing here, since Bind asks the informer again; that the ledger forgets pods that
+// are gone, which takes memory and no devices, since Reserve asks the informer too; that a change of the ledger raises
+// the revision of its node, since Reserve counts anew what the snapshot does not show; that a Binding undone by a restore
+// is noticed, since the scenario restarts the processes, as one has to after a restore.
 //
 // The first one is what make test has: it shows that the explorer and the oracle find anything at all.
 var mutants = []mutant{
@@ -68,11 +72,7 @@ var mutants = []mutant{
 	{"the start prepares nothing", starts, "	err := c.waitForSyncAndFence(ctx)\n", "	var err error\n", "handover", nil},
 	{"the first cycle trusts its snapshot", starts, "	shown := map[string]map[types.UID]struct{}{}\n", "	shown := map[string]map[types.UID]struct{}{}\n\tif true {\n\t\treturn nil\n\t}\n", "slow handlers", nil},
 	{"pods that are kept back take nothing", usage, "	v.usage.TakeAnywhere(pl.allocations.kept.load())\n", "", "not fenced", nil},
-	{"a pod that is gone is assumed", ledger, "	if !c.isPendingInInformer(pod) {", "	if false {", "one process", nil},
-	{"what a pod held stays when it is gone", ledger, "	if h != nil {\n		c.removeLocked(h)\n	}\n	return h", "	return h", "one process", nil},
-	{"Unreserve takes nothing back", ledger, "	case assumed:\n		c.removeLocked(h)\n", "	case assumed:\n", "given up", nil},
-	{"a view outlives a change of the ledger", "plugins/gpudevice/changelog.go", "state.revision.Add(1)", "state.revision.Add(0)", "given up", nil},
-	{"a Binding undone by a restore is not noticed", "plugins/gpudevice/eventhandlers.go", "if old != nil && boundAnew(old, pod) {", "if old != nil && boundAnew(old, pod) && false {", "restore", nil},
+	{"Unreserve takes nothing back", ledger, "	case assumed:\n		c.removeLocked(h)\n", "	case assumed:\n", "denied", nil},
 }
 
 // foundLine is what TestOrders prints of a violation.
@@ -95,7 +95,7 @@ func TestMutants(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			binary := m.build(t)
 			command := exec.CommandContext(t.Context(), binary, "-test.v", "-test.run", "^TestOrders$/^"+strings.ReplaceAll(m.scenario, " ", "_")+"$")
-			command.Env = append(os.Environ(), "INTERLEAVING_BUDGET="+(40*time.Second).String())
+			command.Env = append(os.Environ(), "INTERLEAVING_BUDGET="+(5*time.Minute).String())
 			output, err := command.CombinedOutput()
 			if found := foundLine.FindSubmatch(output); err != nil && found != nil {
 				t.Logf("%s", found[1])

@@ -218,6 +218,13 @@ var scenarios = []*scenario{
 		bounds: bounds{attempts: 2, cycles: 3, faults: 1},
 	},
 	{
+		name: "denied", denied: "a", strandable: true,
+		nodes:  []*corev1.Node{gpuNode("n", 1)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
+		bounds: bounds{attempts: 2},
+		bound:  []string{"b"},
+	},
+	{
 		name: "stale standby", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		edits:  []edit{createPod("a", 600), createPod("b", 600)},

@@ -107,8 +107,8 @@ type scenario struct {
 	strandable bool
 	// restarted is where processes are restarted before the end, as after a restore of etcd.
 	restarted bool
-	// full is a pod to which nothing can be written.
-	full string
+	// full is a pod to which nothing can be written, and denied one that a policy keeps from being bound.
+	full, denied string
 	// bound are pods that are bound in the end, whatever the oracle says of room.
 	bound []string
 	// shrinks is whether somebody takes memory from devices that are in use.
@@ -137,6 +137,7 @@ type world struct {
 	faults    int
 	ticks     int
 	looks     int
+	reversed  bool
 	edited    map[string]bool
 	// checked is the version of the store that was checked last.
 	checked int
@@ -161,7 +162,7 @@ func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[strin
 	for i := range s.count() {
 		w.processes = append(w.processes, startProcess(t, w, i))
 	}
-	w.server.full = s.full
+	w.server.full, w.server.denied = s.full, s.denied
 	w.server.backup()
 	w.processes[0].lead()
 	w.settle()
@@ -593,7 +594,8 @@ func (w *world) complete() string {
 
 // finish lets things go on until nothing changes any more.
 func (w *world) finish() string {
-	for idle := 0; idle < 3; {
+	const rounds = 20 // a pod that is refused each time is tried as long
+	for idle, round := 0, 0; idle < 3 && round < rounds; round++ {
 		before := w.server.version
 		for range 40 {
 			requests := w.net.sorted()
@@ -644,7 +646,11 @@ func (w *world) cycles() {
 				p.reserve()
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(p.queue)) {
+		names := slices.Sorted(maps.Keys(p.queue))
+		if w.reversed = !w.reversed; w.reversed { // nobody is always the first
+			slices.Reverse(names)
+		}
+		for _, name := range names {
 			if !p.mayTry(p.queue[name]) {
 				continue
 			}
