@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
-	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
 	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
+	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
 	"github.com/berth-scheduler/berth/pkg/scheduler/lease"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 	"github.com/berth-scheduler/berth/test/integration/framework"

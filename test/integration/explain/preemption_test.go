@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
+	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
 )
 
 // preemptionForGang explains a gang of high priority before it is created, and then creates it:

@@ -1,0 +1,74 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interleaving
+
+import (
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+func TestMain(m *testing.M) {
+	metrics.Register() // the cache counts without asking whether they are
+	klog.SetLogger(klog.Logger{})
+	os.Exit(m.Run())
+}
+
+// TestOrders executes all orders of each scenario, or as many as there is time for, and beside those
+// random ones where that is not all. What it finds it prints as a history, and as an entry for the table of TestFormerOrders.
+//
+// BERTH_LONG=1 gives each scenario 90 seconds, and INTERLEAVING_BUDGET=5m as much as it says.
+func TestOrders(t *testing.T) {
+	runs, budget := 700, time.Hour
+	if os.Getenv("BERTH_LONG") == "1" {
+		runs, budget = math.MaxInt, 90*time.Second
+	}
+	if given, err := time.ParseDuration(os.Getenv("INTERLEAVING_BUDGET")); err == nil {
+		runs, budget = math.MaxInt, given
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			r := walk(t, s, 1, runs/4, budget/4)
+			t.Logf("at random: %v", r)
+			if r.wrong == "" {
+				r = explore(t, s, runs, budget*3/4)
+				t.Log(r)
+			}
+			if r.wrong != "" {
+				found := r.foundAfter()
+				r.shorten(t, s)
+				t.Errorf("%s\n%s\n%s", found, r.history(), r.testCase(s))
+			}
+		})
+	}
+}
+
+// TestFormerOrders executes orders that once went wrong, as TestOrders has printed them.
+func TestFormerOrders(t *testing.T) {
+	for _, former := range []struct {
+		name, scenario string
+		order          []string
+	}{
+		{
+			name: "G8: a Binding of a killed process arrives after its successor has given the device on", scenario: "handover",
+			order: []string{"P1 tries a", "P1 is killed", "P2 leads", "P2 list#1", "P2 patch a#1", "P2 patch b#1"},
+		},
+		{
+			name: "a Binding is undone by a restore before its process has seen it", scenario: "restore",
+			order: []string{"P1 tries b", "P1 bind b#1", "etcd is restored", "P1 lists anew"},
+		},
+	} {
+		t.Run(former.name, func(t *testing.T) {
+			s := scenarios[slices.IndexFunc(scenarios, func(s *scenario) bool { return s.name == former.scenario })]
+			if wrong := replay(t, s, former.order); wrong != "" {
+				t.Error(wrong)
+			}
+		})
+	}
+}

@@ -1,0 +1,665 @@
+// Copyright The Berth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package interleaving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/oracle"
+)
+
+// digest is a sum over a sequence of texts.
+type digest uint64
+
+var digestSeed = maphash.MakeSeed()
+
+func (d *digest) add(text string) {
+	*d = digest(maphash.String(digestSeed, fmt.Sprintf("%x %s", uint64(*d), text)))
+}
+
+// touches says what a step reads and writes, which decides whether it commutes with another one.
+type touches struct {
+	// processes is a bit for each.
+	processes uint8
+	// reads and writes are about the API server's store.
+	reads, writes bool
+	// all is a step that commutes with none: time passes for everybody.
+	all bool
+	// fault is one that takes from the common budget of faults.
+	fault bool
+}
+
+// commutes reports whether two steps that are both possible lead to the same state in either order,
+// and neither makes the other impossible.
+func (a touches) commutes(b touches) bool {
+	return !a.all && !b.all && a.processes&b.processes == 0 && (!a.fault || !b.fault) &&
+		(!a.writes || !b.writes && !b.reads) && (!b.writes || !a.reads)
+}
+
+// step is something that may happen next.
+type step struct {
+	label   string
+	touches touches
+	do      func()
+}
+
+// bounds limit what happens in an order.
+type bounds struct {
+	// attempts is how often a process tries a pod.
+	attempts int
+	// faults is how many of: an answer lost, a request refused, a process killed, a list instead of a watch.
+	faults int
+	// ticks are how far time goes at a time; each once, in this order.
+	ticks []time.Duration
+	// looks is how often 25 ms pass while a process that leads is not prepared: it looks that often
+	// whether its informer has caught up.
+	looks int
+	// handlers is whether the two handlers of an informer and its store are told at different
+	// times; else at once.
+	handlers bool
+	// cycles is in how many steps a cycle takes place between which something may happen: the
+	// snapshot, Filter, and Reserve.
+	cycles int
+	// answers is whether something may happen between the effect of a write and its answer.
+	answers bool
+}
+
+// scenario is a cluster and what may happen in it.
+type scenario struct {
+	name   string
+	bounds bounds
+	// nodes and pods are there at the beginning; bind are Bindings written before, by "pod device".
+	nodes []*corev1.Node
+	pods  []*corev1.Pod
+	// standbys is how many stand by beside the first process, which leads at the beginning.
+	standbys int
+	// overlap is whether another one may lead while the first goes on.
+	overlap bool
+	// kill is whether the first process may be killed. Where nobody stands by it starts again.
+	kill bool
+	// relist, lose, refuse, refuseBind and repeat are which faults there are.
+	relist, lose, refuse, refuseBind, repeat bool
+	// edits are what people do, each once, at any time and in any order unless after says
+	// otherwise.
+	edits []edit
+	// highFirst gives the first process the greater name.
+	highFirst bool
+	// group are pods that are scheduled as one group.
+	group []string
+	// nominated is a pod that has the first node as its nominated one.
+	nominated string
+	// strandable is where it is not asked that every pod that fits is bound in the end.
+	strandable bool
+	// restarted is where processes are restarted before the end, as after a restore of etcd.
+	restarted bool
+	// full is a pod to which nothing can be written, and denied one that a policy keeps from being bound.
+	full, denied string
+	// bound are pods that are bound in the end, whatever the oracle says of room.
+	bound []string
+	// shrinks is whether somebody takes memory from devices that are in use.
+	shrinks bool
+	// rule is what must hold at any moment beside what holds in all scenarios: it returns what is wrong.
+	rule func(*server) string
+	args func(*config.GPUDeviceArgs)
+}
+
+// edit is what a person or a controller does at the API server.
+type edit struct {
+	name  string
+	after string
+	do    func(*server)
+}
+
+// world is one execution of a scenario.
+type world struct {
+	*scenario
+
+	t         testing.TB
+	ctx       context.Context
+	server    *server
+	net       network
+	processes []*process
+	faults    int
+	ticks     int
+	looks     int
+	reversed  bool
+	edited    map[string]bool
+	// checked is the version of the store that was checked last.
+	checked int
+	// known is whether the state is one that was checked in an order before.
+	known bool
+
+	mu       sync.Mutex
+	failures []string
+	coverage map[string]int
+}
+
+func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[string]int) *world {
+	t.Helper()
+	w := &world{scenario: s, t: t, ctx: ctx, server: newServer(), edited: map[string]bool{}, coverage: coverage}
+	w.net.counts = map[string]int{}
+	for _, node := range s.nodes {
+		w.server.putNode(node.DeepCopy())
+	}
+	for _, pod := range s.pods {
+		w.server.putPod(pod.DeepCopy())
+	}
+	for i := range s.count() {
+		w.processes = append(w.processes, startProcess(t, w, i))
+	}
+	w.server.full, w.server.denied = s.full, s.denied
+	w.server.backup()
+	w.processes[0].lead()
+	w.settle()
+	for range 50 { // the first process is prepared before anything else happens
+		if !w.processes[0].prepares() {
+			break
+		}
+		for _, r := range w.net.sorted() {
+			w.serve(r)
+			w.net.finish(r)
+		}
+		w.processes[0].catchUp()
+		time.Sleep(50 * time.Millisecond)
+		w.settle()
+	}
+	return w
+}
+
+func (s *scenario) count() int { return 1 + s.standbys }
+
+// settle returns when every goroutine waits for a step.
+func (w *world) settle() { synctest.Wait() }
+
+func (w *world) identity(p *process) byte {
+	if w.highFirst {
+		return byte(9 - p.index)
+	}
+	return byte(1 + p.index)
+}
+
+func (w *world) locked(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.locked(func() { w.failures = append(w.failures, fmt.Sprintf(format, args...)) })
+}
+
+// refused counts the reasons for which pods were not placed, and covered what else was seen: the
+// coverage of an exploration.
+//
+// No pod here is bound without a record, so none may be taken for one.
+func (w *world) refused(reason string) {
+	if strings.Contains(reason, "without a record") {
+		w.fail("a pod is taken for one without a record: %s", reason)
+	}
+	w.covered("refused: " + reason)
+}
+
+func (w *world) covered(what string) { w.locked(func() { w.coverage[what]++ }) }
+
+// args are those of the plugin.
+func (w *world) arguments() *config.GPUDeviceArgs {
+	args := gpuArgs()
+	if w.scenario.args != nil {
+		w.scenario.args(args)
+	}
+	return args
+}
+
+// steps returns what may happen next, in a fixed order.
+func (w *world) steps() []step {
+	var steps []step
+	add := func(touches touches, do func(), format string, args ...any) {
+		steps = append(steps, step{label: fmt.Sprintf(format, args...), touches: touches, do: do})
+	}
+	for _, r := range w.net.sorted() {
+		w.requestSteps(r, add)
+	}
+	for _, p := range w.processes {
+		w.processSteps(p, add)
+	}
+	for _, e := range w.edits {
+		if !w.edited[e.name] && (e.after == "" || w.edited[e.after]) {
+			add(touches{writes: true}, func() {
+				w.edited[e.name] = true
+				e.do(w.server)
+			}, "%s", e.name)
+		}
+	}
+	if w.ticks < len(w.bounds.ticks) {
+		d := w.bounds.ticks[w.ticks]
+		add(touches{all: true}, func() {
+			w.ticks++
+			w.pass(d)
+		}, "%v pass", d)
+	}
+	if w.looks < w.bounds.looks && slices.ContainsFunc(w.processes, (*process).prepares) {
+		add(touches{all: true}, func() {
+			w.looks++
+			w.pass(look)
+		}, "%v pass", look)
+	}
+	return steps
+}
+
+// look is a little longer than a process waits before it looks at its informer again.
+const look = 25 * time.Millisecond
+
+// pass lets time pass.
+func (w *world) pass(d time.Duration) {
+	for _, p := range w.processes {
+		if p.alive {
+			p.past.add(d.String())
+		}
+	}
+	time.Sleep(d)
+}
+
+type adder func(touches touches, do func(), format string, args ...any)
+
+// requestSteps are what may happen to a request.
+func (w *world) requestSteps(r *request, add adder) {
+	p := w.processOf(r)
+	bit := uint8(1) << p.index
+	switch {
+	case r.verb == verbForget:
+		add(touches{processes: bit}, func() { w.answer(p, r) }, "%v", r)
+		return
+	case r.abandoned:
+		add(touches{writes: true}, func() {
+			w.serve(r)
+			w.net.finish(r)
+			w.covered("late " + r.verb)
+		}, "late %v", r)
+		return
+	case !r.writes():
+		add(touches{processes: bit, reads: true}, func() {
+			w.serve(r)
+			w.answer(p, r)
+		}, "%v", r)
+		return
+	case !r.served && !w.bounds.answers:
+		add(touches{processes: bit, writes: true}, func() {
+			w.serve(r)
+			w.answer(p, r)
+		}, "%v", r)
+	case !r.served:
+		add(touches{writes: true}, func() { w.serve(r) }, "%v is written", r)
+	default:
+		add(touches{processes: bit}, func() { w.answer(p, r) }, "%v is answered", r)
+	}
+	if w.lose && w.faults < w.bounds.faults {
+		add(touches{processes: bit, fault: true}, func() {
+			w.faults++
+			p.past.add("lost " + r.String())
+			w.net.lose(r, errLost)
+		}, "the connection of %v is lost", r)
+		if !w.bounds.answers && !r.served {
+			add(touches{processes: bit, writes: true, fault: true}, func() {
+				w.faults++
+				w.serve(r)
+				p.past.add("lost " + r.String())
+				w.net.lose(r, errLost)
+			}, "the answer of %v is lost", r)
+		}
+	}
+	if w.repeat && r.verb == verbBind && !r.served && w.faults < w.bounds.faults {
+		// As client-go does it by itself where an API server answers 5xx or 429 with Retry-After.
+		add(touches{processes: bit, writes: true, fault: true}, func() {
+			w.faults++
+			w.serve(r)
+			w.serve(r)
+			w.answer(p, r)
+		}, "%v is sent twice", r)
+	}
+	if w.refuseBind && r.verb == verbBind && !r.served && w.faults < w.bounds.faults {
+		add(touches{processes: bit, fault: true}, func() {
+			w.faults++
+			r.err, r.served = apierrors.NewForbidden(podsResource, r.pod, errors.New("a policy does not allow it")), true
+			w.answer(p, r)
+		}, "%v is refused by a policy", r)
+	}
+	if w.refuse && r.verb == verbPatch && !r.served && w.faults < w.bounds.faults {
+		add(touches{processes: bit, fault: true}, func() {
+			w.faults++
+			r.err, r.served = apierrors.NewInternalError(errors.New("a webhook does not answer")), true
+			w.answer(p, r)
+		}, "%v is refused by a webhook", r)
+	}
+}
+
+func (w *world) processOf(r *request) *process {
+	name := strings.TrimRight(r.process, "'")
+	return w.processes[slices.IndexFunc(w.processes, func(p *process) bool { return p.name == name })]
+}
+
+// serve has the API server do what is asked.
+func (w *world) serve(r *request) {
+	r.value, r.err = r.serve(w.server)
+	r.served = true
+}
+
+// answer has the process read the answer.
+func (w *world) answer(p *process, r *request) {
+	p.past.add(fmt.Sprintf("%v %v", r, r.err))
+	switch value := r.value.(type) {
+	case *corev1.Pod:
+		if value != nil {
+			p.past.add(podDigest(value))
+		}
+	case *corev1.PodList:
+		p.past.add(value.ResourceVersion)
+		for i := range value.Items {
+			p.past.add(podDigest(&value.Items[i]))
+		}
+	case *finishedWatch:
+		p.past.add(fmt.Sprint(w.server.version))
+	}
+	w.net.finish(r)
+}
+
+// processSteps are what a process may do by itself.
+func (w *world) processSteps(p *process, add adder) {
+	bit := uint8(1) << p.index
+	own := touches{processes: bit}
+	local := func(label string, do func()) {
+		add(own, func() {
+			p.past.add(label)
+			do()
+		}, "%s %s", p.name, label)
+	}
+	if !p.alive {
+		if w.standbys == 0 && p.starts < 2 {
+			add(touches{processes: bit, reads: true}, func() {
+				p.past = 0
+				p.start(w.t)
+				p.past.add(w.server.digest())
+			}, "%s starts again", p.name)
+		}
+		return
+	}
+	w.informerSteps(p, local)
+	if w.relist && w.faults < w.bounds.faults && (p.pods.next < len(w.server.podLog) || p.nodes.next < len(w.server.nodeLog)) {
+		add(touches{processes: bit, reads: true, fault: true}, func() {
+			w.faults++
+			p.past.add("relist " + w.server.digest())
+			p.relist()
+			p.nodes.drain()
+			p.pods.drain()
+		}, "%s lists anew", p.name)
+	}
+	if w.kill && p.index == 0 && w.faults < w.bounds.faults {
+		add(touches{processes: bit, fault: true}, func() {
+			w.faults++
+			p.past = 0 // what it has sent is all that is left of it
+			p.kill()
+		}, "%s is killed", p.name)
+	}
+	if !p.leading {
+		if w.overlap || !slices.ContainsFunc(w.processes, func(other *process) bool { return other.leading }) {
+			// Whether there is a leader is in the state of all.
+			add(touches{processes: 1<<len(w.processes) - 1}, func() {
+				p.past.add("lead")
+				p.lead()
+			}, "%s leads", p.name)
+		}
+		return
+	}
+	if c := p.cycle; c != nil {
+		switch {
+		case !c.filtered:
+			local("looks for a node for "+c.pod.Name, p.filter)
+		default:
+			local("reserves for "+c.pod.Name, p.reserve)
+		}
+		return
+	}
+	if len(w.group) > 0 && p.attempts["group"] < w.bounds.attempts && !slices.ContainsFunc(w.group, func(name string) bool { return p.queue[name] == nil || !p.mayTry(p.queue[name]) }) {
+		local("tries the group", func() {
+			p.attempts["group"]++
+			p.tryGroup(w.group)
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.queue)) {
+		if !slices.Contains(w.group, name) && name != w.nominated && p.attempts[name] < w.bounds.attempts && p.mayTry(p.queue[name]) {
+			local("tries "+name, func() {
+				p.begin(name)
+				if w.bounds.cycles < 3 {
+					p.filter()
+				}
+				if w.bounds.cycles < 2 && p.cycle != nil {
+					p.reserve()
+				}
+			})
+		}
+	}
+}
+
+// informerSteps are the moves of the informers of a process.
+func (w *world) informerSteps(p *process, local func(label string, do func())) {
+	for _, kind := range []struct {
+		name     string
+		informer *informer
+		log      []change
+	}{{"pods", p.pods, w.server.podLog}, {"nodes", p.nodes, w.server.nodeLog}} {
+		i := kind.informer
+		if i.next < len(kind.log) {
+			c := kind.log[i.next]
+			object := c.updated
+			if object == nil {
+				object = c.old
+			}
+			label := fmt.Sprintf("sees version %d of %s", c.version, object.GetName())
+			if c.updated == nil {
+				label = fmt.Sprintf("sees that %s is gone (%d)", object.GetName(), c.version)
+			}
+			if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName != "" && c.updated != nil {
+				label += " on " + pod.Spec.NodeName
+			}
+			local(label, func() {
+				i.take(kind.log)
+				if !w.bounds.handlers {
+					i.drain()
+				}
+			})
+		}
+		if len(i.toPlugin) > 0 {
+			local("tells the plugin of "+kind.name, func() { popFirst(&i.toPlugin)() })
+		}
+		if len(i.toCache) > 0 {
+			local("tells its cache of "+kind.name, func() { popFirst(&i.toCache)() })
+		}
+	}
+}
+
+// catchUp has the process see all that there is.
+func (p *process) catchUp() {
+	for p.nodes.next < len(p.world.server.nodeLog) {
+		p.nodes.take(p.world.server.nodeLog)
+	}
+	p.nodes.drain()
+	for p.pods.next < len(p.world.server.podLog) {
+		p.pods.take(p.world.server.podLog)
+	}
+	p.pods.drain()
+}
+
+// state is a text that is the same for two states only if everything that follows is the same. See the
+// package comment for why.
+func (w *world) state() string {
+	var b strings.Builder
+	b.WriteString(w.server.digest())
+	for _, r := range w.net.sorted() {
+		fmt.Fprintf(&b, ";%v%t%t%s", r, r.served, r.abandoned, r.payload)
+	}
+	for _, p := range w.processes {
+		b.WriteString(";" + p.state())
+	}
+	fmt.Fprintf(&b, ";%d %d %d %v", w.faults, w.ticks, w.looks, slices.Sorted(maps.Keys(w.edited)))
+	return b.String()
+}
+
+// check returns what is wrong at this moment, of what must hold at any.
+func (w *world) check() string {
+	var wrong []string
+	w.locked(func() { wrong = append(wrong, w.failures...) })
+	if (w.known || w.checked == w.server.version) && len(wrong) == 0 {
+		return ""
+	}
+	w.checked = w.server.version
+	nodes, pods := w.server.lists()
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
+	for _, v := range oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Overcommitted, oracle.OvercommittedMemory, oracle.Unrecorded, oracle.Torn, oracle.WrongRecord) {
+		if v.Kind == oracle.Overcommitted || !w.shrinks {
+			wrong = append(wrong, v.String())
+		}
+	}
+	if w.rule != nil {
+		if broken := w.rule(w.server); broken != "" {
+			wrong = append(wrong, broken)
+		}
+	}
+	return strings.Join(wrong, "\n")
+}
+
+// complete lets everything go on without faults, in a fair order, and returns what is wrong in
+// the end: a pod that waits although there is room, or devices that stay taken when all pods are gone.
+func (w *world) complete() string {
+	if w.restarted {
+		for _, p := range w.processes {
+			p.kill()
+		}
+		w.settle()
+	}
+	if !slices.ContainsFunc(w.processes, func(p *process) bool { return p.alive && p.leading }) {
+		next := slices.IndexFunc(w.processes, func(p *process) bool { return p.alive })
+		if next < 0 {
+			next = 0
+			w.processes[0].start(w.t)
+		}
+		w.processes[next].lead()
+	}
+	if wrong := w.finish(); wrong != "" {
+		return wrong
+	}
+	if twice, _, _ := w.server.history.Violations(); len(twice.Of(oracle.Overcommitted)) > 0 {
+		return twice.Of(oracle.Overcommitted).String()
+	}
+	nodes, pods := w.server.lists()
+	if stranded := oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Stranded); len(stranded) > 0 && !w.strandable {
+		return fmt.Sprintf("in the end: %v", stranded)
+	}
+	for _, name := range w.bound {
+		if w.server.pods[name].Spec.NodeName == "" {
+			return fmt.Sprintf("in the end %s has no node", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.server.pods)) {
+		w.server.deletePod(name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.server.nodes)) {
+		if devices := sharedDevices(w.server.nodes[name]); devices > 0 {
+			w.server.putPod(onNode(sharePod("all-of-"+name, 1000*devices), name))
+		}
+	}
+	if wrong := w.finish(); wrong != "" {
+		return wrong
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.server.pods)) {
+		if w.server.pods[name].Spec.NodeName == "" && (!w.strandable || w.full != "") {
+			return fmt.Sprintf("when all pods are gone, %s is not given its devices: something stays taken", name)
+		}
+	}
+	return ""
+}
+
+// finish lets things go on until nothing changes any more.
+func (w *world) finish() string {
+	const rounds = 20 // a pod that is refused each time is tried as long
+	for idle, round := 0, 0; idle < 3 && round < rounds; round++ {
+		before := w.server.version
+		for range 40 {
+			requests := w.net.sorted()
+			for _, r := range requests {
+				if !r.served {
+					w.serve(r)
+				}
+				w.net.finish(r)
+			}
+			w.settle()
+			for _, p := range w.processes {
+				if p.alive {
+					p.catchUp()
+				}
+			}
+			w.settle()
+			if wrong := w.check(); wrong != "" {
+				return wrong
+			}
+			if len(requests) == 0 && len(w.net.sorted()) == 0 {
+				break
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
+		w.cycles()
+		if w.server.version == before && len(w.net.sorted()) == 0 {
+			idle++
+			time.Sleep(time.Minute)
+		} else {
+			time.Sleep(time.Second)
+		}
+		w.settle()
+	}
+	return ""
+}
+
+// cycles has each process try each pod that waits.
+func (w *world) cycles() {
+	for _, p := range w.processes {
+		if !p.alive || !p.leading {
+			continue
+		}
+		if p.cycle != nil {
+			if !p.cycle.filtered {
+				p.filter()
+			}
+			if p.cycle != nil {
+				p.reserve()
+			}
+		}
+		names := slices.Sorted(maps.Keys(p.queue))
+		if w.reversed = !w.reversed; w.reversed { // nobody is always the first
+			slices.Reverse(names)
+		}
+		for _, name := range names {
+			if !p.mayTry(p.queue[name]) {
+				continue
+			}
+			p.begin(name)
+			p.filter()
+			if p.cycle != nil {
+				p.reserve()
+			}
+			w.settle()
+		}
+	}
+}
