@@ -62,19 +62,20 @@ func (t *Table) Write(w io.Writer) error {
 	}
 	var out strings.Builder
 	for _, row := range rows {
-		line := t.Indent
+		var line strings.Builder
+		line.WriteString(t.Indent)
 		for i, cell := range row {
 			padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			switch {
 			case i == 0:
-				line += cell + padding
+				line.WriteString(cell + padding)
 			case t.Numbers:
-				line += columnGap + padding + cell
+				line.WriteString(columnGap + padding + cell)
 			default:
-				line += columnGap + cell + padding
+				line.WriteString(columnGap + cell + padding)
 			}
 		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -269,7 +269,7 @@ func (r *result) shorten(t *testing.T, s *scenario) {
 	t.Helper()
 	for shorter := true; shorter; {
 		shorter = false
-		for i := len(r.order) - 1; i >= 0; i-- {
+		for i := range slices.Backward(r.order) {
 			order, wrong := tryOrder(t, s, slices.Delete(slices.Clone(r.order), i, i+1))
 			if wrong != "" && len(order) < len(r.order) {
 				r.order, r.wrong, shorter = order, wrong, true
@@ -368,7 +368,7 @@ func (s step) actor() string {
 // inBubble executes a scenario with a clock of its own. Everything that it has started ends with it.
 func inBubble(t *testing.T, s *scenario, coverage map[string]int, do func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		do(newWorld(ctx, t, s, coverage))
 	})

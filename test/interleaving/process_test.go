@@ -218,15 +218,15 @@ type cycle struct {
 }
 
 // startProcess starts a process; its informers have listed what there is.
-func startProcess(t testing.TB, w *world, index int) *process {
-	t.Helper()
+func startProcess(tb testing.TB, w *world, index int) *process {
+	tb.Helper()
 	p := &process{world: w, index: index, name: "P" + strconv.Itoa(index+1)}
-	p.start(t)
+	p.start(tb)
 	return p
 }
 
-func (p *process) start(t testing.TB) {
-	t.Helper()
+func (p *process) start(tb testing.TB) {
+	tb.Helper()
 	p.ctx, p.cancel = context.WithCancel(p.world.ctx)
 	p.starts++
 	p.alive, p.leading, p.cycle, p.members = true, false, nil, nil
@@ -242,7 +242,7 @@ func (p *process) start(t testing.TB) {
 	built, err := gpudevice.New(p.ctx, p.world.arguments(), p)
 	uuid.SetRand(nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p.plugin = built.(*gpudevice.GPUDevice)
 	p.plugin.PrepareLater()

@@ -127,10 +127,6 @@ func uuids(list string) func(*corev1.Node) {
 	return func(node *corev1.Node) { node.Annotations[names.GPUUUIDsAnnotation] = list }
 }
 
-func count(devices string) func(*corev1.Node) {
-	return func(node *corev1.Node) { node.Labels["nvidia.com/gpu.count"] = devices }
-}
-
 func editNode(name string, change func(*corev1.Node)) edit {
 	return edit{name: name, do: func(s *server) { s.editNode("n", change) }}
 }

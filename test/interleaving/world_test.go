@@ -10,6 +10,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -149,9 +150,9 @@ type world struct {
 	coverage map[string]int
 }
 
-func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[string]int) *world {
-	t.Helper()
-	w := &world{scenario: s, t: t, ctx: ctx, server: newServer(), edited: map[string]bool{}, coverage: coverage}
+func newWorld(ctx context.Context, tb testing.TB, s *scenario, coverage map[string]int) *world {
+	tb.Helper()
+	w := &world{scenario: s, t: tb, ctx: ctx, server: newServer(), edited: map[string]bool{}, coverage: coverage}
 	w.net.counts = map[string]int{}
 	for _, node := range s.nodes {
 		w.server.putNode(node.DeepCopy())
@@ -160,7 +161,7 @@ func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[strin
 		w.server.putPod(pod.DeepCopy())
 	}
 	for i := range s.count() {
-		w.processes = append(w.processes, startProcess(t, w, i))
+		w.processes = append(w.processes, startProcess(tb, w, i))
 	}
 	w.server.full, w.server.denied = s.full, s.denied
 	w.server.backup()
@@ -175,7 +176,7 @@ func newWorld(ctx context.Context, t testing.TB, s *scenario, coverage map[strin
 			w.net.finish(r)
 		}
 		w.processes[0].catchUp()
-		time.Sleep(50 * time.Millisecond)
+		pass(50 * time.Millisecond)
 		w.settle()
 	}
 	return w
@@ -219,11 +220,14 @@ func (w *world) covered(what string) { w.locked(func() { w.coverage[what]++ }) }
 // args are those of the plugin.
 func (w *world) arguments() *config.GPUDeviceArgs {
 	args := gpuArgs()
-	if w.scenario.args != nil {
-		w.scenario.args(args)
+	if w.args != nil {
+		w.args(args)
 	}
 	return args
 }
+
+// pass lets the time of the bubble pass, which takes none.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
 
 // steps returns what may happen next, in a fixed order.
 func (w *world) steps() []step {
@@ -271,7 +275,7 @@ func (w *world) pass(d time.Duration) {
 			p.past.add(d.String())
 		}
 	}
-	time.Sleep(d)
+	pass(d)
 }
 
 type adder func(touches touches, do func(), format string, args ...any)
@@ -372,7 +376,7 @@ func (w *world) answer(p *process, r *request) {
 			p.past.add(podDigest(&value.Items[i]))
 		}
 	case *finishedWatch:
-		p.past.add(fmt.Sprint(w.server.version))
+		p.past.add(strconv.Itoa(w.server.version))
 	}
 	w.net.finish(r)
 }
@@ -618,14 +622,14 @@ func (w *world) finish() string {
 			if len(requests) == 0 && len(w.net.sorted()) == 0 {
 				break
 			}
-			time.Sleep(30 * time.Millisecond)
+			pass(30 * time.Millisecond)
 		}
 		w.cycles()
 		if w.server.version == before && len(w.net.sorted()) == 0 {
 			idle++
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		} else {
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		w.settle()
 	}

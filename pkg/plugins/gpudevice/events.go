@@ -121,7 +121,7 @@ func (pl *GPUDevice) isSchedulableAfterPodDeleted(logger klog.Logger, pod *corev
 	s, err := pl.parse(pod)
 	if err != nil || s.isWithoutDevices() || s.podRequest.Request.Kind != device.RequestShares && !device.HasShareRequest(gone) {
 		logger.V(5).Info("Pod with devices was deleted, but that is not waited for", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone))
-		return fwk.QueueSkip, nil
+		return fwk.QueueSkip, nil //nolint:nilerr // an invalid pod waits for its own change alone
 	}
 	if now := pl.nodeNow(node); now != nil && !s.admits(now) {
 		logger.V(5).Info("Pod with devices was deleted, but its node is refused", "pod", klog.KObj(pod), "deletedPod", klog.KObj(gone), "node", klog.KRef("", node))

@@ -96,10 +96,10 @@ func (v *nodeView) check(s *preFilterState) device.Reason {
 	}
 	if s.claims {
 		// Whatever else the pod asks for: the devices of the claim must not be shared.
-		switch {
-		case v.node.Kind == device.NodeInvalid:
+		switch v.node.Kind {
+		case device.NodeInvalid:
 			return device.InvalidNode
-		case v.node.Kind == device.NodeShared, v.node.Kind == device.NodeInOtherPool:
+		case device.NodeShared, device.NodeInOtherPool:
 			return device.NodeIsShared
 		default:
 			if reason := v.whyOnlyShares(); reason != device.Fits {

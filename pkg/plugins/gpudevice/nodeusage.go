@@ -72,11 +72,7 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			v.addAllocation(pl.allocations.allocationOfShownPod(pod, v.object.Name))
 		}
 	}
-	for _, h := range unreserved.all() {
-		if h.pod.UID != without {
-			v.addAllocation(h.allocation)
-		}
-	}
+	v.addUnreserved(unreserved, without)
 	if kept := pl.allocations.kept.load(); len(kept) > 0 {
 		v.withoutKept = &nodeView{node: v.node, usage: v.usage}
 		pl.addNominatedPods(v.withoutKept, nominated)
@@ -85,7 +81,16 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 	pl.addNominatedPods(v, nominated)
 }
 
-// addAllocation adds what a pod was given; nil is not known.
+// addUnreserved adds what a Binding in flight may still allocate after its pod's cycle failed.
+func (v *nodeView) addUnreserved(unreserved *podAllocations, without types.UID) {
+	for _, h := range unreserved.all() {
+		if h.pod.UID != without {
+			v.addAllocation(h.allocation)
+		}
+	}
+}
+
+// addAllocation adds what a pod was allocated; nil means unknown.
 func (v *nodeView) addAllocation(allocation *device.Allocation) {
 	if allocation == nil {
 		v.unrecorded = true

@@ -177,29 +177,38 @@ func (c *cycle) collect(ctx context.Context, outcome *cycleOutcome, pods []*core
 		if _, ok := outcome.results[pod.UID]; ok {
 			continue
 		}
-		failed, ok := c.failures[pod.UID]
-		result := c.found[pod.UID]
-		node := result.Node
-		result.Pod, result.Node, result.Message = pod, "", failed.status.Message()
-		if c.group {
-			result.Proposed = node
-		}
-		switch {
-		case !ok && pod.DeletionTimestamp != nil:
-			result.Message = "the pod is being deleted"
-		case !ok:
-			return fmt.Errorf("pod %s: kube-scheduler's cycle did not report a result", klog.KObj(pod))
-		case c.searched && !failed.status.IsRejected() && node != "":
-			return fmt.Errorf("pod %s: node %q: %w", klog.KObj(pod), node, failed.status.AsError())
-		case c.searched && !failed.status.IsRejected():
-			return fmt.Errorf("pod %s: %w", klog.KObj(pod), failed.status.AsError())
+		result, err := c.unplaced(pod)
+		if err != nil {
+			return err
 		}
 		outcome.results[pod.UID] = result
-		if failed.nomination.Mode() == fwk.ModeOverride {
+		if failed := c.failures[pod.UID]; failed.nomination.Mode() == fwk.ModeOverride {
 			outcome.nominations[pod.UID] = failed.nomination.NominatedNodeName
 		}
 	}
 	return nil
+}
+
+// unplaced returns what is reported of a pod that was not bound. An error is a plugin's.
+func (c *cycle) unplaced(pod *corev1.Pod) (Result, error) {
+	failed, ok := c.failures[pod.UID]
+	result := c.found[pod.UID]
+	node := result.Node
+	result.Pod, result.Node, result.Message = pod, "", failed.status.Message()
+	if c.group {
+		result.Proposed = node
+	}
+	switch {
+	case !ok && pod.DeletionTimestamp != nil:
+		result.Message = "the pod is being deleted"
+	case !ok:
+		return Result{}, fmt.Errorf("pod %s: kube-scheduler's cycle did not report a result", klog.KObj(pod))
+	case c.searched && !failed.status.IsRejected() && node != "":
+		return Result{}, fmt.Errorf("pod %s: node %q: %w", klog.KObj(pod), node, failed.status.AsError())
+	case c.searched && !failed.status.IsRejected():
+		return Result{}, fmt.Errorf("pod %s: %w", klog.KObj(pod), failed.status.AsError())
+	}
+	return result, nil
 }
 
 // rejectIfWaiting rejects a pod that still waits in Permit for members: no more will come.
