@@ -487,7 +487,7 @@ func TestKubeconfigOfTheEnvironment(t *testing.T) {
 		})
 	}
 	code, _, stderr := execute(t, "", "bench", "--schedulers", "default-scheduler")
-	if code != exitUsage || !strings.Contains(stderr, "not because of the environment variable KUBECONFIG") {
+	if code != exitUsage || !strings.Contains(stderr, "not because KUBECONFIG is set") {
 		t.Errorf("bench: exit code %d, want %d, and that it does not use that cluster:\n%s", code, exitUsage, stderr)
 	}
 	// The cluster of files is theirs, whatever the environment says.

@@ -287,7 +287,7 @@ func TestRights(t *testing.T) {
 	for _, object := range objects {
 		kinds[object.GetKind()]++
 	}
-	want := map[string]int{"Namespace": 1, "ServiceAccount": 2, "ClusterRole": 2, "ClusterRoleBinding": 2, "Role": 2, "RoleBinding": 4}
+	want := map[string]int{"Namespace": 1, "ServiceAccount": 2, "ClusterRole": 2, "ClusterRoleBinding": 2, "Role": 1, "RoleBinding": 2}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("(-want,+got):\n%s", diff)
 	}

@@ -105,7 +105,9 @@ func policiesOf(t *testing.T, components ...string) string {
 			if component == "gpu" {
 				text = strings.ReplaceAll(text, "- name: profiles\n    expression: \"[]\"", "- name: profiles\n    expression: \"['berth-scheduler']\"")
 			}
-			text, _, _ = strings.Cut(text, "---\n# Bind it to those who decide about tenants") // no role is among the objects
+			// No role is among the objects.
+			parts := slices.DeleteFunc(strings.Split(text, "\n---\n"), func(part string) bool { return strings.Contains(part, "\nkind: ClusterRole\n") })
+			text = strings.Join(parts, "\n---\n")
 			b.WriteString(text + "\n---\n")
 		}
 	}

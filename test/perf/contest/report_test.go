@@ -62,7 +62,7 @@ func TestReportText(t *testing.T) {
 	text := report.text()
 	for _, want := range []string{
 		"basic, performance, pairs: 2", "scheduler CPU ms/pod", "on peer's node",
-		"Berth/Stock          pods/s                1.000 (0.0", "Berth/Stock          scheduler CPU ms/pod  2.000 (one pair: no interval)",
+		"Berth/Stock           pods/s                 1.000 (0.0", "Berth/Stock           scheduler CPU ms/pod   2.000 (one pair: no interval)",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)

@@ -81,7 +81,7 @@ func TestSchedulers(t *testing.T) {
 		},
 		{
 			name: "the cluster's own", schedulerName: "default-scheduler", known: true, alive: true, lease: "kube-system/kube-scheduler",
-			profile: "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)", text: "master_1f0a serves it",
+			profile: "kube-scheduler's defaults (the profile that it runs with was not seen: --config FILE)", text: "master_1f0a handles it",
 		},
 		{
 			name: "a typo", schedulerName: "Berth-sheduler", nearest: "berth-scheduler",
