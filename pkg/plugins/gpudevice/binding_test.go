@@ -104,7 +104,7 @@ func startBinding(t *testing.T, devices int, answers ...answer) (*schedtest.Prof
 	t.Helper()
 	pod := sharePod("p", 500)
 	pod.ResourceVersion = "7"
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", devices)}, Pods: []*corev1.Pod{pod}})
+	profile, pl := startInEpoch(t, "100", schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", devices)}, Pods: []*corev1.Pod{pod}})
 	server := &apiServer{profile: profile, answers: answers}
 	server.start(t)
 	return profile, pl, pod, server

@@ -115,7 +115,6 @@ func TestDeposed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			profile, pl, pod, server := startBinding(t, 1, answer{write: true})
-			pl.allocations.epoch = "100"
 			takeOver := func() {
 				if tt.told {
 					waiting := sharePod("waiting", 1)
@@ -167,8 +166,7 @@ func TestDeposed(t *testing.T) {
 // TestNotDeposed: whatever else is on pods does not stop a process: its own tokens and those
 // of processes before it, and anything on pods that it does not serve, that are bound or that it keeps back.
 func TestNotDeposed(t *testing.T) {
-	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
-	pl.allocations.epoch = "100"
+	profile, pl := startInEpoch(t, "100", schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 1)}})
 	foreign := sharePod("foreign", 1)
 	foreign.Spec.SchedulerName = "somebody-else"
 	kept := sharePod("kept", 1)

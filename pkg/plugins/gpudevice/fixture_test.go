@@ -87,6 +87,24 @@ func startProfile(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Opti
 func startUnprepared(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
 	tb.Helper()
 	profile, pl := newProfile(tb, args, opts)
+	start(tb, profile, pl, opts)
+	return profile, pl
+}
+
+// startInEpoch is startProfile for a process that began to fence at this version of the API
+// server's store. The fake client has no versions.
+func startInEpoch(tb testing.TB, epoch string, opts schedtest.Options) (*schedtest.Profile, *GPUDevice) {
+	tb.Helper()
+	profile, pl := newProfile(tb, gpuArgs(), opts)
+	pl.allocations.epoch = epoch
+	start(tb, profile, pl, opts)
+	must(tb, pl.Prepare(tb.Context()))
+	return profile, pl
+}
+
+// start runs the informers, and returns when the allocation cache has seen every pod and node.
+func start(tb testing.TB, profile *schedtest.Profile, pl *GPUDevice, opts schedtest.Options) {
+	tb.Helper()
 	profile.Start(tb.Context(), tb)
 	<-pl.allocations.synced.Done()
 	var want int64
@@ -102,7 +120,6 @@ func startUnprepared(tb testing.TB, args *config.GPUDeviceArgs, opts schedtest.O
 		case <-time.After(time.Millisecond):
 		}
 	}
-	return profile, pl
 }
 
 // makeNode is a node without devices, with 64 CPUs.
