@@ -29,7 +29,7 @@ var podsResource = corev1.Resource("pods")
 // errFull is what the API server answers where etcd does not take an object.
 var errFull = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large"}}
 
-// change is one write: what watches are told. One of old and updated is nil if the object is
+// change is one write, as watches deliver it. One of old and updated is nil if the object is
 // new or gone.
 type change struct {
 	version int

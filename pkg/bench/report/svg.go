@@ -133,5 +133,5 @@ func logarithmic(low, high float64) func(*plot.Axis) {
 	}
 }
 
-// maxTicks is how many ticks of an axis can be told apart.
+// maxTicks is how many ticks of an axis remain legible.
 const maxTicks = 7

@@ -105,7 +105,7 @@ func labelling(cost float64, node *corev1.Node, why string, keys []string, value
 // that node feature discovery and the vendors' feature discoveries write.
 var fixedPrefixes = []string{"kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "feature.node.kubernetes.io/", "nvidia.com/", "amd.com/", "gpu.intel.com/"}
 
-// fixed reports whether a label says what a node is, so that nobody should set it by hand.
+// fixed reports whether a label describes the node, so that users should not set it by hand.
 func (s *situation) fixed(key string) bool {
 	return slices.ContainsFunc(fixedPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) ||
 		slices.Contains([]string{s.keys.Count, s.keys.Memory, s.keys.Product, s.keys.Replicas}, key) ||

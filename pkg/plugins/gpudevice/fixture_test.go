@@ -243,7 +243,7 @@ func succeed(tb testing.TB, status *fwk.Status) {
 	}
 }
 
-// podStore is the store of the profile's pod informer: what is put there is told to no handler.
+// podStore is the store of the profile's pod informer: an object that is put there triggers no event handler.
 func podStore(profile *schedtest.Profile) clientcache.Indexer {
 	return profile.SharedInformerFactory().Core().V1().Pods().Informer().GetIndexer()
 }
@@ -355,7 +355,7 @@ func (p *process) start(args *config.GPUDeviceArgs) {
 	p.events = p.pl.allocations.podHandler(klog.Logger{})
 }
 
-// store is the pod informer's. What is put there is told to no handler.
+// store is the pod informer's. An object that is put there triggers no event handler.
 func (p *process) store() clientcache.Indexer {
 	return podStore(p.profile)
 }

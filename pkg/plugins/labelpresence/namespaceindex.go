@@ -150,8 +150,8 @@ func (x *namespaceIndex) set(namespace metav1.Object, hinted bool) {
 	}
 }
 
-// forget is called with mu held. What is told of an older incarnation of the
-// name leaves a newer one alone.
+// forget is called with mu held. An event about an older namespace of the same name
+// does not affect the newer one.
 func (x *namespaceIndex) forget(namespace metav1.Object) {
 	entry, known := x.entries[namespace.GetName()]
 	if !known {

@@ -73,7 +73,7 @@ func TestSeveralInstances(t *testing.T) {
 	framework.Kubectl(t, first.kubeconfig, "get", "namespaces")
 	framework.Kubectl(t, running.kubeconfig, "get", "namespaces")
 
-	// With somebody else's cluster in it, the file is not the instance's alone.
+	// If the file has another cluster too, it does not belong to the instance alone.
 	content, err := os.ReadFile(first.kubeconfig)
 	if err != nil {
 		t.Fatal(err)

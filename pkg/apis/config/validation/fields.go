@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateEnum reports a value that is none of supported, and names those.
+// validateEnum reports a value that is not supported, and lists the supported values.
 func validateEnum[T ~string](path *field.Path, value T, supported ...T) field.ErrorList {
 	if slices.Contains(supported, value) {
 		return nil
