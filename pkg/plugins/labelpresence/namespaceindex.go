@@ -170,8 +170,8 @@ func (x *namespaceIndex) advance(version string) {
 }
 
 // isNewer reports whether version a is higher than b. Versions that cannot be
-// compared do not come from an API server (but from a simulation); there, what
-// is told last is taken for the newest.
+// compared do not come from an API server (but from a simulation); there, the
+// version that was delivered last counts as the newest.
 func isNewer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0

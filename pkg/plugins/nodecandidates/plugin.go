@@ -59,10 +59,9 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 	return &NodeCandidates{handle: handle, missed: lru.New(maxMissed), counters: newCounters(handle.ProfileName())}, nil
 }
 
-// PreFilter offers the framework the nodes that can win, one of which the pod is sure to
-// fit on. It returns Skip where all nodes are to be looked at as without it: if no plugin
-// ranks nodes for the pod, if none of those that they let pass fits, and if there is
-// nothing to leave out.
+// PreFilter offers the framework the nodes that can win. The pod fits on at least one of
+// them. It returns Skip if the framework has to consider all nodes: no plugin ranks nodes
+// for the pod, the pod fits on none of the ranked nodes, or there is nothing to leave out.
 func (pl *NodeCandidates) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if candidates.IsDryRun(state) {
 		return nil, fwk.NewStatus(fwk.Skip) // this is our own
