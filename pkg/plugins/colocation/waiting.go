@@ -184,9 +184,11 @@ func (r *rejection) isSchedulableAfterNode(old, updated *corev1.Node) bool {
 	return !wasAccepted
 }
 
-// isSchedulableAfterService reports whether the pod may have a node now for which it had none
-// in its last attempt, wherever the peers of its Services are: other rules apply to it,
-// or isSchedulableAfter anywhere, a peersAnywhere.
+// isSchedulableAfterService reports whether the pod is to be tried again, wherever the peers
+// of its Services are: other rules apply to it, isSchedulableAfter anywhere (a
+// peersAnywhere), or a Service that it requires was missing and exists now. The last is
+// for the pod's author: a pod and its Service are often created together, and if the
+// scheduler sees the pod first, its event must not go on to say that there is no Service.
 func (r *rejection) isSchedulableAfterService(anywhere peerChange) bool {
 	if r.malformed {
 		return false // until the pod itself changes
@@ -197,7 +199,16 @@ func (r *rejection) isSchedulableAfterService(anywhere peerChange) bool {
 			return true
 		}
 	}
-	return r.isSchedulableAfter(anywhere)
+	return r.serviceAppeared() || r.isSchedulableAfter(anywhere)
+}
+
+// serviceAppeared reports whether a Service that the pod requires to be near was missing in
+// its last attempt, or did not let the pod near it, and does now.
+func (r *rejection) serviceAppeared() bool {
+	pod := r.current()
+	return slices.ContainsFunc(r.required, func(was requirement) bool {
+		return was.view == nil && r.pl.instance.currentRequirement(pod, &was).view != nil
+	})
 }
 
 // read returns what the pod asks for if it was read of this version of it.
