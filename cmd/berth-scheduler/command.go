@@ -296,7 +296,7 @@ func checkCluster(ctx context.Context, file string, s *scheduler, flags *setting
 	config := s.config
 	problem, err := preflight.NotNewer(config.Client.Discovery(), compat.Release)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Could not ask which release of Kubernetes the API server is, starting without")
+		klog.FromContext(ctx).Error(err, "Could not get the API server's version; starting without this check")
 	}
 	if problem != nil {
 		return problem
@@ -307,7 +307,7 @@ func checkCluster(ctx context.Context, file string, s *scheduler, flags *setting
 	}
 	problem, err = settings.PodGroupsServed(config.Client, flags.Enabled)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
+		klog.FromContext(ctx).Error(err, "Could not get the resources that the API server serves; starting without this check")
 	}
 	if problem != nil {
 		return problem

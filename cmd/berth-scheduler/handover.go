@@ -93,7 +93,7 @@ func (b *bindings) end(ctx context.Context) error {
 		klog.FromContext(ctx).Info("The Bindings that were on their way have been answered", "bindings", count, "took", time.Since(start))
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("of %d Bindings on their way not all were answered in time: %w", count, ctx.Err())
+		return fmt.Errorf("not all of %d Bindings in flight were answered in time: %w", count, ctx.Err())
 	}
 }
 

@@ -48,7 +48,7 @@ func checkRights(ctx context.Context, client kubernetes.Interface, opts *options
 		case errors.As(err, &missing):
 			denied = append(denied, err)
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Could not check this credential's rights, starting without")
+			klog.FromContext(ctx).Error(err, "Could not check this credential's permissions; starting anyway")
 		}
 	}
 	if len(denied) > 0 {
@@ -85,7 +85,7 @@ func delegate(kubeconfig string) kubernetes.Interface {
 func checkServed(ctx context.Context, client kubernetes.Interface, needed []registry.CustomResource) error {
 	unserved, err := settings.Unserved(client, needed)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Could not ask which resources the API server serves, starting without")
+		klog.FromContext(ctx).Error(err, "Could not get the resources that the API server serves; starting without this check")
 	}
 	if len(unserved) == 0 {
 		return nil

@@ -158,7 +158,7 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		{roundsSet && (o.rounds < 1 || o.rounds > 100), usagef("--rounds: %d must be from 1 to 100", o.rounds)},
 		{o.steadyRounds < 0 || o.steadyRounds > 100, usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)},
 		{o.existing() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
-		{!o.existing() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: the profile of a scheduler that the benchmark starts says it")},
+		{!o.existing() && len(o.shares) > 0, usagef("--shares: only with --kubeconfig: for schedulers that the benchmark starts, their profile decides")},
 		{!o.existing() && o.ignoreSpread, usagef("--ignore-spread-constraints: only with --kubeconfig")},
 	}
 	for _, check := range checks {

@@ -40,10 +40,10 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [--config PROFILE.yaml] [-f FILE…] [-- FLAGS OF THE SCHEDULER]",
 		Short: "Find what is wrong with a profile, or with a cluster that Berth serves",
-		Long: `Find what is wrong, and say what to do about it: what berth-scheduler refuses or warns
-of, without starting it.
+		Long: `Find what is wrong, and say what to do about it: what berth-scheduler rejects or warns
+about, without starting it.
 
-With --config alone, it is about that file, and no cluster is asked: field by field,
+With --config only, it checks that file and contacts no cluster: field by field,
 what keeps a scheduler from starting with it.
 
 Otherwise it is about a cluster: the profiles of the Deployments of berth-scheduler,

@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		{name: "a profile of gangs", args: []string{"--config", gangProfile, "--severity", "error"}, wantCode: gangs.code, wantStdout: []string{gangs.says}},
 		{name: "a wrong profile", args: []string{"--config", wrong}, wantCode: exitFound, wantStdout: []string{"SEVERITY", "profiles[1].pluginConfig[LabelPresence].args.tenancy.tenants"}},
 		{name: "fields that are not there, or twice", args: []string{"--config", file(t, "f.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 1\nparallelism: 2\nprofiles:\n- schedulerNam: a\n")}, wantCode: exitFound, wantStdout: []string{
-			"parallelism                stands twice in one object, the second time at line 4: remove one of the two", "profiles[0].schedulerNam   there is no such field: correct the spelling, or remove it",
+			"parallelism                is set twice in one object, the second time at line 4: remove one of the two", "profiles[0].schedulerNam   there is no such field: correct the spelling, or remove it",
 		}},
 		{name: "an argument that is not there", args: []string{"--config", file(t, "a.yaml", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: a\n  pluginConfig:\n  - {name: GPUDevice, args: {strategy: x}}\n")}, wantCode: exitFound, wantStdout: []string{
 			"profiles[0].pluginConfig[GPUDevice].args.strategy   there is no such field",
@@ -50,16 +50,16 @@ func TestCheckFiles(t *testing.T) {
 		}
 		return strings.Replace(manifest, old, by, 1)
 	}
-	unseen := []string{"not seen: the rights of system:serviceaccount:berth-system:berth-scheduler: ", "not seen: Lease berth-system/berth-scheduler: not among the files", "not seen: leases, and so who else serves schedulerNames: not among the files"}
+	unseen := []string{"not seen: the permissions of system:serviceaccount:berth-system:berth-scheduler: ", "not seen: Lease berth-system/berth-scheduler: not among the files", "not seen: leases, so other schedulers of these schedulerNames are unknown: not among the files"}
 	roles := "---\n" + read(t, "../../manifests/base/rbac.yaml")
 	runCases(t, []commandCase{
 		{name: "as they should be", stdin: manifest, wantStdout: []string{"Nothing was found. Schedulers: Deployment berth-system/berth-scheduler: berth-scheduler"}, wantStderr: unseen},
 		{name: "with their roles", stdin: manifest + roles, wantStdout: []string{"Nothing was found."}, wantStderr: unseen[1:]},
 		{name: "with a role that lacks a right", stdin: manifest + without(t, roles, `resources: ["pods/binding"]`), wantCode: exitFound, wantStderr: unseen[1:], wantStdout: []string{
-			"Error      User system:serviceaccount:berth-system:berth-scheduler   -       Deployment berth-system/berth-scheduler runs under this name, which may not create pods/binding: a placement is written as a Binding: grant the right, for instance with manifests/base/rbac.yaml",
+			"Error      User system:serviceaccount:berth-system:berth-scheduler   -       Deployment berth-system/berth-scheduler runs as this user, which has no permission to create pods/binding: a placement is written as a Binding: grant the permission, for example with manifests/base/rbac.yaml",
 		}},
 		{name: "with roles for another", stdin: manifest + strings.ReplaceAll(roles, "kind: ServiceAccount\n  name: berth-scheduler", "kind: ServiceAccount\n  name: berth"), wantCode: exitFound, wantStderr: unseen[1:], wantStdout: []string{
-			"which may do nothing of the ", "such as list pods: no binding to a role that is there names it: bind the roles of manifests/base/rbac.yaml to it",
+			"which has none of the ", "such as list pods: no role binding names it: bind the roles of manifests/base/rbac.yaml to it",
 		}},
 		{name: "with a role that is given another by its labels", stdin: manifest + aggregated(t, roles), wantStdout: []string{"Nothing was found."}, wantStderr: unseen[1:]},
 		{name: "of the chart, with a role that lacks a right", stdin: changed("metadata: {name: berth-scheduler, ", "metadata: {name: berth-scheduler, labels: {app.kubernetes.io/managed-by: Helm, app.kubernetes.io/instance: east}, ") + without(t, roles, `resources: ["pods/binding"]`), wantCode: exitFound, wantStderr: unseen[1:], wantStdout: []string{

@@ -156,7 +156,7 @@ profiles:
 		{name: "a trace within the capacity", args: withArgs("-f", nodesCSV, "-f", small, "--config", gpuProfile, "--target-load", "0.5"), wantCode: exitOK},
 		{name: "a trace as it is", args: withArgs("-f", nodesCSV, "-f", small, "--config", gpuProfile, "--target-load", "0"), wantCode: exitOK, wantStdout: []string{"Workload: 1 pods, seed 42"}},
 		{name: "shares as whole devices", args: withArgs("-f", nodesCSV, "-f", small, "--config", gpuProfile, "--config", stockProfile, "--target-load", "0"), wantCode: exitOK, wantStdout: []string{
-			"default-scheduler+whole is " + stockProfile, "given a whole GPU for each share of one", "gpu is " + gpuProfile,
+			"default-scheduler+whole is " + stockProfile, "with a whole GPU for each share of one", "gpu is " + gpuProfile,
 		}},
 		{name: "shares as they are", args: withArgs("-f", nodesCSV, "-f", small, "--config", stockProfile, "--target-load", "0", "--shares", "keep"), wantCode: exitNotPlaced, wantStdout: []string{"default-scheduler is " + stockProfile}},
 		{name: "a trace beyond the capacity", args: withArgs("-f", nodesCSV, "-f", podsCSV, "--config", gpuProfile), wantCode: exitNotPlaced, wantStdout: []string{"brought to ask for 130 % of all GPUs"}},
@@ -167,10 +167,10 @@ profiles:
 		}},
 		{name: "objects of other kinds", args: withArgs("-f", "-", "--config", gpuProfile), stdin: fits + "- {apiVersion: v1, kind: ConfigMap, metadata: {name: d, namespace: team}}\n", wantCode: exitOK, wantStderr: []string{"kubectl-berth: note: -: 1 "}, wantStdout: []string{"Note: -: 1 "}},
 		{name: "a manifest as kubectl apply takes it", args: withArgs("-f", "-", "-n", "team", "--config", gpuProfile), stdin: fits + `- {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, template: {spec: {schedulerName: berth-scheduler, containers: [{name: c, image: i}]}}}}` + "\n", wantCode: exitOK, wantStdout: []string{"team/web-0", "team/web-1"}},
-		{name: "one profile schedules pods of any name", args: withArgs("-f", "-", "--config", gpuProfile, "-o", "csv"), stdin: strings.ReplaceAll(fits, "schedulerName: berth-scheduler", "schedulerName: somebody"), wantCode: exitOK, wantStderr: []string{`gpu.yaml: 3 of 3 pending pods: spec.schedulerName is not berth-scheduler, and is taken for it: Pod team/share has "somebody"`}},
+		{name: "one profile schedules pods of any name", args: withArgs("-f", "-", "--config", gpuProfile, "-o", "csv"), stdin: strings.ReplaceAll(fits, "schedulerName: berth-scheduler", "schedulerName: somebody"), wantCode: exitOK, wantStderr: []string{`gpu.yaml: 3 of 3 pending pods: spec.schedulerName is not berth-scheduler, and is treated as if it were: Pod team/share has "somebody"`}},
 		{name: "several profiles, by the names of the pods", args: withArgs("-f", "-", "--config", twoProfiles), stdin: others, wantCode: exitNotPlaced, wantStdout: []string{
-			"Only 2 of 3 pods fit.", `spec.schedulerName: "somebody" is none of the profiles of `,
-		}, wantStderr: []string{`two.yaml: 1 of 3 pending pods: spec.schedulerName is none of berth-scheduler, another, and nothing is placed: Pod team/share has "somebody"`}},
+			"Only 2 of 3 pods fit.", `spec.schedulerName: "somebody" is not a profile of `,
+		}, wantStderr: []string{`two.yaml: 1 of 3 pending pods: spec.schedulerName is not one of berth-scheduler, another, so these pods are not placed: Pod team/share has "somebody"`}},
 
 		{name: "unknown flag", args: withArgs("--nodes"), wantCode: exitUsage, wantStderr: []string{"unknown flag: --nodes: see kubectl berth simulate --help"}},
 		{name: "unknown command", args: []string{"simulat"}, wantCode: exitUsage, wantStderr: []string{`unexpected argument "simulat"`}},
@@ -185,7 +185,7 @@ profiles:
 		{name: "shares that are none", args: withArgs("-f", objects, "--config", gpuProfile, "--shares", "half"), wantCode: exitUsage, wantStderr: []string{`--shares: invalid value "half": must be one of whole, keep`}},
 		{name: "no run at a time", args: withArgs("-f", objects, "--config", gpuProfile, "--parallel", "0"), wantCode: exitUsage, wantStderr: []string{"--parallel: 0 must be at least 1"}},
 		{name: "negative load", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "-1"), wantCode: exitUsage, wantStderr: []string{"--target-load: -1 must be 0"}},
-		{name: "load of a cluster", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "1"), wantCode: exitUsage, wantStderr: []string{"--target-load: only pods from a CSV file"}},
+		{name: "load of a cluster", args: withArgs("-f", objects, "--config", gpuProfile, "--target-load", "1"), wantCode: exitUsage, wantStderr: []string{"--target-load: a target load applies only to pods from a CSV file"}},
 		{name: "seeds that are none", args: withArgs("-f", objects, "--config", gpuProfile, "--seeds", "4,x"), wantCode: exitUsage, wantStderr: []string{`--seeds: "x" is not a seed`}},
 		{name: "unknown scheduler name", args: withArgs("-f", objects, "--config", gpuProfile, "--scheduler-name", "birth"), wantCode: exitUsage, wantStderr: []string{`--scheduler-name: ../../config/berth-scheduler/gpu.yaml has no profile "birth": it has berth-scheduler`}},
 		{name: "several profiles for a trace", args: withArgs("-f", nodesCSV, "-f", podsCSV, "--config", twoProfiles), wantCode: exitUsage, wantStderr: []string{"--scheduler-name: ", "choose one of berth-scheduler, another"}},

@@ -52,17 +52,17 @@ func newDevicesCommand() *cobra.Command {
 	o := &devicesOptions{}
 	cmd := &cobra.Command{
 		Use:   "devices [NODE…] [--by node|pod|namespace|model]",
-		Short: "Show what is free of each device, who holds the rest, and what is wrong",
-		Long: `Show the devices of the nodes: what is free of each, who holds the rest, whether it is
-cordoned, and what is wrong with it: given more than once, held by a pod of which it
-is not known which devices it uses, or refused because of what its node says.
+		Short: "Show what is free of each device, which pods use the rest, and what is wrong",
+		Long: `Show the devices of the nodes: what is free of each, which pods use the rest, whether it
+is cordoned, and what is wrong with it: allocated more than once, used by a pod whose
+devices are unknown, or rejected because of what its node says.
 
-It is read from nodes, pods and what belongs to DRA, with list requests alone, and
-counted as the plugin GPUDevice counts it. What a credential may not see is said on
-the standard error. Where pods of one namespace alone may be listed (-n, or that of
-the context), what is free is at most what is told, and is written as "<=".
+It is read from nodes, pods and the objects of DRA, with list requests only, and
+counted as the plugin GPUDevice counts it. What your credential cannot read is reported
+on standard error. If you may list pods in only one namespace (-n, or that of the
+context), the free amount is an upper bound, marked "<=".
 
-Fragmented is what is free and of no use to the commonest shapes of the cluster's pods.
+Fragmented is what is free but unusable for the most common shapes of the cluster's pods.
 
 Exit codes: 0 shown; 1 the cluster or a file could not be read, or a node is not
 there; 2 the command line is wrong.`,
@@ -86,7 +86,7 @@ there; 2 the command line is wrong.`,
 	}
 	o.addFlags(cmd)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show what pods of all namespaces hold, as without -n; that they may not be listed is then an error")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show pods of all namespaces, the default without -n; fail if you are not allowed to list them")
 	flags.StringVar(&o.by, "by", string(deviceusage.ByDevice), "what the table has a row for: device, node, pod, namespace or model")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, wide, json or yaml")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "after the table, print each row that changes")

@@ -19,7 +19,7 @@ func TestDevices(t *testing.T) {
 	none := file(t, "none.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")
 	tests := []commandCase{
 		{name: "help", args: []string{"--help"}, wantStdout: []string{"kubectl berth devices [NODE…]", "Exit codes: 0 shown; 1 the cluster or a file could not be read", "--as string"}},
-		{name: "devices", args: []string{"-f", objects}, wantStdout: []string{"NODE", "HELD BY", "team/running (600m 9830Mi)"}},
+		{name: "devices", args: []string{"-f", objects}, wantStdout: []string{"NODE", "ALLOCATED TO", "team/running (600m 9830Mi)"}},
 		{name: "a folder", args: []string{"-f", "testdata"}, wantStdout: []string{"team/running"}},
 		{name: "wide", args: []string{"-f", objects, "-o", "wide"}, wantStdout: []string{"UUID", "16384Mi"}},
 		{name: "without a header", args: []string{"-f", objects, "--no-headers", "--by", "model"}},

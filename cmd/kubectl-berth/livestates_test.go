@@ -91,7 +91,7 @@ func liveStates() []liveState {
 	on := func(node *corev1.Node, pods ...runtime.Object) []runtime.Object {
 		return append([]runtime.Object{node}, pods...)
 	}
-	const outside = "were not given by Berth"
+	const outside = "were not allocated by Berth"
 	namespace := func(name string, labels map[string]string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("namespace-" + name), Labels: labels}}
 	}
@@ -126,7 +126,7 @@ func liveStates() []liveState {
 		{name: "a record that is none", objects: on(liveNode(a100), liveShare("a", "n", 500, "0", record("main=0"))), asks: "gpu-milli 500", held: map[string]string{"a": "unknown"}, problem: names.GPUAssignedAnnotation},
 		{name: "a record of another amount", objects: on(liveNode(a100), liveShare("a", "n", 500, "0", record("main=0:100m:4096Mi"))), asks: "gpu-milli 500", held: map[string]string{"a": "unknown"}, problem: "has 100m and asks for 500m"},
 		{name: "a constraint that is wrong by now", objects: on(liveNode(a100), liveShare("a", "n", 500, "0", func(p *corev1.Pod) { p.Annotations[names.GPUModelAnnotation] = "[" })), asks: "gpu-milli 1000", node: "n", devices: "1:1000m", held: map[string]string{"a": "0:500m"}},
-		{name: "two pods on one share", objects: on(liveNode(a100), liveShare("a", "n", 750, "0"), liveShare("b", "n", 750, "0")), asks: "gpu-milli 500", node: "n", devices: "1:500m", held: map[string]string{"a": "0:750m", "b": "0:750m"}, problem: "two schedulers bound at once"},
+		{name: "two pods on one share", objects: on(liveNode(a100), liveShare("a", "n", 750, "0"), liveShare("b", "n", 750, "0")), asks: "gpu-milli 500", node: "n", devices: "1:500m", held: map[string]string{"a": "0:750m", "b": "0:750m"}, problem: "two schedulers bound pods at the same time"},
 
 		// What others gave.
 		{name: "whole devices on a shared node", objects: on(liveNode(a100), plain("a", "nvidia.com/gpu", "1")), asks: "gpu-milli 500", held: map[string]string{"a": "unknown"}, problem: outside},
@@ -164,7 +164,7 @@ func liveStates() []liveState {
 				n.Spec.Taints = []corev1.Taint{{Key: names.TenantLabel, Value: "red", Effect: corev1.TaintEffectNoSchedule}}
 			}),
 			namespace("default", map[string]string{names.TenantLabel: "red"}), namespace(names.Namespace, nil),
-		}, asks: "cpu 1", found: "is missing beside the taint"},
+		}, asks: "cpu 1", found: "is missing although the node has the taint"},
 	}
 }
 

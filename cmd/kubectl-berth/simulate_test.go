@@ -137,8 +137,8 @@ data:
 			note, "note: -: Deployment default/web is in the cluster already",
 		}},
 		{name: "of pods of several schedulers", args: []string{"-f", snapshot("berth-scheduler")}, stdin: strings.Replace(webManifest(1, "1", ""), "berth-scheduler", "default-scheduler", 1) + "---" + strings.ReplaceAll(webManifest(1, "9", ""), "web", "wide"), wantCode: exitNotPlaced, wantStdout: []string{
-			"Only 1 of 2 pods fit;", "default/wide-0   node-0", `spec.schedulerName: "default-scheduler" is none of the profiles of ConfigMap berth-system/profile, profile.yaml: berth-scheduler`,
-		}, wantStderr: []string{note, "note: -: Deployment default/web is in the cluster already", "spec.schedulerName is none of berth-scheduler, and nothing is placed: Deployment default/web has"}},
+			"Only 1 of 2 pods fit;", "default/wide-0   node-0", `spec.schedulerName: "default-scheduler" is not a profile of ConfigMap berth-system/profile, profile.yaml: berth-scheduler`,
+		}, wantStderr: []string{note, "note: -: Deployment default/web is in the cluster already", "spec.schedulerName is not one of berth-scheduler, so these pods are not placed: Deployment default/web has"}},
 		{name: "that of another scheduler", args: []string{"-f", snapshot("another")}, stdin: webManifest(1, "1", ""), wantCode: exitUsage, wantStderr: []string{`--config: required: no scheduler was seen that serves "berth-scheduler"`}},
 		{name: "a file of ours", args: []string{"-f", snapshot("berth-scheduler"), "--config", gpuProfile}, stdin: webManifest(1, "9", ""), wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit;"}, wantStderr: []string{
 			"note: -: Deployment default/web is in the cluster already", "1 object(s) of kind ConfigMap (v1) were left out",

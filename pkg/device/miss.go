@@ -83,13 +83,13 @@ func (u *Usage) Nearest(share Share) (device int, gap float64) {
 	return device, gap
 }
 
-// String says what is missing, as in "device 2 has 800m free of the 1000m asked".
+// String says what is missing, as in "device 2 has 800m free, and the pod requests 1000m".
 func (m *Miss) String() string {
 	switch {
 	case m.Devices == 0:
 		return "its devices have room for each container, not for all at once"
 	case m.Devices > 1:
-		return fmt.Sprintf("%d of its %d devices are free of the %d asked", m.Fitting, m.Total, m.Devices)
+		return fmt.Sprintf("%d of its %d devices are free, and the pod requests %d", m.Fitting, m.Total, m.Devices)
 	case m.Device < 0:
 		return "all its devices are cordoned"
 	}
@@ -107,7 +107,7 @@ func (m *Miss) String() string {
 		}
 		return fmt.Sprintf("%dm and %s", s.Milli, FormatMiB(s.MemoryMiB))
 	}
-	return fmt.Sprintf("device %d has %s free of the %s asked", m.Device, text(m.Free), text(m.Asked))
+	return fmt.Sprintf("device %d has %s free, and the pod requests %s", m.Device, text(m.Free), text(m.Asked))
 }
 
 // FormatMiB writes an amount of device memory, in MiB, as Kubernetes writes it: 40Gi,

@@ -19,16 +19,16 @@ func TestMiss(t *testing.T) {
 		containers []ContainerRequest
 		want       string
 	}{
-		{name: "the device with most left", used: []Share{{Milli: 900}, {Milli: 200}, {Milli: 500}}, containers: []ContainerRequest{one(1, 1000, 0)}, want: "device 1 has 800m free of the 1000m asked"},
-		{name: "a cordoned device is none", used: []Share{{Milli: 900}, {Milli: 200}}, cordoned: SetOf(1), containers: []ContainerRequest{one(1, 500, 1)}, want: "device 0 has 100m free of the 500m asked"},
-		{name: "memory alone", used: []Share{{MemoryMiB: 30 << 10}}, containers: []ContainerRequest{one(1, 100, 20<<10)}, want: "device 0 has 10Gi free of the 20Gi asked"},
-		{name: "memory that was asked for alone", used: []Share{{Milli: 900, MemoryMiB: 30 << 10}}, containers: []ContainerRequest{one(1, 0, 20<<10)}, want: "device 0 has 10Gi free of the 20Gi asked"},
-		{name: "both", used: []Share{{Milli: 900, MemoryMiB: 30 << 10}}, containers: []ContainerRequest{one(1, 500, 20<<10)}, want: "device 0 has 100m and 10Gi free of the 500m and 20Gi asked"},
-		{name: "memory that others hold, for a share of compute", used: []Share{{MemoryMiB: 40 << 10}}, containers: []ContainerRequest{one(1, 500, 0)}, want: "device 0 has 0 free of the 20Gi asked"},
-		{name: "overcommitted", used: []Share{{Milli: 1500}}, containers: []ContainerRequest{one(1, 500, 1)}, want: "device 0 has 0m free of the 500m asked"},
-		{name: "whole devices", used: []Share{{Milli: 1}, {}, {Milli: 1000}}, containers: []ContainerRequest{one(2, 1000, 0)}, want: "1 of its 3 devices are free of the 2 asked"},
+		{name: "the device with most left", used: []Share{{Milli: 900}, {Milli: 200}, {Milli: 500}}, containers: []ContainerRequest{one(1, 1000, 0)}, want: "device 1 has 800m free, and the pod requests 1000m"},
+		{name: "a cordoned device is none", used: []Share{{Milli: 900}, {Milli: 200}}, cordoned: SetOf(1), containers: []ContainerRequest{one(1, 500, 1)}, want: "device 0 has 100m free, and the pod requests 500m"},
+		{name: "memory alone", used: []Share{{MemoryMiB: 30 << 10}}, containers: []ContainerRequest{one(1, 100, 20<<10)}, want: "device 0 has 10Gi free, and the pod requests 20Gi"},
+		{name: "memory that was asked for alone", used: []Share{{Milli: 900, MemoryMiB: 30 << 10}}, containers: []ContainerRequest{one(1, 0, 20<<10)}, want: "device 0 has 10Gi free, and the pod requests 20Gi"},
+		{name: "both", used: []Share{{Milli: 900, MemoryMiB: 30 << 10}}, containers: []ContainerRequest{one(1, 500, 20<<10)}, want: "device 0 has 100m and 10Gi free, and the pod requests 500m and 20Gi"},
+		{name: "memory that others hold, for a share of compute", used: []Share{{MemoryMiB: 40 << 10}}, containers: []ContainerRequest{one(1, 500, 0)}, want: "device 0 has 0 free, and the pod requests 20Gi"},
+		{name: "overcommitted", used: []Share{{Milli: 1500}}, containers: []ContainerRequest{one(1, 500, 1)}, want: "device 0 has 0m free, and the pod requests 500m"},
+		{name: "whole devices", used: []Share{{Milli: 1}, {}, {Milli: 1000}}, containers: []ContainerRequest{one(2, 1000, 0)}, want: "1 of its 3 devices are free, and the pod requests 2"},
 		{name: "all cordoned", used: []Share{{}, {}}, cordoned: SetOf(0, 1), containers: []ContainerRequest{one(1, 500, 0)}, want: "all its devices are cordoned"},
-		{name: "the container that lacks most", used: []Share{{Milli: 500}}, containers: []ContainerRequest{one(1, 600, 1), one(1, 900, 1)}, want: "device 0 has 500m free of the 900m asked"},
+		{name: "the container that lacks most", used: []Share{{Milli: 500}}, containers: []ContainerRequest{one(1, 600, 1), one(1, 900, 1)}, want: "device 0 has 500m free, and the pod requests 900m"},
 		{name: "one by one", used: []Share{{Milli: 500}}, containers: []ContainerRequest{one(1, 400, 1), one(1, 400, 1)}, want: "its devices have room for each container, not for all at once"},
 	}
 	for _, tt := range tests {

@@ -54,7 +54,7 @@ func (n *Node) PublishedByDRA() *Node {
 	}
 	return &Node{Kind: NodeInvalid, Model: n.Model, MemoryMiB: n.MemoryMiB, Invalid: InvalidError{
 		Reason: PublishesDRADevices, Field: labelField(names.GPUSharingLabel), Value: "true",
-		Detail: "stands beside ResourceSlices in which a DRA driver offers the same devices: keep the driver off the node, or remove the label",
+		Detail: "conflicts with ResourceSlices in which a DRA driver offers the same devices: keep the driver off the node, or remove the label",
 	}}
 }
 

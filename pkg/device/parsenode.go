@@ -158,7 +158,7 @@ func advertisedDevices(node *corev1.Node, keys *NodeKeys) (first corev1.Resource
 func checkUndivided(node *corev1.Node, keys *NodeKeys) InvalidError {
 	const undivide = "turn that off on this node, or remove the label " + names.GPUSharingLabel
 	if product := node.Labels[keys.Product]; strings.Contains(strings.ToLower(product)+"-", migProduct) {
-		return InvalidError{Reason: Partitioned, Field: labelField(keys.Product), Value: product, Detail: "tells of MIG devices, which take no shares: " + undivide}
+		return InvalidError{Reason: Partitioned, Field: labelField(keys.Product), Value: product, Detail: "indicates MIG devices, which take no shares: " + undivide}
 	}
 	if keys.MIGPrefix != "" {
 		var mig []string
@@ -169,7 +169,7 @@ func checkUndivided(node *corev1.Node, keys *NodeKeys) InvalidError {
 		}
 		if len(mig) > 0 {
 			key := slices.Min(mig)
-			return InvalidError{Reason: Partitioned, Field: labelField(key), Value: node.Labels[key], Detail: "tells of MIG devices, which take no shares: " + undivide}
+			return InvalidError{Reason: Partitioned, Field: labelField(key), Value: node.Labels[key], Detail: "indicates MIG devices, which take no shares: " + undivide}
 		}
 	}
 	value, ok := node.Labels[keys.Replicas]
@@ -181,9 +181,9 @@ func checkUndivided(node *corev1.Node, keys *NodeKeys) InvalidError {
 	case !ok:
 		return InvalidError{Reason: InvalidReplicas, Field: labelField(keys.Replicas), Value: value, Detail: "is not a number of replicas: GPU feature discovery writes 1 for a device that is not time-sliced"}
 	case replicas == 0:
-		return InvalidError{Reason: Partitioned, Field: labelField(keys.Replicas), Value: value, Detail: "tells of devices in MIG mode, which take no shares: " + undivide}
+		return InvalidError{Reason: Partitioned, Field: labelField(keys.Replicas), Value: value, Detail: "indicates devices in MIG mode, which take no shares: " + undivide}
 	case replicas > 1:
-		return InvalidError{Reason: TimeSliced, Field: labelField(keys.Replicas), Value: value, Detail: "tells of time-slicing, which hands out the same devices: " + undivide}
+		return InvalidError{Reason: TimeSliced, Field: labelField(keys.Replicas), Value: value, Detail: "indicates time-slicing, which hands out the same devices: " + undivide}
 	}
 	return InvalidError{}
 }

@@ -151,7 +151,7 @@ func TestParseNodeRefuses(t *testing.T) {
 			name:   "time-slicing",
 			change: func(n *corev1.Node) { n.Labels["nvidia.com/gpu.replicas"] = "4" },
 			reason: TimeSliced,
-			want:   `metadata.labels[nvidia.com/gpu.replicas]: "4" tells of time-slicing, which hands out the same devices: turn that off on this node, or remove the label berth.dev/gpu-sharing`,
+			want:   `metadata.labels[nvidia.com/gpu.replicas]: "4" indicates time-slicing, which hands out the same devices: turn that off on this node, or remove the label berth.dev/gpu-sharing`,
 		},
 		{name: "replicas that are no number", change: func(n *corev1.Node) { n.Labels["nvidia.com/gpu.replicas"] = "many" }, reason: InvalidReplicas},
 		{name: "MIG mode", change: func(n *corev1.Node) { n.Labels["nvidia.com/gpu.replicas"] = "0" }, reason: Partitioned},
@@ -161,7 +161,7 @@ func TestParseNodeRefuses(t *testing.T) {
 			name:   "MIG devices, mixed",
 			change: func(n *corev1.Node) { n.Labels["nvidia.com/mig-3g.40gb.count"] = "2" },
 			reason: Partitioned,
-			want:   `metadata.labels[nvidia.com/mig-3g.40gb.count]: "2" tells of MIG devices, which take no shares: turn that off on this node, or remove the label berth.dev/gpu-sharing`,
+			want:   `metadata.labels[nvidia.com/mig-3g.40gb.count]: "2" indicates MIG devices, which take no shares: turn that off on this node, or remove the label berth.dev/gpu-sharing`,
 		},
 		{
 			name:   "a sharing label that is neither",

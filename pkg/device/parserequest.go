@@ -136,7 +136,7 @@ func (p *requestParser) container(path string, c *corev1.Container, kind Contain
 	if len(p.containers) == MaxContainers {
 		return &InvalidError{
 			Reason: TooManyContainers, Container: c.Name, Field: path + ".resources.limits",
-			Detail: fmt.Sprintf("is one container with a share too many: at most %d containers of a pod can ask, split the pod", MaxContainers),
+			Detail: fmt.Sprintf("exceeds the limit of %d containers with shares in a pod: split the pod", MaxContainers),
 		}
 	}
 	p.containers = append(p.containers, container)
@@ -250,7 +250,7 @@ func ourResources(path string, c *corev1.Container) error {
 	if len(unknown) > 0 {
 		return &InvalidError{
 			Reason: UnknownResource, Container: c.Name, Field: path + ".resources", Value: slices.Min(unknown),
-			Detail: "is no resource that Berth knows: use " + strings.Join(names.ShareResources[:], " or "),
+			Detail: "is not a resource that Berth supports: use " + strings.Join(names.ShareResources[:], " or "),
 		}
 	}
 	for _, name := range names.ShareResources {

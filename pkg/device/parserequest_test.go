@@ -274,7 +274,7 @@ func TestParsePodRefuses(t *testing.T) {
 		{name: "minus one of a device plugin's devices", pod: podOf(container("a", plugin, "-1")), reason: InvalidDeviceCount},
 		{
 			name: "a misspelt resource", pod: podOf(container("a", names.Domain+"/gpu-mili", "500")), reason: UnknownResource,
-			want: `container "a": spec.containers[0].resources: "berth.dev/gpu-mili" is no resource that Berth knows: use berth.dev/gpu-milli or berth.dev/gpu-memory`,
+			want: `container "a": spec.containers[0].resources: "berth.dev/gpu-mili" is not a resource that Berth supports: use berth.dev/gpu-milli or berth.dev/gpu-memory`,
 		},
 		{
 			name: "request and limit differ", pod: differs, reason: RequestDiffers,

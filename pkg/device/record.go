@@ -64,7 +64,7 @@ func ParseRecords(text string) ([]Record, error) {
 			return nil, fmt.Errorf("has more than %d entries", MaxContainers)
 		}
 		if slices.ContainsFunc(records, func(other Record) bool { return other.Container == r.Container }) {
-			return nil, fmt.Errorf("entry %d: container %q stands twice", len(records), r.Container)
+			return nil, fmt.Errorf("entry %d: container %q occurs twice", len(records), r.Container)
 		}
 		records = append(records, r)
 	}

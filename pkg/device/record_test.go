@@ -42,7 +42,7 @@ func TestParseRecordsRefuses(t *testing.T) {
 		{name: "an entry of nothing", text: "a=0:1m:1Mi;", want: `entry 1: "" does not begin`},
 		{name: "no container", text: "=0:1m:1Mi", want: `entry 0: "=0:1m:1Mi" does not begin`},
 		{name: "a container that cannot be", text: "A_b=0:1m:1Mi", want: "entry 0: \"A_b=0:1m:1Mi\" does not begin"},
-		{name: "a container twice", text: "a=0:1m:1Mi;a=1:1m:1Mi", want: `entry 1: container "a" stands twice`},
+		{name: "a container twice", text: "a=0:1m:1Mi;a=1:1m:1Mi", want: `entry 1: container "a" occurs twice`},
 		{name: "too many containers", text: strings.Join(many, ";"), want: "has more than 16 entries"},
 		{name: "a field too few", text: "a=0:1m", want: "has 2 fields after ="},
 		{name: "a field too many", text: "a=0:1m:1Mi:", want: "has 4 fields after ="},

@@ -301,7 +301,7 @@ func checkGPUDevice(path *field.Path, profile *schedconfig.KubeSchedulerProfile,
 		return errs
 	}
 	return append(errs, field.Required(fitPath(path).Child("ignoredResourceGroups"), fmt.Sprintf(
-		"with %s it must contain %q: no node advertises those resources, so every pod with a share would be refused everywhere", gpudevice.Name, names.Domain)))
+		"with %s it must contain %q: no node advertises those resources, so every node would reject every pod with a share", gpudevice.Name, names.Domain)))
 }
 
 // fitPath is where the arguments of NodeResourcesFit stand in a profile.
@@ -417,7 +417,7 @@ func compareTenancy(path *field.Path, tenancy *config.LabelPresenceTenancy, firs
 	compare := func(name string, same bool, value, wanted any) {
 		if !same {
 			errs = append(errs, field.Invalid(path.Child(name), value, fmt.Sprintf(
-				"must be as in profiles[%d], %v: to whom a node belongs is one question with one answer", first, wanted)))
+				"must be as in profiles[%d], %v: all profiles must agree on which tenant a node belongs to", first, wanted)))
 		}
 	}
 	compare("nodeLabelKey", tenancy.NodeLabelKey == want.NodeLabelKey, tenancy.NodeLabelKey, want.NodeLabelKey)

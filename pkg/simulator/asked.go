@@ -52,11 +52,11 @@ func (s *Simulation) checkSchedulerName(p *profile) error {
 	example := fmt.Sprintf("%s has %q", nameOf(others[0]), others[0].Spec.SchedulerName)
 	switch {
 	case p.schedulerName != "":
-		s.report.Notes = append(s.report.Notes, fmt.Sprintf("%s: %s: spec.schedulerName is not %s, and is taken for it: %s", p.file.Path, counted, p.schedulerName, example))
+		s.report.Notes = append(s.report.Notes, fmt.Sprintf("%s: %s: spec.schedulerName is not %s, and is treated as if it were: %s", p.file.Path, counted, p.schedulerName, example))
 	case len(others) == len(pending):
 		return optionErrorf(option, "no pending pod names a profile of %s: choose the one for all of them, of %s", p.file.Path, has)
 	default:
-		s.report.Notes = append(s.report.Notes, fmt.Sprintf("%s: %s: spec.schedulerName is none of %s, and nothing is placed: %s", p.file.Path, counted, has, example))
+		s.report.Notes = append(s.report.Notes, fmt.Sprintf("%s: %s: spec.schedulerName is not one of %s, so these pods are not placed: %s", p.file.Path, counted, has, example))
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *Simulation) recordUnserved(p *profile, sim *engine.Engine, recorder *re
 		if sim.Handles(pod) {
 			continue
 		}
-		message := fmt.Sprintf("spec.schedulerName: %q is none of the profiles of %s: %s", pod.Spec.SchedulerName, p.file.Path, commaSeparated(p.schedulerNames()))
+		message := fmt.Sprintf("spec.schedulerName: %q is not a profile of %s: %s", pod.Spec.SchedulerName, p.file.Path, commaSeparated(p.schedulerNames()))
 		if err := recorder.Record(report.Event{Pod: pod, Message: message}); err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ func (in *input) check(o *Options) error {
 	case in.fromTrace() && pending > 0:
 		return fmt.Errorf("the input has pods of a trace and %d pending pods of a cluster: simulate them one after the other", pending)
 	case !in.fromTrace() && o.TargetLoadSet:
-		return optionErrorf("--target-load", "only pods from a CSV file can be brought to a load")
+		return optionErrorf("--target-load", "a target load applies only to pods from a CSV file")
 	}
 	// Models that no node has are known only if all nodes are the trace's.
 	if len(in.cluster.Nodes()) == len(in.trace.Nodes) {

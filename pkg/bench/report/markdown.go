@@ -44,7 +44,7 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		}
 	}
 	for _, row := range r.hostileRatios() {
-		writeMarkdownRow(&out, row.Title+", beside a hostile namespace over without it", row.Cells)
+		writeMarkdownRow(&out, row.Title+", beside a hostile namespace over without one", row.Cells)
 	}
 	for _, row := range r.ratios() {
 		writeMarkdownRow(&out, "throughput, ratio to "+escapeMarkdown(row.Title), row.Cells)

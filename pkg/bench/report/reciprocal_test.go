@@ -174,7 +174,7 @@ func TestHostileRatios(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{page.String(), table.String()} {
-		if !strings.Contains(text, "Beside a hostile namespace, as a ratio to the same without it") || !strings.Contains(text, "hostile writes/s") {
+		if !strings.Contains(text, "Beside a hostile namespace, as a ratio to the same without one") || !strings.Contains(text, "hostile writes/s") {
 			t.Errorf("the ratios, or the writes, are missing in:\n%s", text)
 		}
 	}

@@ -53,7 +53,7 @@ func WriteTable(w io.Writer, r *Report) error {
 		writeRows(&out, r.names(), ratios)
 	}
 	if ratios := r.hostileRatios(); len(ratios) > 0 {
-		fmt.Fprintf(&out, "\nBeside a hostile namespace, as a ratio to the same without it; %s:\n\n", ratioWords)
+		fmt.Fprintf(&out, "\nBeside a hostile namespace, as a ratio to the same without one; %s:\n\n", ratioWords)
 		writeRows(&out, r.names(), ratios)
 	}
 	writeRemarks(&out, "Notes", r.remarks())

@@ -67,7 +67,7 @@ func (o *observation) invalid() []string {
 	var why []string
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	if o.timeout > 0 {
-		add("it had not settled after %v: %d of %d pods were neither bound nor rejected", o.timeout, o.left, o.planned)
+		add("it had not finished after %v: %d of %d pods were neither bound nor rejected", o.timeout, o.left, o.planned)
 	}
 	if o.bound == 0 {
 		add("no pod was bound")

@@ -34,7 +34,7 @@ func TestInvalid(t *testing.T) {
 		}, ""},
 		{"a small round is held up", func(o *observation) { o.requests, o.delayed = 20, 3 }, "the benchmark's client was throttled: its limit held up 3 of 20 requests"},
 		{"nothing of the scheduler is seen", func(o *observation) { o.schedulerRequests, o.schedulerDelayed = 0, 0 }, ""},
-		{"not settled", func(o *observation) { o.timeout, o.left = time.Minute, 7 }, "it had not settled after 1m0s: 7 of 1000 pods were neither bound nor rejected"},
+		{"not settled", func(o *observation) { o.timeout, o.left = time.Minute, 7 }, "it had not finished after 1m0s: 7 of 1000 pods were neither bound nor rejected"},
 		{"late", func(o *observation) { o.paced = true }, "a pod was created 1h0m0s later than planned"},
 		{"not late", func(o *observation) { o.paced, o.lateness = true, maxLateness }, ""},
 		{"the watch is slow, and was lost", func(o *observation) { o.lag, o.endLag, o.losses = time.Minute, time.Minute, 1 }, ""},

@@ -41,7 +41,7 @@ func (w *writer) noteWholeDevices() {
 	if shares == 0 {
 		return
 	}
-	text := fmt.Sprintf("Each of %s of a device is requested as a whole device (%s: 1), because a scheduler without GPUDevice knows no shares: ", output.Count(shares, "share"), pluginResource())
+	text := fmt.Sprintf("Each of %s of a device is requested as a whole device (%s: 1), because a scheduler without GPUDevice does not support shares: ", output.Count(shares, "share"), pluginResource())
 	switch byMemory {
 	case 0:
 		text += fmt.Sprintf("they take %s instead of %s.", output.Count(shares, "device"), tenths(milli))

@@ -337,7 +337,7 @@ func TestNotes(t *testing.T) {
 		{"shares as they are", "  pods: [{name: a, count: 3, gpu: {milli: 250}}]\n", Shares, ""},
 		{
 			"shares as devices", "  pods: [{name: a, count: 3, gpu: {milli: 250}}, {name: b, count: 5, gpu: {count: 2}}]\n", DevicePlugin,
-			"Each of 3 shares of a device is requested as a whole device (nvidia.com/gpu: 1), because a scheduler without GPUDevice knows no shares: they take 3 devices instead of 0.8.",
+			"Each of 3 shares of a device is requested as a whole device (nvidia.com/gpu: 1), because a scheduler without GPUDevice does not support shares: they take 3 devices instead of 0.8.",
 		},
 		{"by memory", "  pods: [{name: a, count: 1, gpu: {memory: 1Gi}}]\n", DevicePlugin, "all of them are by memory"},
 		{"of both kinds", "  pods: [{name: a, count: 1, gpu: {memory: 1Gi}}, {name: b, count: 2, gpu: {milli: 500}}]\n", DevicePlugin, "they take 3 devices instead of 1.0 and what the 1 by memory need."},

@@ -178,7 +178,7 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 		u.usage.AddPluginAllocated(pod.WholeDevices)
 		u.node.HandedOut.Held += pod.WholeDevices
 	case u.parsed.Kind == device.NodeShared:
-		pod.Problem = "uses devices of a shared node that were not given by Berth: which ones is not known"
+		pod.Problem = "uses devices of a shared node that were not allocated by Berth: which ones is unknown"
 		u.addUnknown(&pod)
 	case u.parsed.Kind == device.NodeWithoutDevices && pod.How == ByClaim:
 		return // a DRA driver's device is none of a node that Berth knows

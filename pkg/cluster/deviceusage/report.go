@@ -126,10 +126,10 @@ type Conflict string
 // The conflicts.
 const (
 	// GivenTwice is a device that was given to pods that together ask for more than it
-	// has: two schedulers bound at once.
+	// has: two schedulers bound pods at the same time.
 	GivenTwice Conflict = "GivenTwice"
 	// MemoryShrank is a device of whose memory pods hold more than its node tells: the
-	// label has become less since they were bound, or two schedulers bound at once.
+	// label has become less since they were bound, or two schedulers bound pods at the same time.
 	MemoryShrank Conflict = "MemoryShrank"
 	// NotThere is a device that is held and that the node does not have.
 	NotThere Conflict = "NotThere"
@@ -305,10 +305,10 @@ func comparePods(a, b Pod) int {
 func (c Conflict) Describe() (message, wayOut string) {
 	switch c {
 	case GivenTwice:
-		return "the pods that hold it ask for more than it has: two schedulers bound at once", "delete one of the pods"
+		return "the pods on this device request more than it has, because two schedulers bound pods at the same time", "delete one of the pods"
 	case MemoryShrank:
-		return "more of its memory is held than the node says that it has: the label has become less since the pods were bound, or two schedulers bound at once",
-			"wait until enough of it is free, or delete one of the pods; if the device is what it was, nothing needs to be done"
+		return "more of its memory is allocated than the node's label reports: the label was reduced after the pods were bound, or two schedulers bound pods at the same time",
+			"wait until enough of it is free, or delete one of the pods; if the device has not changed, do nothing"
 	case NotThere:
 		return "the node does not have this device any more", "delete the pods"
 	}

@@ -98,7 +98,7 @@ func pick(wide bool, cells []string, more ...string) []string {
 }
 
 func (r *Report) deviceTable(wide bool) *Table {
-	t := &Table{Key: 3, Header: pick(wide, []string{"NODE", "MODEL", "DEVICE", "FREE", "HELD BY", "STATUS"}, "MEMORY", "UUID")}
+	t := &Table{Key: 3, Header: pick(wide, []string{"NODE", "MODEL", "DEVICE", "FREE", "ALLOCATED TO", "STATUS"}, "MEMORY", "UUID")}
 	whole := map[string][]string{}
 	for i := range r.Pods {
 		if pod := &r.Pods[i]; pod.WholeDevices > 0 {
@@ -258,7 +258,7 @@ func (n *Node) status(d *Device, nominated []string) string {
 	case n.Kind == Invalid:
 		parts = append(parts, "refused: "+n.Problem)
 	case n.Kind == NotShared:
-		parts = append(parts, "not shared, and shares are held")
+		parts = append(parts, "not shared, and shares are allocated")
 	case n.Kind == Unknown:
 		parts = append(parts, "node not seen")
 	}
@@ -270,7 +270,7 @@ func (n *Node) status(d *Device, nominated []string) string {
 
 var conflictText = map[Conflict]string{
 	GivenTwice:   "allocated twice",
-	MemoryShrank: "more memory held than it has",
+	MemoryShrank: "more memory allocated than it has",
 	NotThere:     "no longer on the node",
 }
 

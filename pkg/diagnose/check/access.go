@@ -43,20 +43,20 @@ func (c *checker) checkRights() {
 		}
 		who := cmp.Or(s.account.User, "this credential")
 		missing, err := preflight.Missing(c.ctx, c.client, s.account, rights)
-		if !c.seen("the rights of "+who, err) {
+		if !c.seen("the permissions of "+who, err) {
 			continue
 		}
 		if len(missing) == len(rights) && len(missing) > 0 {
 			c.found(Finding{
-				Error, "User " + who, "", fmt.Sprintf("%s runs under this name, which may do nothing of the %d things that it does, such as %s: no binding to a role that is there names it", s.object, len(rights), rights[0]),
+				Error, "User " + who, "", fmt.Sprintf("%s runs as this user, which has none of the %d permissions that it needs, such as %s: no role binding names it", s.object, len(rights), rights[0]),
 				s.by.or("bind the roles of manifests/base/rbac.yaml to it, or correct the binding's subject", s.by.upgrade("")),
 			})
 			continue
 		}
 		for _, right := range missing {
 			c.found(Finding{
-				Error, "User " + who, "", fmt.Sprintf("%s runs under this name, which may not %s: %s", s.object, right, right.Why),
-				s.by.or("grant the right, for instance with manifests/base/rbac.yaml or the component's rbac.yaml", s.by.upgrade("")),
+				Error, "User " + who, "", fmt.Sprintf("%s runs as this user, which has no permission to %s: %s", s.object, right, right.Why),
+				s.by.or("grant the permission, for example with manifests/base/rbac.yaml or the component's rbac.yaml", s.by.upgrade("")),
 			})
 		}
 	}

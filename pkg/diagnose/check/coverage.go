@@ -38,7 +38,7 @@ func (c *checker) gapOfPolicy(feature *guarded, user *runningScheduler, found, s
 // gapOfBinding says what a binding leaves out that the policy is for.
 func (c *checker) gapOfBinding(feature *guarded, user *runningScheduler, found *binding, shipped *policies, key policyKey) (field, message string) {
 	if !slices.Contains(found.actions, admissionv1.Deny) {
-		return "spec.validationActions", fmt.Sprintf("are %v, without Deny: what the policy is against is admitted", found.actions)
+		return "spec.validationActions", fmt.Sprintf("are %v, without Deny: requests that the policy should reject are admitted", found.actions)
 	}
 	var of *admissionv1.MatchResources // as shipped
 	if bound := shipped.bindings[key]; len(bound) > 0 {
@@ -74,7 +74,7 @@ func leftOut(match *admissionv1.MatchResources, rules []admissionv1.NamedRuleWit
 			for _, resource := range rule.Resources {
 				for _, operation := range rule.Operations {
 					if len(match.ResourceRules) > 0 && !covers(match.ResourceRules, group, resource, operation) || covers(match.ExcludeResourceRules, group, resource, operation) {
-						return fmt.Sprintf("%s of %s: what the policy is against is admitted", operation, resource)
+						return fmt.Sprintf("%s of %s: requests that the policy should reject are admitted", operation, resource)
 					}
 				}
 			}
@@ -117,7 +117,7 @@ func (c *checker) gapOfSelectors(feature *guarded, user *runningScheduler, found
 	}
 	for _, namespace := range c.covered(feature, user, shipped) {
 		if !selector.Matches(labels.Set(namespace.Labels)) {
-			return "namespaceSelector", fmt.Sprintf("%s leaves out %s: what the policy is against is admitted there", metav1.FormatLabelSelector(found.NamespaceSelector), namespace.Name)
+			return "namespaceSelector", fmt.Sprintf("%s leaves out %s: requests that the policy should reject are admitted there", metav1.FormatLabelSelector(found.NamespaceSelector), namespace.Name)
 		}
 	}
 	return "", ""

@@ -48,7 +48,7 @@ func strictFinding(source, within string, problem []string) Finding {
 	if line != "" {
 		where = ", the second time at line " + line
 	}
-	return Finding{Error, source, join(within, key+duplicate), "stands twice in one object" + where, "remove one of the two"}
+	return Finding{Error, source, join(within, key+duplicate), "is set twice in one object" + where, "remove one of the two"}
 }
 
 func join(path, field string) string {

@@ -62,7 +62,7 @@ func (c *checker) checkEvents() {
 			if of.Kind == "Pod" && c.podOf(event) == nil {
 				severity = Warning // it has happened, and ended
 			} else if kind.decided != nil && kind.decided(c, event) {
-				severity, wayOut = Warning, "if no error is found about the pod or its node, it is over; else "+wayOut
+				severity, wayOut = Warning, "if no error is reported for the pod or its node, the problem is resolved; otherwise "+wayOut
 			}
 			c.found(Finding{
 				severity, fmt.Sprintf("%s %s/%s", of.Kind, of.Namespace, of.Name), "",

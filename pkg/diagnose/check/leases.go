@@ -27,7 +27,7 @@ func (c *checker) listLeases() (list []coordinationv1.Lease, ok bool) {
 	if c.leases == nil {
 		c.leases = &coordinationv1.LeaseList{}
 		leases, err := c.client.CoordinationV1().Leases(metav1.NamespaceAll).List(c.ctx, metav1.ListOptions{FieldSelector: "metadata.namespace!=" + corev1.NamespaceNodeLease})
-		if c.leasesSeen = c.seen("leases, and so who else serves schedulerNames", err); c.leasesSeen {
+		if c.leasesSeen = c.seen("leases, so other schedulers of these schedulerNames are unknown", err); c.leasesSeen {
 			c.leases = leases
 		}
 	}
@@ -143,7 +143,7 @@ func (c *checker) checkShared(s, other *runningScheduler, name string) {
 	}
 	c.found(Finding{
 		Error, s.profile.Source, "leaderElection.resourceName",
-		fmt.Sprintf("the lease %s is also that of %s, which serves %s: only one of the two can schedule", name, other.object, strings.Join(other.profile.Names(), ", ")),
+		fmt.Sprintf("the lease %s is also used by %s, which serves %s: only one of the two can schedule", name, other.object, strings.Join(other.profile.Names(), ", ")),
 		"give each scheduler a lease of its own",
 	})
 }

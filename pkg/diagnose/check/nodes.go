@@ -79,12 +79,12 @@ func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.No
 	switch {
 	case unknown && labelled:
 		c.found(Finding{
-			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("%q is not the tenant that the taint %s names, so it takes pods of exempt namespaces only", label, t.NodeTaintKey),
+			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("%q is not the tenant that the taint %s names, so the node accepts only pods of exempt namespaces", label, t.NodeTaintKey),
 			"give label and taint the same value",
 		})
 	case unknown:
 		c.found(Finding{
-			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("is missing beside the taint %s, so it is not known whose the node is, and it takes pods of exempt namespaces only", t.NodeTaintKey),
+			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("is missing although the node has the taint %s: the node's tenant is unknown, so it accepts only pods of exempt namespaces", t.NodeTaintKey),
 			fmt.Sprintf("kubectl label node %s %s=TENANT, or take the taint away", node.Name, t.NodeLabelKey),
 		})
 	}

@@ -160,10 +160,10 @@ func (c *checker) unknownName(pod *corev1.Pod, ours []string) *Finding {
 	name, others := pod.Spec.SchedulerName, strings.Join(append([]string{corev1.DefaultSchedulerName}, ours...), ", ")
 	f := &Finding{
 		Severity: Warning, Field: "spec.schedulerName",
-		Message: fmt.Sprintf("no scheduler is known that serves %q, so the pod waits", name), WayOut: "name a scheduler that runs: there are " + others,
+		Message: fmt.Sprintf("no known scheduler serves %q, so the pod stays Pending", name), WayOut: "name a scheduler that runs: there are " + others,
 	}
 	if pending.WasTried(pod) {
-		f.Message = fmt.Sprintf("the scheduler that served %q is gone: no live lease, Deployment or pod serves it, so the pod waits", name)
+		f.Message = fmt.Sprintf("the scheduler that served %q is gone: no live lease, Deployment or pod serves it, so the pod stays Pending", name)
 		f.WayOut = "start a scheduler with a profile of this name, or recreate the pod with another schedulerName: " + others
 	} else if meant := pending.MeantSchedulerName(name, slices.Values(ours)); meant != "" {
 		f.WayOut = fmt.Sprintf("did you mean %s? Then recreate the pod: schedulerName is immutable", meant)

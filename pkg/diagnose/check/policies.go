@@ -201,9 +201,9 @@ func (c *checker) checkPolicy(feature *guarded, user *runningScheduler, key poli
 	bound := cluster.bindings[key]
 	switch {
 	case cluster.policies[key] == nil:
-		f.Message = fmt.Sprintf("is not installed, and %s has %s: what no scheduler can refuse is admitted", user.object, feature.feature)
+		f.Message = fmt.Sprintf("is not installed, but %s uses %s: requests that a scheduler cannot reject are admitted", user.object, feature.feature)
 	case len(bound) == 0:
-		f.Message = fmt.Sprintf("is not bound (%sBinding), and so without effect, and %s has %s", key.kind, user.object, feature.feature)
+		f.Message = fmt.Sprintf("is not bound (%sBinding) and has no effect, but %s uses %s", key.kind, user.object, feature.feature)
 	default:
 		if f.Field, f.Message = c.gapOfPolicy(feature, user, cluster.policies[key], shipped.policies[key]); f.Message != "" {
 			break
@@ -226,7 +226,7 @@ func (c *checker) checkFit(feature *guarded, s *runningScheduler, cluster *polic
 		for _, word := range mentions[name] {
 			if text := cluster.text(key); text != "" && !strings.Contains(text, "'"+word+"'") {
 				c.found(Finding{
-					Error, key.String(), "spec", fmt.Sprintf("does not fit %s: it nowhere names %q", s.profile.Source, word),
+					Error, key.String(), "spec", fmt.Sprintf("does not match %s: it does not mention %q", s.profile.Source, word),
 					s.by.or(
 						"generate the policies from the profile (hack/tenancypolicies, or settings.yaml of components/gpu) and apply them",
 						s.by.upgrade(feature.value()+" among policies.create, or this instance among policies.otherInstances of the release that has it there,"),
@@ -246,7 +246,7 @@ func (c *checker) findLeftover(feature *guarded, shipped []policyKey, cluster *p
 	for _, key := range shipped {
 		if len(cluster.bindings[key]) > 0 && cluster.policies[key] != nil {
 			c.found(Finding{
-				feature.severity, key.String(), "", fmt.Sprintf("is bound, and no scheduler here has %s: %s", feature.feature, feature.leftover),
+				feature.severity, key.String(), "", fmt.Sprintf("is bound, but no scheduler here uses %s: %s", feature.feature, feature.leftover),
 				by.or("apply an overlay with manifests/"+feature.component, by.upgrade(fmt.Sprintf("features.%s=true", feature.value()))) + ", or delete the binding",
 			})
 		}

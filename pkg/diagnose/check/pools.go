@@ -28,8 +28,8 @@ func (c *checker) checkPools() {
 			}
 			c.found(Finding{
 				Error, s.profile.Source, fmt.Sprintf("profiles[].pluginConfig[%s].args.pool", gpudevice.Name),
-				fmt.Sprintf("is %q, as that of %s: both give shares of the same devices", pool, other.object),
-				fmt.Sprintf("give each a pool of its own, and its nodes the label %s: ", names.GPUPoolLabel) + s.by.or("set pool in its profile", s.by.upgrade("gpu.pool")),
+				fmt.Sprintf("is %q, the same as in %s: both allocate shares of the same devices", pool, other.object),
+				fmt.Sprintf("give each its own pool, and label its nodes with %s: ", names.GPUPoolLabel) + s.by.or("set pool in its profile", s.by.upgrade("gpu.pool")),
 			})
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 var driftDesc = metrics.NewDesc("berth_colocation_index_drift",
-	"Pods that the index of peers has otherwise than the informer, and peers that it counts otherwise than where its pods are. More than 0 for a moment while events are on their way.",
+	"Number of differences between the index of peers and the informer, or between its counts and its pods. Briefly above 0 while events are processed.",
 	[]string{"profile"}, nil, metrics.ALPHA, "")
 
 // theDriftCollector compares the indexes of the profiles that run with their informers when

@@ -82,7 +82,7 @@ func TestFilter(t *testing.T) {
 		{
 			name: "the first of them, where one node lacks the label", moreNodes: []*corev1.Node{makeNode("nowhere", "")},
 			pod:  annotated(makePod("pending", "backend", ""), with, "backend", require, zone),
-			want: []string{"a1", "a2", "b1", "b2", "c1", "c2"}, wantReason: "node(s) had no label topology.kubernetes.io/zone, within which a pod of Service shop/backend is required",
+			want: []string{"a1", "a2", "b1", "b2", "c1", "c2"}, wantReason: "node(s) had no label topology.kubernetes.io/zone, the topology key that is required for Service shop/backend",
 		},
 		{
 			name: "the first of them, while another is where the label is not",
@@ -214,7 +214,7 @@ func TestNodeWithoutTopologyLabel(t *testing.T) {
 		Objects: objects(makeService("shop", "backend")),
 	})
 	verdicts, _ := profile.Filter(t.Context(), t, asking(with, "backend", require, zone))
-	want := map[string]string{"a1": "", "nowhere": "node(s) had no label topology.kubernetes.io/zone, within which a pod of Service shop/backend is required"}
+	want := map[string]string{"a1": "", "nowhere": "node(s) had no label topology.kubernetes.io/zone, the topology key that is required for Service shop/backend"}
 	if diff := cmp.Diff(want, verdicts); diff != "" {
 		t.Errorf("verdicts (-want,+got):\n%s", diff)
 	}
@@ -222,7 +222,7 @@ func TestNodeWithoutTopologyLabel(t *testing.T) {
 
 func TestPreFilterRejections(t *testing.T) {
 	const (
-		waiting   = "waiting for a Service that the pod requires to be near: "
+		waiting   = "waiting for a Service that the pod must be near: "
 		noPod     = "Service shop/cache exists, and none of its pods has a node yet"
 		missing   = "Service shop/missing does not exist"
 		forbidden = "no Service data/%s lets pods of namespace shop near it (check the name, or ask its owner for the annotation berth.dev/allow-colocation-from)"
@@ -239,11 +239,11 @@ func TestPreFilterRejections(t *testing.T) {
 		},
 		{
 			name: "a required level that no node has", args: newArgs(), pod: asking(with, "backend", require, "example.com/rack"),
-			want: `no node has the label "example.com/rack" of annotation berth.dev/colocate-required-topology-key, within which a pod of a Service is required: correct the key, or label the nodes`,
+			want: `no node has the label "example.com/rack" of annotation berth.dev/colocate-required-topology-key, which is required to be near a Service: correct the key, or label the nodes`,
 		},
 		{
 			name: "the same by a rule", args: newArgs(withRules(config.ColocationRule{Services: near("backend"), RequiredTopologyKey: "example.com/rack"})), pod: asking(),
-			want: `no node has the label "example.com/rack" of Colocation rules[0].requiredTopologyKey, within which a pod of a Service is required: correct the key, or label the nodes`,
+			want: `no node has the label "example.com/rack" of Colocation rules[0].requiredTopologyKey, which is required to be near a Service: correct the key, or label the nodes`,
 		},
 		{name: "a Service without a pod", args: newArgs(), pod: asking(with, "cache", require, zone), want: waiting + noPod},
 		{name: "one that does not exist", args: newArgs(), pod: asking(with, "missing", require, zone), want: waiting + missing},

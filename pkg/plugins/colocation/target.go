@@ -155,7 +155,7 @@ func (l *lookup) add(index *peers.Index, pod *corev1.Pod, t *term, s serviceRef,
 	found.first = q.first
 	found.required = levelPeers{key, view.Level(key)}
 	found.noPeer = "node(s) had no pod of Service " + service + " in the same " + key
-	found.noLabel = "node(s) had no label " + key + ", within which a pod of Service " + service + " is required"
+	found.noLabel = "node(s) had no label " + key + ", the topology key that is required for Service " + service
 	l.targets = append(l.targets, found)
 }
 

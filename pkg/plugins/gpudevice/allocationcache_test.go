@@ -121,7 +121,7 @@ func TestConflict(t *testing.T) {
 	}
 	h.OnAdd(b, false)
 	events := drainEvents(profile, reasonConflict)
-	if len(events) != 2 || !strings.Contains(events[0], "default/a") || !strings.Contains(events[0], "default/b") || !strings.Contains(events[0], "device(s) 0 of node") {
+	if len(events) != 2 || !strings.Contains(events[0], "default/a") || !strings.Contains(events[0], "default/b") || !strings.Contains(events[0], "Device(s) 0 of node") {
 		t.Errorf("want an event on a and one on b about both, got %q", events)
 	}
 	h.OnUpdate(b, b)

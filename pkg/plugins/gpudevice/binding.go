@@ -125,7 +125,7 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocat
 		bindingsUnknown.Inc()
 		logger.Info("It is not known whether the pod was bound, asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
 		pl.allocations.warn(pod, nil, reasonBindingUnknown, actionBinding, fmt.Sprintf(
-			"The API server did not say whether it bound the pod to node %q. The pod keeps its devices there until that is clear. (%v)", binding.Target.Name, cause))
+			"The API server did not say whether it bound the pod to node %q. The pod's devices there stay allocated until that is known. (%v)", binding.Target.Name, cause))
 	}
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 32, Cap: maxRetry}
 	for {
@@ -205,7 +205,7 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 			return true, u.cause
 		}
 		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Could not make sure that the Binding is not written any more", "pod", klog.KObj(pod), "err", err)
+			klog.FromContext(ctx).V(2).Info("Could not rule out that the Binding is still written", "pod", klog.KObj(pod), "err", err)
 		}
 		return false, nil
 	case expired, !u.unknown && (!stale || !apierrors.IsConflict(u.cause)):

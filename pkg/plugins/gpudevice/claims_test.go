@@ -170,7 +170,7 @@ func TestOfferedByDRA(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", what, want, got)
 		}
 	}
-	never := `no node can share its devices: 1 node(s) with label berth.dev/gpu-sharing contradict themselves, the metric berth_gpudevice_refused_nodes says how`
+	never := `no node can share its devices: 1 node(s) with label berth.dev/gpu-sharing have contradictory labels, the metric berth_gpudevice_refused_nodes says how`
 	expect("no slice", "")
 	pl.publishedSlices.observe(nil, slice("nic", "dra.net", 1))
 	expect("a slice of another driver", "")

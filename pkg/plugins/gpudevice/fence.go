@@ -190,9 +190,9 @@ func (c *allocationCache) fenceClient() (kubernetes.Interface, error) {
 // Errors of fencePod.
 var (
 	// errFenced is the cause where a later scheduler process has fenced the pod.
-	errFenced = errors.New("another scheduler process has taken over the pods of this one, which binds no share of a device any more until it is restarted")
+	errFenced = errors.New("another scheduler process has taken over the pods of this one, which binds no shares of devices until it is restarted")
 	// errTooLarge is a pod that is too large for any write of the status, and for a Binding.
-	errTooLarge = errors.New("the pod is as large as the API server can store, so nothing can be written to it, a Binding neither")
+	errTooLarge = errors.New("the pod is as large as the API server can store, so neither its status nor a Binding can be written")
 	// errBound is a pod that is bound by now, until that is seen.
 	errBound = errors.New("another scheduler process has just bound it")
 	// errNotTried is a pod whose turn has not come.
@@ -424,6 +424,6 @@ func (c *allocationCache) depose(pod *corev1.Pod) {
 		return
 	}
 	deposedProcess.Set(1)
-	klog.FromContext(c.ctx).Error(errFenced, "Giving no shares of devices any more", "pod", klog.KObj(pod), "token", fenceTokenOf(pod), "process", c.identity)
-	c.warn(pod, nil, reasonReplaced, actionBinding, "Two scheduler processes serve this pod: "+errFenced.Error()+". Let them elect a leader.")
+	klog.FromContext(c.ctx).Error(errFenced, "No longer allocating shares of devices", "pod", klog.KObj(pod), "token", fenceTokenOf(pod), "process", c.identity)
+	c.warn(pod, nil, reasonReplaced, actionBinding, "Two scheduler processes serve this pod: "+errFenced.Error()+". Enable leader election for both.")
 }

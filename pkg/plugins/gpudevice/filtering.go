@@ -27,11 +27,11 @@ var reasonTexts = [device.Reasons]string{
 	device.TooFewDevices:     "node(s) had fewer devices than a container asks for",
 	device.Forbidden:         "node(s) had devices, which nonGPUPods keeps for pods that ask for them",
 	device.OtherPool:         "node(s) belonged to another GPU pool (label " + names.GPUPoolLabel + ")",
-	device.OtherInstance:     "node(s) ran a pod to which another scheduler gave a share of their devices: two schedulers serve one GPU pool",
+	device.OtherInstance:     "node(s) ran a pod whose share of a device another scheduler allocated: two schedulers serve one GPU pool",
 	device.KeptForUnfenced:   "node(s) kept their free devices for pods that a former scheduler process may still bind",
 	device.NoShare:           "node(s) didn't have enough free device share",
 	device.NoMemory:          "node(s) didn't have enough free device memory",
-	device.Unrecorded:        "node(s) ran a pod that uses devices without a record of which",
+	device.Unrecorded:        "node(s) ran a pod that uses devices without an allocation record",
 	device.UsedOutsideShares: "node(s) shared their devices while a pod uses devices there that a device plugin or a ResourceClaim gave it",
 	device.SharesHeld:        "node(s) ran a pod that holds a share of their devices, and take no pods of a device plugin or a ResourceClaim for devices until it is gone",
 }
@@ -45,7 +45,7 @@ var invalidTexts = map[device.InvalidReason]string{
 	device.Partitioned:            "node(s) were labelled as shared and had MIG devices",
 	device.InvalidCount:           "node(s) were labelled as shared and didn't say how many devices they have",
 	device.InvalidDeviceMemory:    "node(s) were labelled as shared and didn't say how much memory their devices have",
-	device.InvalidReplicas:        "node(s) were labelled as shared and had a replicas label that is no number",
+	device.InvalidReplicas:        "node(s) were labelled as shared and had a replicas label that is not a number",
 	device.InvalidCordon:          "node(s) had an annotation " + names.GPUCordonedAnnotation + " that is no list of their devices",
 	device.InvalidUUIDs:           "node(s) had an annotation " + names.GPUUUIDsAnnotation + " that doesn't name each of their devices",
 }

@@ -211,7 +211,7 @@ func TestPreFilterRefuses(t *testing.T) {
 		},
 		{
 			name: "a resource that does not exist", pod: makePod("p", "berth.dev/gpu", "1"),
-			want: `"berth.dev/gpu" is no resource that Berth knows`,
+			want: `"berth.dev/gpu" is not a resource that Berth supports`,
 		},
 		{
 			name: "more memory than any device", pod: makePod("p", names.GPUMemoryResource, "100Gi"),
@@ -231,7 +231,7 @@ func TestPreFilterRefuses(t *testing.T) {
 		},
 		{
 			name: "a model that is nowhere", pod: annotated(sharePod("p", 100), names.GPUModelAnnotation, "L4"),
-			want: `no node's devices are of a model in annotation berth.dev/gpu-model: there are "nvidia-a100"`,
+			want: `no node has a GPU model that matches annotation berth.dev/gpu-model: there are "nvidia-a100"`,
 		},
 		{
 			name: "a model that is nowhere, for the device plugin", pod: annotated(makePod("p", "nvidia.com/gpu", "1"), names.GPUModelAnnotation, "L4"),

@@ -248,7 +248,7 @@ func (c *allocationCache) release(uid types.UID) {
 
 // reportKept tells why a pod waits, on that pod and in the log.
 func (c *allocationCache) reportKept(kept *keptPod) {
-	klog.FromContext(c.ctx).Info("Pod is kept back: it cannot be made sure that no Binding of a former scheduler process is written to it", "pod", klog.KObj(kept.pod), "err", kept.err)
+	klog.FromContext(c.ctx).Info("Pod is held back: a former scheduler process may still bind it", "pod", klog.KObj(kept.pod), "err", kept.err)
 	if !kept.served {
 		return
 	}

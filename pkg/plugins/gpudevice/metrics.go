@@ -37,7 +37,7 @@ var (
 		"Number of attempts that ended because the pod's request for devices can never be served, by reason."), []string{"profile", "reason"})
 
 	conflicts = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "assignment_conflicts_total",
-		"Number of pods that were seen bound to a device of which more is held than it has: two schedulers bound at once."))
+		"Number of pods that were seen bound to a device of which more is held than it has: two schedulers bound pods at the same time."))
 
 	unrecordedPods = metrics.NewCounter(plugin.CounterOpts(metricsSubsystem, "pods_without_allocation_total",
 		"Number of bound pods that use devices without a valid allocation record."))

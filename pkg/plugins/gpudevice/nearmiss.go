@@ -67,7 +67,7 @@ func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
 		return ""
 	case device.NoShare, device.NoMemory:
 		if v.nominatedPodWaits {
-			return "its free devices are kept for a pod for which others were evicted there"
+			return "its free devices are reserved for a pod that preempted others there"
 		}
 		miss := v.usage.Misses(m.state.podRequest.Request)
 		return miss.String()

@@ -76,9 +76,9 @@ func (d *deadEnd) String() string {
 		return fmt.Sprintf("no node's devices have the memory of annotation %s: they have up to %s",
 			names.GPUMinMemoryAnnotation, device.FormatMiB(d.largestMemory()))
 	case d.rejected[device.WrongModel] > 0:
-		return fmt.Sprintf("no node's devices are of a model in annotation %s: there are %s", names.GPUModelAnnotation, d.models())
+		return fmt.Sprintf("no node has a GPU model that matches annotation %s: there are %s", names.GPUModelAnnotation, d.models())
 	case d.rejected[device.InvalidNode] > 0 && shares:
-		return fmt.Sprintf("no node can share its devices: %d node(s) with label %s contradict themselves, the metric berth_gpudevice_refused_nodes says how",
+		return fmt.Sprintf("no node can share its devices: %d node(s) with label %s have contradictory labels, the metric berth_gpudevice_refused_nodes says how",
 			d.rejected[device.InvalidNode], names.GPUSharingLabel)
 	case shares && d.pool != "":
 		return fmt.Sprintf("no node of GPU pool %[1]s shares its devices: a limit %[2]s or %[3]s needs a node with the labels %[4]s=true and %[5]s=%[1]s",

@@ -81,12 +81,12 @@ func (c *allocationCache) report(logger klog.Logger, pod *corev1.Pod, s observat
 		if other.UID == pod.UID {
 			related = nil
 		}
-		why := "two schedulers bound at once. The device takes nothing new. Delete one of the pods."
+		why := "two schedulers bound pods at the same time. No new pods are placed on the device. Delete one of the pods."
 		if !s.certain {
-			why = "the node's label for the memory of its devices has become less since they were bound, or two schedulers bound at once. The device takes nothing new until enough of it is free. If the devices are what they were, nothing needs to be done."
+			why = "the node's label for the memory of its devices has become less since they were bound, or two schedulers bound pods at the same time. The device takes nothing new until enough of it is free. If the devices are what they were, nothing needs to be done."
 		}
 		c.warn(other, related, reasonConflict, actionTracking, fmt.Sprintf(
-			"More is held of device(s) %s of node %q than there is, by pods %s: %s", devices, pod.Spec.NodeName, strings.Join(conflicting, ", "), why))
+			"Device(s) %s of node %q are allocated beyond their capacity, to pods %s: %s", devices, pod.Spec.NodeName, strings.Join(conflicting, ", "), why))
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *allocationCache) reportEdit(logger klog.Logger, pod *corev1.Pod) {
 	logger.Info("The record of a pod's devices was changed, the first one counts", "pod", klog.KObj(pod))
 	recordEdits.Inc()
 	c.warn(pod, nil, reasonEdited, actionTracking, fmt.Sprintf(
-		"An annotation %s or %s* was changed after the pod was bound. What the pod was given at first stays taken, and nothing else is: restore the annotation, or delete the pod.",
+		"An annotation %s or %s* was changed after the pod was bound. The first allocation still counts, and nothing else: restore the annotation, or delete the pod.",
 		names.GPUAssignedAnnotation, names.GPUDevicesAnnotationPrefix))
 }
 
@@ -191,7 +191,7 @@ func (c *allocationCache) reportNode(logger klog.Logger, old, node *corev1.Node)
 			return
 		}
 		told[note] = true
-		logger.Info("Node was found in need of attention", "node", klog.KObj(node), "reason", reason, "note", note)
+		logger.Info("Node needs attention", "node", klog.KObj(node), "reason", reason, "note", note)
 		c.warn(node, nil, reason, actionReading, note)
 	}
 	for _, pl := range c.sharedBy() {
@@ -284,11 +284,11 @@ func (c *allocationCache) uuidsChanged(before, now *device.Node, node string) st
 	case allocations == 0:
 		return ""
 	case len(unknown) > 0:
-		return fmt.Sprintf("Annotation %s was removed while %s hold devices by UUID: the node takes no shares until they are gone, or the annotation is back.", names.GPUUUIDsAnnotation, listed(unknown))
+		return fmt.Sprintf("Annotation %s was removed while %s have devices by UUID: the node takes no shares until they are gone, or the annotation is back.", names.GPUUUIDsAnnotation, listed(unknown))
 	case len(missing) > 0:
-		return fmt.Sprintf("Annotation %s was changed, and does not list devices that pods hold: %s. What is listed does not count as held by them.", names.GPUUUIDsAnnotation, listed(missing))
+		return fmt.Sprintf("Annotation %s was changed, and no longer lists devices that are allocated to pods: %s. The devices that it lists do not count as allocated to them.", names.GPUUUIDsAnnotation, listed(missing))
 	default:
-		return fmt.Sprintf("Annotation %s was changed while %d pod(s) hold devices by UUID: what they hold is counted where the list has it now.", names.GPUUUIDsAnnotation, allocations)
+		return fmt.Sprintf("Annotation %s was changed while %d pod(s) have devices by UUID: their devices are counted at their present positions in the list.", names.GPUUUIDsAnnotation, allocations)
 	}
 }
 

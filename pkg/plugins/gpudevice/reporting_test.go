@@ -137,19 +137,19 @@ func TestNodeIsWarned(t *testing.T) {
 			"a list in another order",
 			[]*corev1.Pod{byUUID},
 			uuids("GPU-a,GPU-b"), uuids("GPU-b,GPU-a"),
-			[]string{reasonUUIDsChanged, "changed while 1 pod(s) hold devices by UUID"},
+			[]string{reasonUUIDsChanged, "changed while 1 pod(s) have devices by UUID"},
 		},
 		{
 			"a list without a device that is held",
 			[]*corev1.Pod{byUUID},
 			uuids("GPU-a,GPU-b"), uuids("GPU-a,GPU-c"),
-			[]string{reasonUUIDsChanged, "does not list devices that pods hold: pod(s) default/a (GPU-b)"},
+			[]string{reasonUUIDsChanged, "no longer lists devices that are allocated to pods: pod(s) default/a (GPU-b)"},
 		},
 		{
 			"no list any more",
 			[]*corev1.Pod{byUUID},
 			uuids("GPU-a,GPU-b"), gpuNode("n", 2),
-			[]string{reasonUUIDsChanged, "was removed while pod(s) default/a hold devices by UUID: the node takes no shares"},
+			[]string{reasonUUIDsChanged, "was removed while pod(s) default/a have devices by UUID: the node takes no shares"},
 		},
 		{"a list that nobody goes by", nil, uuids("GPU-a,GPU-b"), uuids("GPU-a,GPU-c"), nil},
 	}

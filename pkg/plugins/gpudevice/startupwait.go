@@ -78,7 +78,7 @@ type startupWait struct {
 }
 
 // errPreparing is why pods with a share wait at first.
-var errPreparing = errors.New("this scheduler process is about to learn what former ones have placed; pods that ask for shares of devices wait until it has")
+var errPreparing = errors.New("this scheduler process has just started and still reads earlier allocations; pods that ask for shares of devices wait until it is done")
 
 // PrepareLater says that Prepare will be called when the process begins to schedule. Until
 // then pods with shares stay out of the queue, and cost no attempts.

@@ -78,7 +78,7 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 			args.NodeLabelKey, args.NodeTaintKey, args.NamespaceLabelKey),
 		unknownTenant: newRejection("node(s) belonged to a tenant that is not known (taint %q, and no label %q that agrees with it)",
 			args.NodeTaintKey, args.NodeLabelKey),
-		otherTenant: newRejection("node(s) had label %q of another tenant than the pod's namespace has in label %q",
+		otherTenant: newRejection("node(s) had label %q, which names another tenant than label %q of the pod's namespace",
 			args.NodeLabelKey, args.NamespaceLabelKey),
 		unconfined: newRejection("node(s) didn't have label %q of the tenant that the pod's namespace has in label %q",
 			args.NodeLabelKey, args.NamespaceLabelKey),

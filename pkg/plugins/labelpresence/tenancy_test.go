@@ -41,7 +41,7 @@ const (
 
 	reasonNoTenant      = `node(s) belonged to a tenant (label "example.node-restriction.kubernetes.io/tenant" or taint "example.com/tenant-taint"), and the pod's namespace has no label "example.com/tenant"` + askWhom
 	reasonUnknownTenant = `node(s) belonged to a tenant that is not known (taint "example.com/tenant-taint", and no label "example.node-restriction.kubernetes.io/tenant" that agrees with it)` + askWhom
-	reasonOtherTenant   = `node(s) had label "example.node-restriction.kubernetes.io/tenant" of another tenant than the pod's namespace has in label "example.com/tenant"` + askWhom
+	reasonOtherTenant   = `node(s) had label "example.node-restriction.kubernetes.io/tenant", which names another tenant than label "example.com/tenant" of the pod's namespace` + askWhom
 	reasonUnconfined    = `node(s) didn't have label "example.node-restriction.kubernetes.io/tenant" of the tenant that the pod's namespace has in label "example.com/tenant"` + askWhom
 )
 

@@ -92,7 +92,7 @@ func (e *MissingRightsError) Error() string {
 	if e.User != "" {
 		user = fmt.Sprintf("user %q", e.User)
 	}
-	fmt.Fprintf(&b, "%s lacks %d right(s):", user, len(e.Missing))
+	fmt.Fprintf(&b, "%s lacks %d permission(s):", user, len(e.Missing))
 	for _, r := range e.Missing {
 		b.WriteString("\n  " + r.String())
 		if r.Why != "" {

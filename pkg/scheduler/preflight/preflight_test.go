@@ -51,7 +51,7 @@ func TestMissingRightsErrorNamesEveryRight(t *testing.T) {
 			Right{Verb: "create", Resource: "pods", Subresource: "binding"},
 		),
 	}
-	want := `user "system:serviceaccount:a:b" lacks 3 right(s):
+	want := `user "system:serviceaccount:a:b" lacks 3 permission(s):
   list nodes: nodes are what pods are placed on
   watch nodes: nodes are what pods are placed on
   create pods/binding`

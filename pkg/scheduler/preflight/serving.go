@@ -24,7 +24,7 @@ func ServingRights(lookup bool) []Right {
 // AuthenticationRights are what finding out who reads /metrics needs. lookup is
 // false where the authorities of client certificates are not looked up.
 func AuthenticationRights(lookup bool) []Right {
-	const why = "/metrics and the health endpoints ask who is asking"
+	const why = "requests to /metrics and the health endpoints are authenticated"
 	rights := []Right{{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews", Why: why}}
 	if lookup {
 		rights = append(rights, Expand(Right{
@@ -39,7 +39,7 @@ func AuthenticationRights(lookup bool) []Right {
 func AuthorizationRights() []Right {
 	return []Right{{
 		Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews",
-		Why: "/metrics and the health endpoints ask whether the reader may",
+		Why: "requests to /metrics and the health endpoints are authorized",
 	}}
 }
 

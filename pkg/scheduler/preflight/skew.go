@@ -39,6 +39,6 @@ func NotNewer(client discovery.ServerVersionInterface, release string) (problem,
 	if info.EmulationMinor != "" && info.EmulationMinor != info.Minor {
 		what += " (" + info.GitVersion + " with --emulated-version)"
 	}
-	return fmt.Errorf("the API server %s, and this build of Berth is for %s: a scheduler must not be newer than its API server, it would wait for what is not served there and place nothing. "+
+	return fmt.Errorf("the API server %s, and this build of Berth is for %s: a scheduler must not be newer than its API server: it would wait for APIs that are not served there, and schedule nothing. "+
 		"Run Berth's build for %s: the image whose tag ends in -k8s%s, or what \"make K8S=%s build\" makes", what, release, served, served, served), nil
 }

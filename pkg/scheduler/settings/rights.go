@@ -33,7 +33,7 @@ func pluginRights(effective map[string]*schedconfig.Plugins) []preflight.Right {
 	}
 	return preflight.Expand(preflight.Right{
 		Group: "discovery.k8s.io", Resource: "endpointslices",
-		Why: colocation.Name + " finds by them what is behind a Service without a selector (manifests/base/rbac.yaml grants it to Berth's ServiceAccount, " +
+		Why: colocation.Name + " uses them to find the endpoints of Services without a selector (manifests/base/rbac.yaml grants it to Berth's ServiceAccount, " +
 			"manifests/kubeadm/rbac-colocation.yaml to the static pod's system:kube-scheduler)",
 	}, read...)
 }

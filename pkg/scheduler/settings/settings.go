@@ -59,8 +59,8 @@ func withFlags(opts *options.Options) *Flags {
 	global := opts.Flags.FlagSet("global")
 	f := &Flags{Options: opts, Version: version.AddFlag(global)}
 	own := opts.Flags.FlagSet("berth")
-	own.BoolVar(&f.Validate, "validate", false, "Check the file given with --config, and the flags, as a start would, and exit. It needs no cluster: what only a cluster can tell (rights, custom resources, the lease) is not checked; kubectl berth check does.")
-	own.BoolVar(&f.SoleDefaultScheduler, SoleFlag, false, "No other scheduler of this cluster serves default-scheduler. With it a profile of that name may take the lease of the cluster's own scheduler although no scheduler has ever held it: a scheduler that runs without leader election leaves no trace there.")
+	own.BoolVar(&f.Validate, "validate", false, "Check the file given with --config, and the flags, as at startup, and exit. It needs no cluster. Permissions, custom resources and the lease are not checked; kubectl berth check checks them.")
+	own.BoolVar(&f.SoleDefaultScheduler, SoleFlag, false, "Assert that no other scheduler of this cluster serves default-scheduler. A profile of that name may then take the lease of the cluster's own scheduler even if that lease was never held: a scheduler without leader election leaves no lease.")
 	globalflag.AddGlobalFlags(global, names.Scheduler, logs.SkipLoggingConfigurationFlags())
 	return f
 }
@@ -83,7 +83,7 @@ func Parse(args []string) (*Flags, error) {
 		return nil, err
 	}
 	if all.NArg() > 0 {
-		return nil, fmt.Errorf("unknown argument %q: it takes flags alone", all.Arg(0))
+		return nil, fmt.Errorf("unknown argument %q: only flags are accepted", all.Arg(0))
 	}
 	if err := globals.Set(); err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func TestSchedule(t *testing.T) {
 			name: "what never fits is refused before any node is looked at",
 			pods: []*corev1.Pod{picky},
 			want: []outcome{{
-				Message: `0/2 nodes are available: no node's devices are of a model in annotation berth.dev/gpu-model: there are "t4".`,
+				Message: `0/2 nodes are available: no node has a GPU model that matches annotation berth.dev/gpu-model: there are "t4".`,
 			}},
 		},
 		{

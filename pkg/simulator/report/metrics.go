@@ -42,7 +42,7 @@ func Metrics() []Metric {
 	}{
 		{device.Q1LackBoth, "idlePercentQ1LackBoth", "idle at the end, without GPU and CPU for a class (Q1), %"},
 		{device.Q2LackGPU, "idlePercentQ2LackGPU", "idle at the end, without GPU for a class (Q2), %"},
-		{device.Q3Satisfied, "idlePercentQ3Satisfied", "idle at the end, of use to a class (Q3), %"},
+		{device.Q3Satisfied, "idlePercentQ3Satisfied", "idle at the end, usable by a class (Q3), %"},
 		{device.Q4LackCPU, "idlePercentQ4LackCPU", "idle at the end, without CPU for a class (Q4), %"},
 		{device.XLSatisfied, "idlePercentXLSatisfied", "idle at the end, with CPU for a class without GPU (XL), %"},
 		{device.XRLackCPU, "idlePercentXRLackCPU", "idle at the end, without CPU for a class without GPU (XR), %"},
@@ -63,7 +63,7 @@ func Metrics() []Metric {
 		{Key: "devicesFailed", Title: "GPUs that failed pods asked for", value: func(r *Recorder) (float64, bool) { return float64(r.failedMilli) / device.MilliPerDevice, true }},
 		{Key: "podsEvicted", rare: true, Title: "pods evicted", value: count(func(r *Recorder) int { return r.evicted })},
 		{Key: "podsWithoutDevices", rare: true, Title: "pods bound without their devices", value: count(func(r *Recorder) int { return r.usage.unrecorded })},
-		{Key: "nodesUsed", Title: "nodes that pods came to", value: count(func(r *Recorder) int { return r.usage.nodesTouched() })},
+		{Key: "nodesUsed", Title: "nodes that received pods", value: count(func(r *Recorder) int { return r.usage.nodesTouched() })},
 		{Key: "devicesUsed", Title: "GPUs in use at the end", value: count(func(r *Recorder) int { return r.usage.devicesInUse() })},
 		{Key: "cpuPercent", Title: "CPU requested at the end, %", value: func(r *Recorder) (float64, bool) {
 			return percent(float64(r.usage.used.cpuMilli), float64(r.usage.capacity.cpuMilli)), true

@@ -65,7 +65,7 @@ func (r *Recorder) Record(event Event) error {
 		r.fail(&d, asked)
 	} else {
 		if pod.Spec.NodeName != event.Node {
-			return fmt.Errorf("pod %s/%s was bound to node %q, and says %q", pod.Namespace, pod.Name, event.Node, pod.Spec.NodeName)
+			return fmt.Errorf("pod %s/%s was bound to node %q, but spec.nodeName is %q", pod.Namespace, pod.Name, event.Node, pod.Spec.NodeName)
 		}
 		given, err := r.place(pod, &d)
 		if err != nil {

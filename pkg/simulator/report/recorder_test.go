@@ -274,7 +274,7 @@ func TestContradictions(t *testing.T) {
 		{
 			name:   "another node",
 			events: []Event{{Pod: bound(t, whole, nodes[0], 1), Node: "n1"}},
-			want:   `pod trace/p was bound to node "n1", and says "n0"`,
+			want:   `pod trace/p was bound to node "n1", but spec.nodeName is "n0"`,
 		},
 		{
 			name:   "no such node",

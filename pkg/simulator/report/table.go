@@ -54,10 +54,10 @@ func (r *Report) writeInput(out io.Writer) {
 		p := &r.Profiles[i]
 		fmt.Fprintf(out, "Profile:  %s is %s, scheduler %s, SHA-256 %s", p.Name, p.File.Path, p.SchedulerName, p.File.SHA256)
 		if p.ExpectedWorkload == WorkloadFromOracle {
-			fmt.Fprint(out, ", told the workload in advance")
+			fmt.Fprint(out, ", with the workload known in advance")
 		}
 		if p.Shares == SharesAsWholeDevices {
-			fmt.Fprint(out, ", given a whole GPU for each share of one")
+			fmt.Fprint(out, ", with a whole GPU for each share of one")
 		}
 		fmt.Fprintln(out)
 	}

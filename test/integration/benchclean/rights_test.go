@@ -131,7 +131,7 @@ func missingRights(t *testing.T, c *framework.Cluster) {
 		return err == nil, err
 	})
 	_, err := environment.Prepare(t.Context(), config, environment.Options{RunID: id, Rights: []preflight.Right{{Verb: "get", Resource: "secrets"}}})
-	wantError(t, err, `user "restricted-bencher" lacks 3 right(s)`, "create nodes", `delete services in namespace "berth-bench-`+id, "get secrets", "leave out --kubeconfig")
+	wantError(t, err, `user "restricted-bencher" lacks 3 permission(s)`, "create nodes", `delete services in namespace "berth-bench-`+id, "get secrets", "leave out --kubeconfig")
 	if _, ok := errors.AsType[*preflight.MissingRightsError](err); !ok {
 		t.Errorf("the error is no MissingRightsError: %v", err)
 	}

@@ -88,9 +88,9 @@ func TestCheckFindsOnePool(t *testing.T) {
 	for _, tt := range []struct {
 		name, files, want string
 	}{
-		{name: "both in the pool without a name", files: render("east", inPool("")) + render("west", inPool("")), want: `is "", as that of Deployment east/east: both give shares of the same devices`},
-		{name: "both in a pool", files: render("east", inPool("a")) + render("west", inPool("a")), want: `is "a", as that of Deployment east/east: both give shares of the same devices`},
-		{name: "by kustomize and by the chart", files: base + render("west", inPool("")), want: `is "", as that of Deployment berth-system/berth-scheduler: both give shares of the same devices`},
+		{name: "both in the pool without a name", files: render("east", inPool("")) + render("west", inPool("")), want: `is "", the same as in Deployment east/east: both allocate shares of the same devices`},
+		{name: "both in a pool", files: render("east", inPool("a")) + render("west", inPool("a")), want: `is "a", the same as in Deployment east/east: both allocate shares of the same devices`},
+		{name: "by kustomize and by the chart", files: base + render("west", inPool("")), want: `is "", the same as in Deployment berth-system/berth-scheduler: both allocate shares of the same devices`},
 		{name: "a pool each", files: base + render("east", inPool("a")) + render("west", inPool("b"))},
 		{name: "one without shares", files: render("east", features("colocation")) + render("west", inPool(""))},
 	} {

@@ -115,7 +115,7 @@ func TestRefusedAtOnce(t *testing.T) {
 		{framework.SharePod("malformed", "1500"), `container "main": spec.containers[0].resources.limits[berth.dev/gpu-milli]: "1500" is neither a share nor whole devices`},
 		{both, "asks for a share while spec.containers[0].resources.limits[nvidia.com/gpu] asks for whole devices"},
 		{tooLarge, "the largest berth.dev/gpu-memory that a container can be given here is 40Gi"},
-		{unknownModel, `no node's devices are of a model in annotation berth.dev/gpu-model: there are "nvidia-a100"`},
+		{unknownModel, `no node has a GPU model that matches annotation berth.dev/gpu-model: there are "nvidia-a100"`},
 		{percent, `"A100\x25s"`},
 	}
 	for _, tt := range tests {

@@ -252,7 +252,7 @@ func findWithoutDeployment(t *testing.T, c *framework.Cluster) {
 	})
 	t.Run("a scheduler that is no Deployment", func(t *testing.T) {
 		profile := "config/berth-scheduler/gpu.yaml"
-		want := []check.Finding{one(check.Error, "User this credential", "", "which may do nothing of the")}
+		want := []check.Finding{one(check.Error, "User this credential", "", "which has none of the")}
 		if compat.Release == "1.36" {
 			c.Kubectl(t, "delete", "customresourcedefinition", "podgroups.scheduling.x-k8s.io")
 			profile = "config/berth-scheduler/gpu-gang.yaml"
@@ -292,7 +292,7 @@ func tenancyMistakes(t *testing.T, node string) []planted {
 				configArgument("tenancy.yaml")(t, c)
 				c.Kubectl(t, "apply", "-f", install.Path("manifests/components/tenancy/policy-deployment.yaml"))
 			},
-			want: []check.Finding{one(check.Error, policy+"pods", "", "is bound, and no scheduler here has tenancy")},
+			want: []check.Finding{one(check.Error, policy+"pods", "", "is bound, but no scheduler here uses tenancy")},
 		},
 		{
 			name: "T1: the policies trust another profile's name",
@@ -302,12 +302,12 @@ func tenancyMistakes(t *testing.T, node string) []planted {
 					`-p=[{"op": "replace", "path": "/spec/variables/0/expression", "value": "['another-tenancy']"}]`)
 			},
 			undo: ran("apply", "-f", install.Path("manifests/components/tenancy/policy-pods.yaml")),
-			want: []check.Finding{one(check.Error, policy+"pods", "spec", `nowhere names "berth-tenancy"`)},
+			want: []check.Finding{one(check.Error, policy+"pods", "spec", `does not mention "berth-tenancy"`)},
 		},
 		{
 			name: "T2: the taint without the label",
 			do:   ran("taint", "node", node, names.TenantLabel+"=a:NoSchedule"), undo: ran("taint", "node", node, names.TenantLabel+"-"),
-			want: []check.Finding{one(check.Error, "Node "+node, names.TenantNodeLabel, "is missing beside the taint")},
+			want: []check.Finding{one(check.Error, "Node "+node, names.TenantNodeLabel, "is missing although the node has the taint")},
 		},
 		{
 			name: "T2: the label without the taint",
@@ -332,7 +332,7 @@ func tenancyMistakes(t *testing.T, node string) []planted {
 		},
 		{
 			name: "policies of another taint", do: renamed, undo: named,
-			want: []check.Finding{one(check.Error, policy+"nodes", "spec", `nowhere names "example.com/tenant"`)},
+			want: []check.Finding{one(check.Error, policy+"nodes", "spec", `does not mention "example.com/tenant"`)},
 		},
 		{
 			name: "T6: no policy on the label of namespaces",
@@ -441,7 +441,7 @@ func schedulerMistakes(t *testing.T) []planted {
 		{
 			name: "U7: a second scheduler on one lease", do: second, undo: noSecond,
 			want: []check.Finding{
-				one(check.Error, "ConfigMap berth-system/second", "leaderElection.resourceName", "is also that of Deployment berth-system/berth-scheduler, which serves berth-tenancy"),
+				one(check.Error, "ConfigMap berth-system/second", "leaderElection.resourceName", "is also used by Deployment berth-system/berth-scheduler, which serves berth-tenancy"),
 				one(check.Error, "Deployment berth-system/second", "spec.template.spec.containers[].args", "GenericWorkload=true needs PodGroups of "+compat.PodGroups+", which the API server does not serve"),
 			},
 		},
@@ -504,7 +504,7 @@ spec: {nodeName: ` + node + `, containers: [{name: c, image: i, resources: {limi
 		{
 			name: "U3: keys and limits of a plugin that the profile does not run, and a schedulerName with a typo", do: pods, undo: noPods,
 			want: []check.Finding{
-				one(check.Warning, "Pod default/typo", "spec.schedulerName", `no scheduler is known that serves "berth-tenacny"`),
+				one(check.Warning, "Pod default/typo", "spec.schedulerName", `no known scheduler serves "berth-tenacny"`),
 				one(check.Warning, "Pod default/near", "metadata", "berth.dev/colocate-with has no effect"),
 				one(check.Warning, "Pod default/member", "metadata", "scheduling.x-k8s.io/pod-group has no effect"),
 				one(check.Warning, "Pod default/member", "metadata", "berth.dev/gpu-model is read as an annotation"),

@@ -83,7 +83,7 @@ func checkNamed(t *testing.T, c *framework.Cluster, lost []preflight.Right) {
 			t.Errorf("the output does not name the right to %s", right)
 		}
 	}
-	if want := fmt.Sprintf("user %q lacks %d right(s)", schedulerUser, len(lost)); !strings.Contains(output, want) {
+	if want := fmt.Sprintf("user %q lacks %d permission(s)", schedulerUser, len(lost)); !strings.Contains(output, want) {
 		t.Errorf("the output does not contain %q", want)
 	}
 }

@@ -43,9 +43,9 @@ func TestNearestMiss(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		{framework.SharePod("whole", "1000"), `nearest: node gpu-(small|large), device [01] has 400m free of the 1000m asked\.`},
-		{memory, `nearest: node gpu-large, device [01] has \d+[GM]i free of the 60Gi asked\.`},
-		{framework.SharePod("pair", "2000"), `nearest: node gpu-large, 0 of its 2 devices are free of the 2 asked\.`},
+		{framework.SharePod("whole", "1000"), `nearest: node gpu-(small|large), device [01] has 400m free, and the pod requests 1000m\.`},
+		{memory, `nearest: node gpu-large, device [01] has \d+[GM]i free, and the pod requests 60Gi\.`},
+		{framework.SharePod("pair", "2000"), `nearest: node gpu-large, 0 of its 2 devices are free, and the pod requests 2\.`},
 		{busy, `nearest: node gpu-(small|large), the pod asks for 1k of cpu, and 32 of 32 are free\.`},
 	} {
 		c.CreatePod(t, tt.pod)

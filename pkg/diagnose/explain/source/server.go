@@ -41,7 +41,7 @@ func (f *found) readServer(ctx context.Context, o *Options) error {
 	f.in.Objects = objects
 	f.in.Incomplete = !objects.Has("nodes") || objects.ListedIn("pods") != ""
 	if f.in.Incomplete {
-		f.notSeen("all nodes and all pods, so what the scheduler wrote is told, and nothing was tried")
+		f.notSeen("all nodes and all pods, so this is only what the scheduler reported, and no change was tried")
 	}
 	if err := f.readPodGroups(ctx, o); err != nil {
 		return fmt.Errorf("%s: %w", o.Host, err)
@@ -86,7 +86,7 @@ func (f *found) readPodGroups(ctx context.Context, o *Options) error {
 		seen = seen && err == nil
 	}
 	if !seen {
-		f.notSeen("PodGroups, so gangs are not told")
+		f.notSeen("PodGroups, so gangs are not explained")
 	}
 	return nil
 }
