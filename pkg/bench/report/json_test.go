@@ -9,32 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/utils/ptr"
 )
-
-func TestJSONRoundTrip(t *testing.T) {
-	r := testReport(t)
-	r.Summarise()
-	var first, second bytes.Buffer
-	if err := WriteJSON(&first, r); err != nil {
-		t.Fatal(err)
-	}
-	read, err := ReadJSON(bytes.NewReader(first.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(r, read, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("report (-written,+read):\n%s", diff)
-	}
-	if err := WriteJSON(&second, read); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(first.Bytes(), second.Bytes()) {
-		t.Error("what was read is written in other bytes")
-	}
-}
 
 // TestJSONHasNoNull keeps readers from meeting a list or a map that is null.
 func TestJSONHasNoNull(t *testing.T) {
