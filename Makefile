@@ -273,7 +273,7 @@ picture: ## Draw the README's picture from Alibaba's GPU trace (BERTH_DATA names
 .PHONY: microbench
 microbench: ## Run the benchmarks beside the code six times (BENCH=regexp); feed two outputs to benchstat.
 	@mkdir -p out
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... ./test/perf | tee out/microbench.txt
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count 6 ./pkg/... | tee out/microbench.txt
 	$(TOOL) benchstat out/microbench.txt
 
 # One topic, one size, a number of pairs. One workload a run: -benchtime=1x.

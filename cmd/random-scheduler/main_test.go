@@ -13,29 +13,44 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestMistakesOnTheCommandLineNameTheFlag(t *testing.T) {
-	broken := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(broken, []byte("not: [a kubeconfig"), 0o600); err != nil {
+// deadCluster is the kubeconfig of a cluster that nobody serves.
+const deadCluster = `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a"}}],"clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}}]}`
+
+// kubeconfig writes one, and returns its path.
+func kubeconfig(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+func TestMistakesOnTheCommandLineNameTheFlag(t *testing.T) {
+	broken, dead := kubeconfig(t, "not: [a kubeconfig"), kubeconfig(t, deadCluster)
 	tests := []struct {
 		name string
 		args []string
 		want []string
 	}{
-		{"an unknown fit", []string{"--fit=best"}, []string{"--fit", `"best"`, "constraints"}},
-		{"no workers", []string{"--workers=0"}, []string{"--workers", "at least 1"}},
+		{"an unknown fit", []string{"--fit=best"}, []string{`--fit: Unsupported value: "best": supported values: "constraints", "resources", "none"`}},
+		{"no workers", []string{"--workers=0"}, []string{"--workers: Invalid value: 0: must be at least 1"}},
 		{"workers that are no number", []string{"--workers=many"}, []string{"--workers", `"many"`}},
 		{"a bad namespace", []string{"--namespaces=good,Bad"}, []string{"--namespaces", `"Bad"`}},
 		{"an empty list of namespaces", []string{"--namespaces="}, []string{"--namespaces", "Required"}},
 		{"no scheduler name", []string{"--scheduler-name="}, []string{"--scheduler-name", "Invalid"}},
 		{"a negative seed", []string{"--seed=-1"}, []string{"--seed", "-1"}},
+		{"a scheduler name that no pod can have", []string{"--scheduler-name=Random_1"}, []string{`--scheduler-name: Invalid value: "Random_1"`}},
+		{"no back-off", []string{"--pod-initial-backoff=0s"}, []string{`--pod-initial-backoff: Invalid value: "0s"`}},
+		{"a back-off that shrinks", []string{"--pod-max-backoff=1ms"}, []string{`--pod-max-backoff: Invalid value: "1ms": must not be less than --pod-initial-backoff`}},
+		{"three mistakes at once", []string{"--scheduler-name=", "--workers=-1", "--fit="}, []string{"--scheduler-name", "--workers", "--fit"}},
 		{"a back-off without a unit", []string{"--pod-max-backoff=10"}, []string{"--pod-max-backoff", `"10"`}},
 		{"an unknown flag", []string{"--nodes=3"}, []string{"unknown flag: --nodes"}},
 		{"leader election, which it has not", []string{"--leader-elect=false"}, []string{"unknown flag: --leader-elect"}},
 		{"an argument", []string{"default"}, []string{`"default"`}},
 		{"no cluster", nil, []string{"--kubeconfig", "in-cluster"}},
 		{"a kubeconfig that is not there", []string{"--kubeconfig=/does/not/exist"}, []string{"--kubeconfig=/does/not/exist", "no such file"}},
+		{"a cluster that does not answer", []string{"--kubeconfig=" + dead}, []string{"connection refused"}},
 		{"a kubeconfig that is broken", []string{"--kubeconfig=" + broken}, []string{"--kubeconfig=" + broken}},
 	}
 	for _, tt := range tests {
@@ -73,11 +88,7 @@ func TestVersion(t *testing.T) {
 
 // TestNoLimitIsNotClientGosDefault: client-go takes a QPS of 0 for 5.
 func TestNoLimitIsNotClientGosDefault(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	const content = `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a"}}],"clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}}]}`
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kubeconfig(t, deadCluster)
 	for qps, want := range map[float32]float32{0: -1, 7.5: 7.5} {
 		config, err := restConfig(file, qps, 1)
 		if err != nil {

@@ -85,8 +85,18 @@ func checkKrew(t *testing.T, out string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var manifest krewPlugin
-	if err := yaml.UnmarshalStrict(content, &manifest); err != nil {
+	var manifest struct { // of krew's Plugin, what is written
+		APIVersion, Kind string
+		Metadata         struct{ Name string }
+		Spec             struct {
+			Version, Homepage, ShortDescription, Description string
+			Platforms                                        []struct {
+				Selector         struct{ MatchLabels map[string]string }
+				URI, SHA256, Bin string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(content, &manifest); err != nil {
 		t.Fatal(err)
 	}
 	if manifest.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || manifest.Kind != "Plugin" ||

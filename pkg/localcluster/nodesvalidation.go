@@ -5,14 +5,11 @@ package localcluster
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -34,43 +31,18 @@ func validateNodes(nodes []corev1.Node) []error {
 	return errs
 }
 
-// validateNode finds what the API server would refuse, and so before there is one.
+// validateNode finds what the API server would refuse of a node that package cluster has read,
+// and so before there is an API server.
 func validateNode(node *corev1.Node) field.ErrorList {
-	var errs field.ErrorList
-	meta, spec, status := field.NewPath("metadata"), field.NewPath("spec"), field.NewPath("status")
-	if node.Name == "" {
-		errs = append(errs, field.Required(meta.Child("name"), "every node needs a name of its own"))
-	} else {
-		for _, problem := range validation.IsDNS1123Subdomain(node.Name) {
-			errs = append(errs, field.Invalid(meta.Child("name"), node.Name, problem))
-		}
-	}
-	errs = append(errs, metav1validation.ValidateLabels(node.Labels, meta.Child("labels"))...)
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	meta := field.NewPath("metadata")
+	errs := metav1validation.ValidateLabels(node.Labels, meta.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(node.Annotations, meta.Child("annotations"))...)
 	for i, taint := range node.Spec.Taints {
-		path := spec.Child("taints").Index(i)
+		path := field.NewPath("spec", "taints").Index(i)
 		errs = append(errs, metav1validation.ValidateLabelName(taint.Key, path.Child("key"))...)
-		switch taint.Effect {
-		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
-		default:
-			errs = append(errs, field.NotSupported(path.Child("effect"), taint.Effect, []corev1.TaintEffect{
-				corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute,
-			}))
-		}
-	}
-	errs = append(errs, validateResources(node.Status.Capacity, status.Child("capacity"))...)
-	return append(errs, validateResources(node.Status.Allocatable, status.Child("allocatable"))...)
-}
-
-func validateResources(resources corev1.ResourceList, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, name := range slices.Sorted(maps.Keys(resources)) {
-		quantity := resources[name]
-		for _, problem := range validation.IsQualifiedName(string(name)) {
-			errs = append(errs, field.Invalid(path, name, problem))
-		}
-		if quantity.Cmp(resource.Quantity{}) < 0 {
-			errs = append(errs, field.Invalid(path.Key(string(name)), quantity.String(), "must not be negative"))
+		if !slices.Contains(effects, taint.Effect) {
+			errs = append(errs, field.NotSupported(path.Child("effect"), taint.Effect, effects))
 		}
 	}
 	return errs

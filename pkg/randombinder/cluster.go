@@ -98,15 +98,17 @@ func (c *cluster) choose(logger klog.Logger, key podKey) choice {
 		return choice{}
 	}
 	c.unschedulable.Delete(key)
-	feasible := make([]string, 0, len(c.nodes))
+	feasible, reasons := make([]string, 0, len(c.nodes)), map[string]int{}
 	for _, node := range c.nodes {
-		if c.filter(logger, p, node) == "" {
+		if reason := c.filter(logger, p, node); reason == "" {
 			feasible = append(feasible, node.Name)
+		} else {
+			reasons[reason]++
 		}
 	}
 	if len(feasible) == 0 {
 		c.unschedulable.Insert(key)
-		return choice{pod: p.pod, message: c.explain(logger, p)}
+		return choice{pod: p.pod, message: c.explain(reasons)}
 	}
 	node := feasible[c.rng.IntN(len(feasible))]
 	again := p.assumed.Has(node)
@@ -319,19 +321,15 @@ func (c *cluster) podRequests(pod *corev1.Pod) corev1.ResourceList {
 	return requests
 }
 
-// explain says why no node is feasible for the pod: each reason with the number of
-// nodes, and what to do about it.
-func (c *cluster) explain(logger klog.Logger, p *podInfo) string {
+// explain says why no node is feasible for a pod, by how many nodes each reason has: with
+// what to do about it.
+func (c *cluster) explain(nodes map[string]int) string {
 	if len(c.nodes) == 0 {
 		return "0/0 nodes are available: the cluster has no nodes (add one)"
 	}
-	counts := map[string]int{}
-	for _, node := range c.nodes {
-		counts[c.filter(logger, p, node)]++
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(nodes)) {
+		parts = append(parts, fmt.Sprintf("%d node(s) %s", nodes[reason], reason))
 	}
-	var reasons []string
-	for _, reason := range slices.Sorted(maps.Keys(counts)) {
-		reasons = append(reasons, fmt.Sprintf("%d node(s) %s", counts[reason], reason))
-	}
-	return messages.Cut(fmt.Sprintf("0/%d nodes are available (--fit=%s): %s", len(c.nodes), c.options.Fit, strings.Join(reasons, "; ")))
+	return messages.Cut(fmt.Sprintf("0/%d nodes are available (--fit=%s): %s", len(c.nodes), c.options.Fit, strings.Join(parts, "; ")))
 }

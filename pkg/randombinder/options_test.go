@@ -4,50 +4,10 @@
 package randombinder
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func TestDefaultOptionsAreValid(t *testing.T) {
-	if err := testOptions(FitConstraints).Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestValidateNamesEveryFlag(t *testing.T) {
-	tests := []struct {
-		name   string
-		change func(*Options)
-		want   []string
-	}{
-		{"no scheduler name", func(o *Options) { o.SchedulerName = "" }, []string{`--scheduler-name: Invalid value: ""`}},
-		{"a scheduler name that no pod can have", func(o *Options) { o.SchedulerName = "Random_1" }, []string{`--scheduler-name: Invalid value: "Random_1"`}},
-		{"a bad namespace", func(o *Options) { o.Namespaces = []string{"ok", "not.ok"} }, []string{`--namespaces: Invalid value: "not.ok"`}},
-		{"an unknown fit", func(o *Options) { o.Fit = "best" }, []string{`--fit: Unsupported value: "best": supported values: "constraints", "resources", "none"`}},
-		{"no workers", func(o *Options) { o.Workers = 0 }, []string{"--workers: Invalid value: 0: must be at least 1"}},
-		{"no back-off", func(o *Options) { o.InitialBackoff = 0 }, []string{`--pod-initial-backoff: Invalid value: "0s"`}},
-		{"back-off that shrinks", func(o *Options) { o.MaxBackoff = time.Millisecond }, []string{`--pod-max-backoff: Invalid value: "1ms": must not be less than --pod-initial-backoff`}},
-		{"three mistakes at once", func(o *Options) { o.SchedulerName, o.Workers, o.Fit = "", -1, "" }, []string{"--scheduler-name", "--workers", "--fit"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			o := testOptions(FitConstraints)
-			tt.change(o)
-			err := o.Validate()
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error is %q, want it to contain %q", err, want)
-				}
-			}
-		})
-	}
-}
 
 // TestWatchIsAsNarrowAsTheFitAllows: with many pods of other schedulers, what is
 // watched decides how much memory the binder takes.

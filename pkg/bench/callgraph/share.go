@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // Placement is where an application's pods are.
@@ -131,18 +132,8 @@ func locate(pods []corev1.Pod, zones map[string]string, namespace string, select
 
 // active says whether a pod can make calls.
 func active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return pod.DeletionTimestamp == nil && !podutil.IsPodTerminal(pod)
 }
 
 // ready says whether a pod is a ready endpoint of its Services.
-func ready(pod *corev1.Pod) bool {
-	if !active(pod) {
-		return false
-	}
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == corev1.PodReady {
-			return pod.Status.Conditions[i].Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
+func ready(pod *corev1.Pod) bool { return active(pod) && podutil.IsPodReady(pod) }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // checkSpread refuses a cluster whose own pods may stay pending because of fake nodes:
@@ -53,7 +54,7 @@ func nodeInZone() *corev1.Node {
 // heldUpBy returns the key of a constraint of the pod to which the node is a place,
 // although it does not take the pod; empty if there is none.
 func heldUpBy(pod *corev1.Pod, node *corev1.Node) string {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if podutil.IsPodTerminal(pod) {
 		return ""
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {

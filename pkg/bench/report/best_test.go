@@ -50,17 +50,3 @@ func TestBest(t *testing.T) {
 		})
 	}
 }
-
-// TestRatioText: beside an interval stands the mean that it is of, which the median
-// need not be.
-func TestRatioText(t *testing.T) {
-	r := &Report{Schedulers: []Scheduler{{Name: "a", Rounds: planned(100, 100, 200)}, {Name: "b", Rounds: planned(100, 100, 100)}}}
-	r.Summarise()
-	// The logarithms are 0, 0 and ln 2: the mean is 2^(1/3) = 1.26.
-	if got, want := r.Schedulers[0].RatioTo["b"].text(), "1.26 (0.47–3.40, 3 pairs)"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	if got, want := (Ratio{Mean: 0.9, Pairs: 2}).text(), "0.90 (2 pairs)"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

@@ -139,19 +139,3 @@ func testRound(random *rand.Rand, c *contender, phase Phase, number int, start, 
 	round.Metrics[LatencyP99] = round.LatencyMillis[99]
 	return round
 }
-
-// TestFixture keeps the fixture honest: it must be a report that could be written,
-// and show what the other tests look for.
-func TestFixture(t *testing.T) {
-	r := testReport(t)
-	r.Summarise()
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	if got := len(r.Schedulers[1].Summary[PhaseAsPlanned]); got != len(Metrics())-1 {
-		t.Errorf("berth-scheduler has %d metrics, want all %d but that of a hostile namespace", got, len(Metrics()))
-	}
-	if got := r.Schedulers[2].Summary[PhaseAsPlanned][Throughput].Rounds; got != 4 {
-		t.Errorf("random-scheduler has %d valid rounds, want 4", got)
-	}
-}

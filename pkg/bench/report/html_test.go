@@ -143,29 +143,6 @@ func TestPageStandsAlone(t *testing.T) {
 	}
 }
 
-// TestPageDraws counts what is drawn: 4 contenders with 5 rounds each as planned and
-// 2 steady ones, of which two do not count.
-func TestPageDraws(t *testing.T) {
-	r := testReport(t)
-	r.Summarise()
-	elements := pageOf(t, r)
-	for _, want := range []struct {
-		what, name, class string
-		count             int
-	}{
-		{"curves of rounds: 18 over time, 18 + 8 distributions", "path", "round", 18 + 26},
-		{"curves of rounds that do not count: 2 over time, 2 distributions", "path", "excluded", 4},
-		{"medians: 4 over time, 2 × 4 distributions, 4 in the legend", "path", "median", 16},
-		{"bars: 8 metrics of 3 schedulers, the control has none", "rect", "bar", 24},
-		{"figures: 4 over time, 2 distributions, 8 metrics", "figure", "", 14},
-		{"tables: 2 phases, ratios, 3 beside drawings, rounds", "table", "", 7},
-	} {
-		if got := count(elements, want.name, want.class); got != want.count {
-			t.Errorf("%d × %s, want %d (%s)", got, want.name, want.count, want.what)
-		}
-	}
-}
-
 func TestPageWithLittle(t *testing.T) {
 	alone := testReport(t)
 	alone.Schedulers = alone.Schedulers[:1]

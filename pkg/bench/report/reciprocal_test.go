@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -40,34 +39,6 @@ func TestRatioIsReciprocal(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, back, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
 			t.Errorf("%d pairs: the ratio the other way round is not the reciprocal (-want,+got):\n%s", pairs, diff)
-		}
-	}
-}
-
-// TestRatioWords: every form of a report, and what is written about it, say the same of
-// the ratios.
-func TestRatioWords(t *testing.T) {
-	r := testReport(t)
-	r.Summarise()
-	says := map[string]string{}
-	for name, write := range map[string]func(io.Writer, *Report) error{
-		"table": WriteTable, "Markdown": WriteMarkdown, "HTML": WriteHTML,
-		"overview": func(w io.Writer, r *Report) error { return WriteMarkdownOverview(w, r) },
-	} {
-		var out bytes.Buffer
-		if err := write(&out, r); err != nil {
-			t.Fatal(err)
-		}
-		says[name] = out.String()
-	}
-	readme, err := os.ReadFile("../../../cmd/kubectl-berth/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	says["README.md"] = string(readme)
-	for name, text := range says {
-		if !strings.Contains(strings.Join(strings.Fields(text), " "), ratioWords) {
-			t.Errorf("%s does not say %q", name, ratioWords)
 		}
 	}
 }

@@ -45,25 +45,6 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestSummaryOfNothing(t *testing.T) {
-	r := &Report{Schedulers: []Scheduler{
-		{Name: "none"},
-		{Name: "invalid", Rounds: planned(10, 20)},
-	}}
-	for i := range r.Schedulers[1].Rounds {
-		r.Schedulers[1].Rounds[i].Invalid = []string{"throttled"}
-	}
-	r.Summarise()
-	for _, s := range r.Schedulers {
-		if diff := cmp.Diff(map[Phase]map[string]Spread{}, s.Summary); diff != "" {
-			t.Errorf("summary of %s (-want,+got):\n%s", s.Name, diff)
-		}
-		if s.RatioTo != nil {
-			t.Errorf("ratios of %s: %v", s.Name, s.RatioTo)
-		}
-	}
-}
-
 func TestRatios(t *testing.T) {
 	invalid := planned(200, 100, 110, 120, 105)
 	invalid[0].Invalid = []string{"throttled"}

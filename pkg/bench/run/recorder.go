@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // recorder watches the pods of a namespace and notes when each got its node. Only
@@ -219,11 +220,8 @@ func (r *recorder) result() (records []record, losses int) {
 // refusal returns the condition in which a scheduler says that it finds no node for
 // a pod; nil without it.
 func refusal(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		condition := &pod.Status.Conditions[i]
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return condition
-		}
+	if _, condition := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled); condition != nil && condition.Status == corev1.ConditionFalse {
+		return condition
 	}
 	return nil
 }

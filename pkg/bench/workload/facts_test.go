@@ -49,60 +49,45 @@ func TestGPUMix(t *testing.T) {
 		scale = 10 // one node for so many of the trace
 		least = 8  // so often there is every shape of pods that is part of the workload
 	)
-	wantNodes, wantPods := map[nodeShape]int{}, map[podShape]int{}
-	for i := range tr.Nodes {
-		n := &tr.Nodes[i]
-		wantNodes[nodeShape{n.Model, n.Devices, n.CPUMilli, n.MemoryMiB}]++
-	}
+	wantNodes, wantPods := shapesOfTrace(tr)
 	for shape, count := range wantNodes {
 		wantNodes[shape] = int(math.Round(float64(count) / scale))
 		if wantNodes[shape] == 0 {
 			delete(wantNodes, shape)
 		}
 	}
-	for i := range tr.Pods {
-		p := &tr.Pods[i]
-		wantPods[podShape{p.Devices, p.Milli, p.CPUMilli, p.MemoryMiB}]++
-	}
 	for shape, count := range wantPods {
 		if count < least {
 			delete(wantPods, shape)
 		}
 	}
-
-	nodes, pods := shapesOf(t, "gpu-mix.yaml", func(group *PodGroup) int { return group.Weight })
-	if diff := cmp.Diff(wantNodes, nodes, cmp.AllowUnexported(nodeShape{})); diff != "" {
-		t.Errorf("Unexpected nodes (-trace,+workload):\n%s", diff)
-	}
-	if diff := cmp.Diff(wantPods, pods, cmp.AllowUnexported(podShape{})); diff != "" {
-		t.Errorf("Unexpected pods (-trace,+workload):\n%s", diff)
-	}
+	checkShapes(t, "gpu-mix.yaml", func(group *PodGroup) int { return group.Weight }, wantNodes, wantPods)
 }
 
 // TestGPUSizes holds gpu-sizes.yaml to the files of the same nodes and pods for the
 // simulator.
 func TestGPUSizes(t *testing.T) {
 	tr := readTrace(t, "../../../config/simulator", "gpu-sizes-nodes.csv", "gpu-sizes-pods.csv")
-	wantNodes, wantPods := map[nodeShape]int{}, map[podShape]int{}
+	nodes, pods := shapesOfTrace(tr)
+	checkShapes(t, "gpu-sizes.yaml", func(group *PodGroup) int { return group.Count }, nodes, pods)
+}
+
+// shapesOfTrace counts the nodes and pods of a trace by their shapes.
+func shapesOfTrace(tr *trace.Trace) (map[nodeShape]int, map[podShape]int) {
+	nodes, pods := map[nodeShape]int{}, map[podShape]int{}
 	for i := range tr.Nodes {
 		n := &tr.Nodes[i]
-		wantNodes[nodeShape{n.Model, n.Devices, n.CPUMilli, n.MemoryMiB}]++
+		nodes[nodeShape{n.Model, n.Devices, n.CPUMilli, n.MemoryMiB}]++
 	}
 	for i := range tr.Pods {
 		p := &tr.Pods[i]
-		wantPods[podShape{p.Devices, p.Milli, p.CPUMilli, p.MemoryMiB}]++
+		pods[podShape{p.Devices, p.Milli, p.CPUMilli, p.MemoryMiB}]++
 	}
-	nodes, pods := shapesOf(t, "gpu-sizes.yaml", func(group *PodGroup) int { return group.Count })
-	if diff := cmp.Diff(wantNodes, nodes, cmp.AllowUnexported(nodeShape{})); diff != "" {
-		t.Errorf("Unexpected nodes (-simulator,+workload):\n%s", diff)
-	}
-	if diff := cmp.Diff(wantPods, pods, cmp.AllowUnexported(podShape{})); diff != "" {
-		t.Errorf("Unexpected pods (-simulator,+workload):\n%s", diff)
-	}
+	return nodes, pods
 }
 
-// shapesOf counts the nodes and pods of a workload by their shapes.
-func shapesOf(t *testing.T, file string, count func(*PodGroup) int) (map[nodeShape]int, map[podShape]int) {
+// checkShapes counts the nodes and pods of a workload by their shapes.
+func checkShapes(t *testing.T, file string, count func(*PodGroup) int, wantNodes map[nodeShape]int, wantPods map[podShape]int) {
 	t.Helper()
 	w, err := Read(filepath.Join(folder, file))
 	if err != nil {
@@ -118,7 +103,12 @@ func shapesOf(t *testing.T, file string, count func(*PodGroup) int) (map[nodeSha
 		g := asked(group)
 		pods[podShape{g.Devices, g.Milli, group.CPU.MilliValue(), group.Memory.Value() >> 20}] += count(group)
 	}
-	return nodes, pods
+	if diff := cmp.Diff(wantNodes, nodes, cmp.AllowUnexported(nodeShape{})); diff != "" {
+		t.Errorf("Unexpected nodes (-trace,+workload):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantPods, pods, cmp.AllowUnexported(podShape{})); diff != "" {
+		t.Errorf("Unexpected pods (-trace,+workload):\n%s", diff)
+	}
 }
 
 // readOpenb reads files of the trace, and skips the test where it is not at hand.

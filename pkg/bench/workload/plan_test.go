@@ -400,51 +400,52 @@ func TestColocate(t *testing.T) {
 	}
 }
 
+// TestExisting are placed where they fit and may be.
 func TestExisting(t *testing.T) {
-	const nodes = `  nodes:
+	plan := mustPlan(t, `  nodes:
   - {namePrefix: a, count: 3, cpu: 2, memory: 8Gi, labels: {disk: ssd}}
   - {namePrefix: b, count: 3, cpu: 1, memory: 8Gi}
   pods: [{name: new, count: 1}]
-`
-	t.Run("placed where they fit and may be", func(t *testing.T) {
-		plan := mustPlan(t, nodes+"  existing: [{name: inside, count: 4, cpu: 1, requireNodeLabels: [disk]}, {name: outside, count: 3, cpu: 1, forbidNodeLabels: [disk]}]\n", Shares)
-		on := map[string]int{}
-		for _, pod := range plan.Existing {
-			on[pod.Spec.NodeName]++
-			if group := plan.Group(pod.Name); (group.Name == "inside") != strings.HasPrefix(pod.Spec.NodeName, "a-") {
-				t.Errorf("Pod %s is on node %s", pod.Name, pod.Spec.NodeName)
+  existing: [{name: inside, count: 4, cpu: 1, requireNodeLabels: [disk]}, {name: outside, count: 3, cpu: 1, forbidNodeLabels: [disk]}]
+`, Shares)
+	on := map[string]int{}
+	for _, pod := range plan.Existing {
+		on[pod.Spec.NodeName]++
+		if group := plan.Group(pod.Name); (group.Name == "inside") != strings.HasPrefix(pod.Spec.NodeName, "a-") {
+			t.Errorf("Pod %s is on node %s", pod.Name, pod.Spec.NodeName)
+		}
+	}
+	for name, most := range map[string]int{"a-0": 2, "a-1": 2, "a-2": 2, "b-0": 1, "b-1": 1, "b-2": 1} {
+		if on[name] < 1 || on[name] > most {
+			t.Errorf("%d pods are on node %s, want 1 to %d", on[name], name, most)
+		}
+	}
+}
+
+func TestPlanErrors(t *testing.T) {
+	const nodes = "  nodes: [{namePrefix: a, count: 3, cpu: 2, memory: 8Gi}, {namePrefix: b, count: 3, cpu: 1, memory: 8Gi}]\n" + onePod
+	for _, tt := range []struct {
+		name, spec string
+		format     RequestFormat
+		want       string
+	}{
+		{
+			"too many existing pods", nodes + "  existing: [{name: c, count: 1, cpu: 100m}, {name: b, count: 9, cpu: 1}]\n", Shares,
+			"test.yaml: spec.existing[1].count: Invalid value: 9: only the first 8 pods of them fit on the nodes that their labels allow",
+		},
+		{"too many pods for a node", "  nodes: [{count: 2, cpu: 8, memory: 8Gi, pods: 3}]\n" + onePod + "  existing: [{name: c, count: 7}]\n", Shares, "only the first 6 pods"},
+		{"unknown format", oneNode + onePod, "shares", `format "shares": want one of [Shares DevicePlugin]`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, err := read(t, tt.spec)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		for _, name := range []string{"b-0", "b-1", "b-2"} {
-			if on[name] != 1 {
-				t.Errorf("%d pods are on node %s, want one", on[name], name)
+			if _, err := w.Plan(tt.format); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Unexpected error: %v, want %s", err, tt.want)
 			}
-		}
-		for _, name := range []string{"a-0", "a-1", "a-2"} {
-			if on[name] < 1 || on[name] > 2 {
-				t.Errorf("%d pods are on node %s, want one or two", on[name], name)
-			}
-		}
-	})
-	t.Run("too many", func(t *testing.T) {
-		w, err := read(t, nodes+"  existing: [{name: a, count: 1, cpu: 100m}, {name: b, count: 9, cpu: 1}]\n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = w.Plan(Shares)
-		if want := "test.yaml: spec.existing[1].count: Invalid value: 9: only the first 8 pods of them fit on the nodes that their labels allow"; err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("Unexpected error: %v, want %s", err, want)
-		}
-	})
-	t.Run("too many pods for a node", func(t *testing.T) {
-		w, err := read(t, "  nodes: [{count: 2, cpu: 8, memory: 8Gi, pods: 3}]\n  pods: [{name: new, count: 1}]\n  existing: [{name: a, count: 7}]\n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = w.Plan(Shares); err == nil || !strings.Contains(err.Error(), "only the first 6 pods") {
-			t.Errorf("Unexpected error: %v", err)
-		}
-	})
+		})
+	}
 }
 
 func TestAllows(t *testing.T) {
@@ -464,16 +465,6 @@ func TestAllows(t *testing.T) {
 	}
 	if !(&Group{}).Allows(nil) {
 		t.Error("A group without terms has a forbidden node")
-	}
-}
-
-func TestUnknownDialect(t *testing.T) {
-	w, err := read(t, oneNode+"  pods: [{name: a, count: 1}]\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Plan("shares"); err == nil || !strings.Contains(err.Error(), `format "shares": want one of [Shares DevicePlugin]`) {
-		t.Errorf("Unexpected error: %v", err)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
@@ -94,7 +93,7 @@ type candidateModel struct {
 	unbounded bool
 }
 
-func newCandidateModel(t *testing.T, random *rand.Rand, nodes int, unbounded bool, extenders ...fwk.Extender) *candidateModel {
+func newCandidateModel(t *testing.T, random *rand.Rand, nodes int, unbounded bool) *candidateModel {
 	t.Helper()
 	weights := map[string]int{}
 	for _, name := range []string{"NodeResourcesFit", "NodeResourcesBalancedAllocation", "TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity", "ImageLocality"} {
@@ -123,7 +122,7 @@ func newCandidateModel(t *testing.T, random *rand.Rand, nodes int, unbounded boo
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newEngine(t, Options{Config: config, Seed: seed, Preemption: true, extenders: extenders}, makeCluster(t, objects...))
+		return newEngine(t, Options{Config: config, Seed: seed, Preemption: true}, makeCluster(t, objects...))
 	}
 	return &candidateModel{narrowed: build(true), all: build(false), unbounded: unbounded}
 }
@@ -244,6 +243,9 @@ func (m *candidateModel) arrive(t *testing.T, pod *corev1.Pod) {
 	want, err := m.all.ScheduleOn(t.Context(), pod, got.Node)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(got.Victims) == 0 && assigned(got) != assigned(want) {
+		t.Errorf("pod %s has %s, and %s where all nodes are looked at", pod.Name, assigned(got), assigned(want))
 	}
 	switch {
 	case len(got.Victims) > 0:

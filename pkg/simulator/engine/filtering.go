@@ -7,12 +7,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -139,7 +138,7 @@ func (e *Engine) findNodesThatPassFilters(ctx context.Context, fw framework.Fram
 	for begin := 0; begin < len(nodes); begin += round {
 		statuses := e.statuses[begin:min(begin+round, len(nodes))]
 		at := func(i int) fwk.NodeInfo { return nodes[(e.nextStart+begin+i)%len(nodes)] }
-		e.inParallel(len(statuses), func(i int) { statuses[i] = runFilters(at(i)) })
+		workqueue.ParallelizeUntil(ctx, e.parallelism, len(statuses), func(i int) { statuses[i] = runFilters(at(i)) }, workqueue.WithChunkSize(filterChunk))
 		for i, status := range statuses {
 			switch {
 			case status.IsSuccess() && len(s.feasible) == wanted:
@@ -227,27 +226,4 @@ func (allFeasible) GetNodeHint(context.Context, *corev1.Pod, fwk.PodSignature, f
 
 // StoreScheduleResults does nothing.
 func (allFeasible) StoreScheduleResults(context.Context, fwk.PodSignature, string, string, framework.SortedScoredNodes, int64) {
-}
-
-// inParallel calls do for 0 to n-1 from the engine's goroutines, and returns when
-// all calls have.
-func (e *Engine) inParallel(n int, do func(i int)) {
-	var next atomic.Int64
-	work := func() {
-		for {
-			end := int(next.Add(filterChunk))
-			if end-filterChunk >= n {
-				return
-			}
-			for i := end - filterChunk; i < min(end, n); i++ {
-				do(i)
-			}
-		}
-	}
-	var wg sync.WaitGroup
-	for range min(e.parallelism, (n+filterChunk-1)/filterChunk) - 1 {
-		wg.Go(work)
-	}
-	work()
-	wg.Wait()
 }

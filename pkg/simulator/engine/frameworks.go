@@ -58,7 +58,6 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
 		frameworkruntime.WithPodGroupManager(e.cache),
-		frameworkruntime.WithExtenders(opts.extenders),
 	)...)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,6 @@ import (
 
 const (
 	colocationProfile = "config/berth-scheduler/colocation.yaml"
-	allProfile        = "config/berth-scheduler/all-plugins.yaml"
 	zones             = 10
 )
 
@@ -210,55 +209,6 @@ func TestNarrowedIsLikeAll(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// TestSharesAndPeersTogether places pods that ask for a share of a device and to be near the
-// backend: both rankings count, by their weights, as in a search of all nodes.
-func TestSharesAndPeersTogether(t *testing.T) {
-	const nodes = 300
-	s := shop{nodes: nodes, peers: 40, peerEvery: 7, change: func(i int, node *corev1.Node) {
-		if i%2 == 0 {
-			node.Labels[names.GPUSharingLabel] = "true"
-			node.Labels["nvidia.com/gpu.count"] = "4"
-			node.Labels["nvidia.com/gpu.memory"] = "16384"
-			node.Labels["nvidia.com/gpu.product"] = "A100"
-		}
-	}}
-	for name, weights := range map[string]map[string]int32{
-		"alike":      {},
-		"GPUDevice":  {"GPUDevice": 10_000, "Colocation": 100},
-		"Colocation": {"GPUDevice": 100, "Colocation": 10_000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			profile := changed(loadProfile(t, allProfile), func(p *schedconfig.KubeSchedulerProfile) {
-				setWeights(p, weights)
-			})
-			narrowed := newEngine(t, Options{Config: profile}, makeCluster(t, s.objects()...))
-			all := newEngine(t, Options{Config: changed(profile, seeingAll)}, makeCluster(t, s.objects()...))
-			looked := 0
-			for i := range 100 {
-				pod := frontend(fmt.Sprintf("frontend-%d", i), "1")
-				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{names.GPUMilliResource: resource.MustParse([]string{"250", "500", "700"}[i%3])}
-				pod.Spec.Containers[0].Resources.Requests[names.GPUMilliResource] = pod.Spec.Containers[0].Resources.Limits[names.GPUMilliResource]
-				got := schedule(t, narrowed, pod)
-				// The same choice there, so that both go on from the same state.
-				want, err := all.ScheduleOn(t.Context(), pod, got.Node)
-				if err != nil {
-					t.Fatal(err)
-				}
-				looked += got.Evaluated
-				if scores := totals(want); scores[got.Node] != slices.Max(slices.Collect(maps.Values(scores))) {
-					t.Fatalf("pod %d is on %s, which scores %d; of all nodes, the best score %d", i, got.Node, scores[got.Node], slices.Max(slices.Collect(maps.Values(scores))))
-				}
-				if assigned(got) != assigned(want) {
-					t.Errorf("pod %d has %s, and %s where all nodes are looked at", i, assigned(got), assigned(want))
-				}
-			}
-			if looked > 100*nodes/4 {
-				t.Errorf("%d nodes are looked at for a pod of %d: the cycles are not narrowed", looked/100, nodes)
-			}
-		})
 	}
 }
 

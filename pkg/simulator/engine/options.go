@@ -30,10 +30,8 @@ type Options struct {
 	// the cluster, and the pod is tried again at once.
 	Preemption bool
 
-	// extra are plugins of a test, and extenders what plugins see as the
-	// extenders of the configuration: the engine calls none.
-	extra     frameworkruntime.Registry
-	extenders []fwk.Extender
+	// extra are plugins of a test.
+	extra frameworkruntime.Registry
 }
 
 // Result is what became of one pod.

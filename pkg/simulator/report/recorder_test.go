@@ -43,6 +43,14 @@ func TestMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, run.Metrics); diff != "" {
 		t.Errorf("metrics (-want,+got):\n%s", diff)
 	}
+	for cause := range device.Causes {
+		if _, ok := want["idlePercent"+device.Cause(cause).String()]; !ok {
+			t.Errorf("no metric for %s", device.Cause(cause))
+		}
+	}
+	if len(want) != len(Metrics()) {
+		t.Errorf("%d metrics, want %d", len(Metrics()), len(want))
+	}
 	if run.Seed != 7 || len(run.Points) != 114 {
 		t.Fatalf("seed %d with %d points, want 7 with 114", run.Seed, len(run.Points))
 	}
@@ -119,27 +127,6 @@ func TestWholeDevicesForShares(t *testing.T) {
 	})
 	arrive("e", 1000, "", a)
 	check(map[string]float64{"allocatedPercent": 50, "fragmentedPercent": 16.6667, "idlePercentQ3Satisfied": 33.3333, "devicesUsed": 2, "podsEvicted": 1})
-}
-
-// TestEveryMetricHasAKeyOfItsOwn, and is there for a cluster with devices.
-func TestEveryMetricHasAKeyOfItsOwn(t *testing.T) {
-	nodes := testNodes()
-	run := record(t, nodes, wholeDevice(t), testEvents(t, nodes)).Run(1)
-	seen := map[string]bool{}
-	for _, metric := range Metrics() {
-		if seen[metric.Key] {
-			t.Errorf("two metrics have the key %q", metric.Key)
-		}
-		seen[metric.Key] = true
-		if _, ok := run.Metrics[metric.Key]; !ok {
-			t.Errorf("metric %q is missing", metric.Key)
-		}
-	}
-	for cause := range device.Causes {
-		if key := "idlePercent" + device.Cause(cause).String(); !seen[key] {
-			t.Errorf("no metric %q", key)
-		}
-	}
 }
 
 // TestMetricsThatMeanNothing are absent, not zero.

@@ -36,7 +36,6 @@ func TestEnvironment(t *testing.T) { //nolint:tparallel // the second half may n
 			{"two runs", runsSideBySide},
 			{"a scheduler that does not answer", schedulerMissing},
 			{"a pod on a node of the cluster", podOnForeignNode},
-			{"a run id that is in use", runIDInUse},
 			{"rights, and no more", exactRights},
 			{"no right to create nodes", missingRights},
 		} {
@@ -197,16 +196,6 @@ func podOnForeignNode(t *testing.T, c *framework.Cluster) {
 		t.Fatal(err)
 	}
 	wantError(t, e.CheckNode(pod), "pod "+e.Namespace()+"/astray", "node node-0", "not one of the run's")
-}
-
-func runIDInUse(t *testing.T, c *framework.Cluster) {
-	e := prepare(t, c, environment.Options{})
-	defer closeEnvironment(t, e)
-	_, err := environment.Prepare(t.Context(), c.Config, environment.Options{RunID: e.RunID()})
-	wantError(t, err, e.Namespace(), "already exists")
-	if _, err := c.Client.CoreV1().Namespaces().Get(t.Context(), e.Namespace(), metav1.GetOptions{}); err != nil {
-		t.Errorf("the namespace of the run that had the id first: %v", err)
-	}
 }
 
 func strangersStay(t *testing.T, c *framework.Cluster) {

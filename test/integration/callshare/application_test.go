@@ -151,36 +151,3 @@ func milliCPU(d *appsv1.Deployment) int64 {
 	}
 	return total
 }
-
-// optimum returns the best share of calls within a node that any placement has under
-// PreferSameNode, zone by zone: with as many replicas as zones, every zone has one pod
-// of each Deployment, and no call is answered on the caller's node by a pod of another
-// zone.
-func (a application) optimum(t *testing.T, p pool) float64 {
-	t.Helper()
-	if a.replicas != len(p.free) {
-		t.Fatalf("%d replicas in %d zones: the zones are not alike", a.replicas, len(p.free))
-	}
-	_, graph := a.in(t, "any")
-	problem, callers := zoneProblem{}, 0.0
-	for i := range graph.Workloads {
-		var calls []int
-		for _, callee := range graph.Workloads[i].Calls {
-			calls = append(calls, slices.IndexFunc(graph.Workloads, func(w callgraph.Workload) bool { return slices.Contains(w.Behind, callee) }))
-		}
-		if len(calls) > 0 {
-			callers++
-		}
-		problem.cpu, problem.calls = append(problem.cpu, milliCPU(&a.deployments[i])), append(problem.calls, calls)
-	}
-	sum := 0.0
-	for _, free := range p.free {
-		problem.free = free
-		best := problem.optimum()
-		if best < 0 {
-			t.Fatalf("%s does not fit on %d nodes", a.name, len(free))
-		}
-		sum += best
-	}
-	return sum / callers / float64(len(p.free))
-}

@@ -3,7 +3,7 @@
 
 // Package callshare shows how many of an application's calls stay within a node
 // and a zone, depending on who placed its pods: stock kube-scheduler, the same with
-// the affinities that a careful user writes, the random binder, and Berth with the
+// the affinities that a careful user writes, and Berth with the
 // shipped profile of Colocation. All place the same pods in the same order on the
 // same nodes, one after the other.
 package callshare

@@ -111,50 +111,20 @@ func (s *scene) clear(t *testing.T, c *framework.Cluster) {
 	})
 }
 
-// column is one number of a placement.
-type column struct {
-	title string
-	of    func(shares) float64
-}
+// zonePrefer and nodePrefer are the parts of the calls that stay within the zone under
+// PreferSameZone, and within the node under PreferSameNode.
+func zonePrefer(s shares) float64 { return s[callgraph.PreferSameZone].WithinZone }
 
-var (
-	zoneUniform = column{"zone, uniform", func(s shares) float64 { return s[callgraph.Uniform].WithinZone }}
-	zonePrefer  = column{"zone, PreferSameZone", func(s shares) float64 { return s[callgraph.PreferSameZone].WithinZone }}
-	nodeUniform = column{"node, uniform", func(s shares) float64 { return s[callgraph.Uniform].WithinNode }}
-	nodePrefer  = column{"node, PreferSameNode", func(s shares) float64 { return s[callgraph.PreferSameNode].WithinNode }}
-)
+func nodePrefer(s shares) float64 { return s[callgraph.PreferSameNode].WithinNode }
 
 // results are the shares of each contender, order by order.
 type results map[string][]shares
 
 // mean returns the mean over the orders.
-func (r results) mean(contender string, c column) float64 {
+func (r results) mean(contender string, of func(shares) float64) float64 {
 	sum := 0.0
 	for _, s := range r[contender] {
-		sum += c.of(s)
+		sum += of(s)
 	}
 	return sum / float64(len(r[contender]))
-}
-
-// table prints the mean of every number, and the least and the greatest where they
-// differ.
-func (r results) table(title string, who []contender, best float64) string {
-	columns := []column{zoneUniform, zonePrefer, nodeUniform, nodePrefer}
-	var out strings.Builder
-	fmt.Fprintf(&out, "\n%s: share of calls that stay within\n%-16s", title, "")
-	for _, c := range columns {
-		fmt.Fprintf(&out, " %22s", c.title)
-	}
-	for _, contender := range who {
-		fmt.Fprintf(&out, "\n%-24s", contender.name)
-		for _, c := range columns {
-			least, most := 1.0, 0.0
-			for _, s := range r[contender.name] {
-				least, most = min(least, c.of(s)), max(most, c.of(s))
-			}
-			fmt.Fprintf(&out, " %6.3f (%.3f to %.3f)", r.mean(contender.name, c), least, most)
-		}
-	}
-	fmt.Fprintf(&out, "\n%-24s %91s\n", "the best of all", fmt.Sprintf("%6.3f                 ", best))
-	return out.String()
 }

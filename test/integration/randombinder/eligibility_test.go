@@ -4,7 +4,6 @@
 package randombinder
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -23,179 +22,43 @@ const longBackoff = "--pod-initial-backoff=1h"
 
 const maxBackoff = "--pod-max-backoff=1h"
 
-// setReady writes the Ready condition of a node with a custom status.
-func setReady(t *testing.T, c *framework.Cluster, name string, status corev1.ConditionStatus) {
-	t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Test","lastHeartbeatTime":null}]}}`, status)
-	if _, err := c.Client.CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func cordonedAndNotReadyNodesGetNone(t *testing.T) {
-	// kwok keeps its hands off nodes 0 and 1, so that they are not ready.
-	nodes := localcluster.FakeNodes(6)
-	for i := range 2 {
-		nodes[i].Annotations[localcluster.CustomStatusAnnotation] = localcluster.CustomStatus
-	}
-	nodes[2].Spec.Unschedulable = true
-	nodes[3].Spec.Unschedulable = true
-	c := start(t, nodes)
-	setReady(t, c, "node-0", corev1.ConditionFalse)
-	setReady(t, c, "node-1", corev1.ConditionUnknown)
-	for _, fit := range []string{"constraints", "resources"} {
-		t.Run(fit, func(t *testing.T) {
-			// A scheduler name of its own each, so that both can run.
-			name := "random-" + fit
-			run(t, c, "--fit="+fit, "--scheduler-name="+name)
-			// The pods tolerate the taints that the node controller puts on these
-			// nodes, so that the nodes' state alone decides.
-			createMany(t, c, 60, fit, tolerateAll, func(p *corev1.Pod) { p.Spec.SchedulerName = name })
-			for i := range 60 {
-				pod := c.WaitForPodScheduled(t, "default", fmt.Sprintf("%s-%d", fit, i))
-				if node := pod.Spec.NodeName; node != "node-4" && node != "node-5" {
-					t.Errorf("%s is on %s", pod.Name, node)
-				}
-			}
-		})
-	}
-}
-
-func nodeThatBecomesUnreadyGetsNoMore(t *testing.T) {
-	nodes := localcluster.FakeNodes(2)
-	nodes[0].Annotations[localcluster.CustomStatusAnnotation] = localcluster.CustomStatus
-	nodes[1].Spec.Unschedulable = true
-	c := start(t, nodes)
-	setReady(t, c, "node-0", corev1.ConditionTrue)
-	run(t, c, longBackoff, maxBackoff)
-	create(t, c, newPod("before", tolerateAll))
-	if got := c.WaitForPodScheduled(t, "default", "before").Spec.NodeName; got != "node-0" {
-		t.Fatalf("the first pod is on %s, want node-0", got)
-	}
-	setReady(t, c, "node-0", corev1.ConditionFalse)
-	// The pod and the node arrive through two watches. Only the message tells that
-	// the binder has seen the node; until then a pod may still go there.
-	var message string
-	for i := 0; message == ""; i++ {
-		name := fmt.Sprintf("probe-%d", i)
-		create(t, c, newPod(name, tolerateAll))
-		framework.WaitForCondition(t, framework.WaitTimeout, name+" to be decided on", func() (bool, error) {
-			pod, err := c.Client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			if condition := framework.PodScheduledCondition(pod); condition != nil && condition.Status == corev1.ConditionFalse {
-				message = condition.Message
-				return true, nil
-			}
-			return pod.Spec.NodeName != "", nil
-		})
-	}
-	const want = "0/2 nodes are available (--fit=constraints): 1 node(s) cordoned (kubectl uncordon); 1 node(s) not ready (kubectl describe node says why)"
-	if message != want {
-		t.Errorf("message is %q, want %q", message, want)
-	}
-}
-
+// pendingPodIsWokenAndSaysWhyItWaits shows that the changes arrive through the watches, which
+// select pods and nodes; which changes wake a pod, a unit test shows.
 func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 	tests := []struct {
 		name    string
-		node    func(*corev1.Node)
-		pod     func(*corev1.Pod)
-		args    []string
+		cordon  bool
+		change  func(*corev1.Pod)
+		fit     string
 		reason  string
 		wayOut  string
-		resolve func(t *testing.T, c *framework.Cluster, waits, first string)
+		resolve func(c *framework.Cluster, first string)
 	}{
 		{
-			name:    "uncordon",
-			node:    func(n *corev1.Node) { n.Spec.Unschedulable = true },
-			pod:     tolerateAll,
-			reason:  "1 node(s) cordoned",
-			wayOut:  "kubectl uncordon",
-			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) { c.Kubectl(t, "uncordon", "node-0") },
+			name: "uncordon", cordon: true, change: tolerateAll, fit: "constraints", reason: "1 node(s) cordoned", wayOut: "kubectl uncordon",
+			resolve: func(c *framework.Cluster, _ string) { c.Kubectl(t, "uncordon", "node-0") },
 		},
 		{
-			name:   "a label",
-			node:   func(*corev1.Node) {},
-			pod:    func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"device": "gpu"} },
-			reason: "1 node(s) not matching the pod's nodeSelector or required node affinity",
-			wayOut: "label a node",
-			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
-				c.Kubectl(t, "label", "node", "node-0", "device=gpu")
-			},
-		},
-		{
-			name: "a taint removed",
-			node: func(n *corev1.Node) {
-				n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
-			},
-			pod:    func(*corev1.Pod) {},
-			reason: "1 node(s) with taint team=db:NoSchedule that the pod does not tolerate",
-			wayOut: "remove the taint",
-			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
-				c.Kubectl(t, "taint", "node", "node-0", "team-")
-			},
-		},
-		{
-			name: "a toleration added",
-			node: func(n *corev1.Node) {
-				n.Spec.Taints = []corev1.Taint{{Key: "team", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
-			},
-			pod:    func(*corev1.Pod) {},
-			reason: "1 node(s) with taint team=db:NoSchedule that the pod does not tolerate",
-			wayOut: "add to spec.tolerations",
-			resolve: func(t *testing.T, c *framework.Cluster, waits, _ string) {
-				patch := []byte(`[{"op":"add","path":"/spec/tolerations/-","value":{"key":"team","operator":"Exists"}}]`)
-				if _, err := c.Client.CoreV1().Pods("default").Patch(t.Context(), waits, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
-					t.Fatal(err)
-				}
-			},
-		},
-		{
-			name: "a new node",
-			node: func(n *corev1.Node) { n.Spec.Unschedulable = true },
-			pod:  func(*corev1.Pod) {},
-			resolve: func(t *testing.T, c *framework.Cluster, _, _ string) {
-				node := localcluster.FakeNodes(2)[1]
-				c.AddNode(t, node)
-			},
-			reason: "1 node(s) cordoned",
-			wayOut: "kubectl uncordon",
-		},
-		{
-			name: "room on the node",
-			node: func(*corev1.Node) {},
-			pod: func(p *corev1.Pod) {
+			name: "room on the node", fit: "resources", reason: "1 node(s) with too little cpu left", wayOut: "free or add some",
+			change: func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20")}
 			},
-			args:   []string{"--fit=resources"},
-			reason: "1 node(s) with too little cpu left",
-			wayOut: "free or add some",
-			resolve: func(t *testing.T, c *framework.Cluster, _, first string) {
-				c.Kubectl(t, "delete", "pod", first, "--wait=false")
-			},
+			resolve: func(c *framework.Cluster, first string) { c.Kubectl(t, "delete", "pod", first, "--wait=false") },
 		},
 	}
-	c := start(t, nil)
-	for i, tt := range tests {
+	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			nodes := localcluster.FakeNodes(1)
+			nodes[0].Spec.Unschedulable = tt.cordon
+			c := start(t, nodes)
 			// Events stay, so no two pods may have the same name.
-			waits, first := fmt.Sprintf("waits-%d", i), fmt.Sprintf("first-%d", i)
-			node := framework.Node("node-0", nil)
-			tt.node(&node)
-			c.AddNode(t, node)
-			p := run(t, c, append(tt.args, longBackoff, maxBackoff)...)
-			defer func() {
-				p.Stop(t)
-				c.Kubectl(t, "delete", "pods", "--all", "--force", "--grace-period=0")
-				c.Kubectl(t, "delete", "nodes", "--all")
-			}()
-			if tt.args != nil {
-				create(t, c, newPod(first, tt.pod))
+			waits, first := "waits-"+tt.fit, "first-"+tt.fit
+			run(t, c, "--fit="+tt.fit, longBackoff, maxBackoff)
+			if !tt.cordon {
+				create(t, c, newPod(first, tt.change))
 				c.WaitForPodScheduled(t, "default", first)
 			}
-			create(t, c, newPod(waits, tt.pod))
+			create(t, c, newPod(waits, tt.change))
 			condition := framework.PodScheduledCondition(c.WaitForPodUnschedulable(t, "default", waits))
 			event := c.WaitForEvent(t, "default", waits, "FailedScheduling", "")
 			for source, text := range map[string]string{"condition": condition.Message, "event": event} {
@@ -206,7 +69,7 @@ func pendingPodIsWokenAndSaysWhyItWaits(t *testing.T) {
 				}
 			}
 
-			tt.resolve(t, c, waits, first)
+			tt.resolve(c, first)
 
 			pod := c.WaitForPodScheduled(t, "default", waits)
 			if got := framework.PodScheduledCondition(pod).Status; got != corev1.ConditionTrue {
@@ -264,80 +127,6 @@ func podsThatAreNotItsOwnStayPending(t *testing.T) {
 			}
 		}
 	}
-}
-
-func resourcesAreNeverOvercommitted(t *testing.T) {
-	nodes := localcluster.FakeNodes(4)
-	for i := range nodes {
-		capacity := corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("10"), corev1.ResourceMemory: resource.MustParse("20Gi"), corev1.ResourcePods: resource.MustParse("12"),
-		}
-		nodes[i].Status.Capacity, nodes[i].Status.Allocatable = capacity, capacity
-	}
-	c := start(t, nodes)
-	// What somebody else bound counts too.
-	for i := range 4 {
-		create(t, c, newPod(fmt.Sprintf("fixed-%d", i), func(p *corev1.Pod) {
-			p.Spec.NodeName = nodes[i].Name
-			p.Spec.SchedulerName = "nobody"
-			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-		}))
-	}
-	run(t, c, "--fit=resources", "--workers=16", longBackoff, maxBackoff)
-	cpu := func(amount string) func(*corev1.Pod) {
-		return func(p *corev1.Pod) {
-			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}
-		}
-	}
-	createMany(t, c, 40, "cpu", cpu("1500m"))
-	waitIdle(t, c)
-	requireFit(t, c, nodes)
-	// 8 free CPUs on a node take 5 of them.
-	if got := boundOf(list(t, c, "default"), "cpu-"); got != 20 {
-		t.Errorf("%d pods of 1500m have a node, want the 20 that fit", got)
-	}
-	// As pods go, others take their place.
-	for i := range 40 {
-		if i%2 == 0 {
-			c.Kubectl(t, "delete", "pod", fmt.Sprintf("cpu-%d", i), "--wait=false")
-		}
-	}
-	createMany(t, c, 60, "small", cpu("1m"))
-	framework.WaitForCondition(t, framework.WaitTimeout, "all 48 places to be taken", func() (bool, error) {
-		pods := list(t, c, "default")
-		got := boundOf(pods, "")
-		return got == 48 && len(pods) == 4+20+60, fmt.Errorf("%d of %d pods have a node", got, len(pods))
-	})
-	requireFit(t, c, nodes)
-}
-
-// waitIdle waits until every pod of random-scheduler either has a node or has
-// been told that there is none.
-func waitIdle(t *testing.T, c *framework.Cluster) {
-	t.Helper()
-	framework.WaitForCondition(t, framework.WaitTimeout, "every pod to be decided on", func() (bool, error) {
-		pods, err := c.Client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		for i := range pods.Items {
-			pod := &pods.Items[i]
-			if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" && framework.PodScheduledCondition(pod) == nil {
-				return false, fmt.Errorf("pod %s is not", pod.Name)
-			}
-		}
-		return true, nil
-	})
-}
-
-func boundOf(pods []corev1.Pod, prefix string) int {
-	n := 0
-	for i := range pods {
-		if pods[i].Spec.NodeName != "" && strings.HasPrefix(pods[i].Name, prefix) {
-			n++
-		}
-	}
-	return n
 }
 
 // requireFit adds up what the API server has on each node.

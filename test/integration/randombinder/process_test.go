@@ -6,7 +6,6 @@ package randombinder
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,8 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/localcluster"
@@ -86,38 +83,6 @@ func missingRightIsNamedAtStart(t *testing.T) {
 	}
 }
 
-func mistakesEndTheProcessWithAWayOut(t *testing.T) {
-	c := start(t, nil)
-	busy := fmt.Sprintf("--bind-address=127.0.0.1:%d", framework.FreePort(t))
-	run(t, c, busy)
-	tests := []struct {
-		name string
-		args []string
-		want []string
-	}{
-		{"the port is taken", []string{busy}, []string{busy, "address already in use", "choose another"}},
-		{"an address without a port", []string{"--bind-address=0.0.0.0"}, []string{"--bind-address=0.0.0.0", "missing port in address"}},
-		{
-			"nobody listens where the kubeconfig points",
-			[]string{"--kubeconfig=" + deadKubeconfig(t)},
-			[]string{"connection refused"},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := launch(t, c, tt.args...)
-			if code := p.Wait(t, framework.WaitTimeout); code != 1 {
-				t.Errorf("exit code %d, want 1", code)
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(p.Output(), want) {
-					t.Errorf("output does not contain %q:\n%s", want, p.Output())
-				}
-			}
-		})
-	}
-}
-
 // deploymentRunsAsItSays starts the process with the arguments of the installed
 // Deployment and asks it what the kubelet would.
 func deploymentRunsAsItSays(t *testing.T) {
@@ -167,20 +132,6 @@ func deploymentRunsAsItSays(t *testing.T) {
 	if strings.Contains(page, nodes[0].Name) {
 		t.Errorf("/metrics names node %s", nodes[0].Name)
 	}
-}
-
-// deadKubeconfig returns a kubeconfig for an API server that does not exist.
-func deadKubeconfig(t *testing.T) string {
-	t.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["dead"] = &clientcmdapi.Cluster{Server: fmt.Sprintf("http://127.0.0.1:%d", framework.FreePort(t))}
-	config.Contexts["dead"] = &clientcmdapi.Context{Cluster: "dead"}
-	config.CurrentContext = "dead"
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // removalLeavesTheNamespaceAndTheRunningPods follows the README's way out.

@@ -16,25 +16,25 @@ import (
 // killedSchedulerLosesNoPod kills random-scheduler again and again while
 // pods arrive.
 func killedSchedulerLosesNoPod(t *testing.T) {
-	pods, kills := atFullSize(200, 400), atFullSize(3, 6)
-	for _, fit := range []string{"constraints", "resources"} {
-		t.Run(fit, func(t *testing.T) {
-			c := start(t, localcluster.FakeNodes(10))
-			arrive := make(chan error, 1)
-			go func() { arrive <- createRange(t.Context(), c, 0, pods, "pod") }()
-			for kill := 1; kill <= kills; kill++ {
-				p := launch(t, c, "--fit="+fit)
-				waitAllBound(t, c, "default", kill*pods/(kills+2))
-				p.Kill()
-			}
-			if err := <-arrive; err != nil {
-				t.Fatal(err)
-			}
-			run(t, c, "--fit="+fit)
-			waitAllBound(t, c, "default", pods)
-			requireNotBoundTwice(t, c, list(t, c, "default"))
-		})
+	const pods = 200
+	kills := 3
+	if framework.Long() {
+		kills = 8
 	}
+	c := start(t, localcluster.FakeNodes(10))
+	arrive := make(chan error, 1)
+	go func() { arrive <- createRange(t.Context(), c, 0, pods, "pod") }()
+	for kill := 1; kill <= kills; kill++ {
+		p := launch(t, c, "--fit=resources")
+		waitAllBound(t, c, "default", kill*pods/(kills+2))
+		p.Kill()
+	}
+	if err := <-arrive; err != nil {
+		t.Fatal(err)
+	}
+	run(t, c, "--fit=resources")
+	waitAllBound(t, c, "default", pods)
+	requireNotBoundTwice(t, c, list(t, c, "default"))
 }
 
 // apiServerRestartLosesNoPod kills the API server while Bindings are in
@@ -68,7 +68,7 @@ func apiServerRestartLosesNoPod(t *testing.T) {
 // old one is cut off: one is killed with SIGKILL while pods arrive and replaced, and then
 // the other is stopped in order.
 func twoBindEachPodOnce(t *testing.T) {
-	pods := atFullSize(300, 600)
+	const pods = 300
 	c := start(t, localcluster.FakeNodes(10))
 	// A rate below the test's own makes the pods wait for the binders.
 	args := []string{"--kube-api-qps=50", "--kube-api-burst=10"}

@@ -28,14 +28,6 @@ import (
 // createWorkers is how many pods a test creates at a time.
 const createWorkers = 8
 
-// atFullSize returns a number as make test has it, or as make test-long.
-func atFullSize(short, long int) int {
-	if framework.Long() {
-		return long
-	}
-	return short
-}
-
 // shared is the control plane of [TestRandomScheduler], whose API server writes an audit
 // log, and began is when the subtest under way got it.
 var (
@@ -51,20 +43,15 @@ func TestRandomScheduler(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"a cordoned node and one that is not ready get no pod", cordonedAndNotReadyNodesGetNone},
-		{"a node that becomes unready gets no more", nodeThatBecomesUnreadyGetsNoMore},
 		{"a pending pod is woken, and says why it waits", pendingPodIsWokenAndSaysWhyItWaits},
 		{"pods that are not its own stay pending", podsThatAreNotItsOwnStayPending},
-		{"resources are never overcommitted", resourcesAreNeverOvercommitted},
 		{"lost answers never bind twice", lostAnswersNeverBindTwice},
 		{"it yields to others", binderYieldsToOthers},
 		{"a missing right is named at start", missingRightIsNamedAtStart},
-		{"mistakes end the process with a way out", mistakesEndTheProcessWithAWayOut},
 		{"the Deployment runs as it says", deploymentRunsAsItSays},
 		{"a killed scheduler loses no pod", killedSchedulerLosesNoPod},
 		{"a restart of the API server loses no pod", apiServerRestartLosesNoPod},
 		{"two processes bind each pod once", twoBindEachPodOnce},
-		{"the choice is uniform", choiceIsUniform},
 		{"its removal leaves the namespace and the running pods", removalLeavesTheNamespaceAndTheRunningPods},
 	} {
 		t.Run(tt.name, tt.run)
@@ -178,15 +165,6 @@ func waitAllBound(t *testing.T, c *framework.Cluster, namespace string, n int) {
 		}
 		return true, nil
 	})
-}
-
-// byNode counts the pods of each node.
-func byNode(pods []corev1.Pod) map[string]int {
-	counts := map[string]int{}
-	for i := range pods {
-		counts[pods[i].Spec.NodeName]++
-	}
-	return counts
 }
 
 // binding is one request of the audit log that asked for a pod to be bound.

@@ -13,6 +13,7 @@ import (
 
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
 
+	"github.com/berth-scheduler/berth/pkg/bench/interval"
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
@@ -88,7 +89,7 @@ func (r *Report) compareMetric(first *Measurement, metric string) {
 			}
 		}
 		if len(ratio.Values) > 0 {
-			ratio.Estimate = estimate(ratio.Values)
+			ratio.Interval = interval.OfRatios(ratio.Values)
 			r.Ratios = append(r.Ratios, ratio)
 		}
 	}
@@ -132,7 +133,7 @@ func (r *Report) text() string {
 	table = output.NewTable()
 	for i := range r.Ratios {
 		ratio := &r.Ratios[i]
-		table.Add(ratio.Scenario, ratio.Workload, ratio.Scheduler+"/"+ratio.Against, title(ratio.Metric), ratio.Estimate)
+		table.Add(ratio.Scenario, ratio.Workload, ratio.Scheduler+"/"+ratio.Against, title(ratio.Metric), ratio.Interval)
 	}
 	_ = table.Write(&out)
 	return out.String()

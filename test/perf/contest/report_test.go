@@ -50,8 +50,8 @@ func TestCompare(t *testing.T) {
 	}
 	// By hand: 12.706205 standard errors of the logarithms ±0.2231.
 	half := 12.706204736174698 * math.Log(1.25)
-	got := report.Ratios[0].Estimate
-	if math.Abs(got.Mean-1) > 1e-9 || math.Abs(got.Low/math.Exp(-half)-1) > 1e-9 || math.Abs(*got.High/math.Exp(half)-1) > 1e-9 {
+	got := report.Ratios[0].Interval
+	if math.Abs(got.Mean-1) > 1e-9 || math.Abs(got.Low/math.Exp(-half)-1) > 1e-9 || math.Abs(got.High/math.Exp(half)-1) > 1e-9 {
 		t.Errorf("got %v, want 1 (%g to %g)", got, math.Exp(-half), math.Exp(half))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/bench/interval"
 )
 
 // thresholdsFile is in the folder of each topic.
@@ -47,7 +49,7 @@ type Bound struct {
 
 // Record is a measurement of a ratio, and what it came from.
 type Record struct {
-	Estimate
+	interval.Interval
 	Pairs []float64 `json:"pairs"`
 	Provenance
 }
@@ -94,9 +96,9 @@ func (t *Thresholds) check(ratios []Ratio, only string) error {
 			continue
 		}
 		if !bound.allows(ratio.Mean) {
-			message := fmt.Sprintf("%s: measured %s, pairs %.3f", bound, ratio.Estimate, ratio.Values)
+			message := fmt.Sprintf("%s: measured %s, pairs %.3f", bound, ratio.Interval, ratio.Values)
 			if bound.Measured != nil {
-				message += fmt.Sprintf("; recorded before: %s on %s at %s", bound.Measured.Estimate, bound.Measured.Date, bound.Measured.Commit)
+				message += fmt.Sprintf("; recorded before: %s on %s at %s", bound.Measured.Interval, bound.Measured.Date, bound.Measured.Commit)
 			}
 			errs = append(errs, errors.New(message))
 		}
@@ -145,7 +147,7 @@ func readThresholds() (*Thresholds, error) {
 func (t *Thresholds) record(r *Report) {
 	for i := range t.Bounds {
 		if ratio := t.Bounds[i].find(r.Ratios); ratio != nil {
-			t.Bounds[i].Measured = &Record{Estimate: ratio.Estimate, Pairs: ratio.Values, Provenance: r.Provenance}
+			t.Bounds[i].Measured = &Record{Interval: ratio.Interval, Pairs: ratio.Values, Provenance: r.Provenance}
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-scheduler/berth/pkg/bench/interval"
 )
 
 func aBound(change func(*Bound)) *Thresholds {
@@ -40,7 +42,7 @@ func TestCheck(t *testing.T) {
 			name: "above, and it was better once",
 			change: func(b *Bound) {
 				b.Metric, b.AtLeast, b.AtMost = SchedulerCPU, 0, 1.05
-				b.Measured = &Record{Estimate: Estimate{Mean: 1.02}, Provenance: Provenance{Date: "2026-11-21", Commit: "abc"}}
+				b.Measured = &Record{Interval: interval.Interval{Mean: 1.02}, Provenance: Provenance{Date: "2026-11-21", Commit: "abc"}}
 			},
 			want: []string{"at most 1.05", "measured 2.000", "recorded before: 1.020 (one pair: no interval) on 2026-11-21 at abc"},
 		},
