@@ -84,7 +84,9 @@ func proposeTolerations(s *situation, add func(*Change)) {
 }
 
 // ofNodeController reports whether Kubernetes' own controllers set the taint, and would again.
-func ofNodeController(taint corev1.Taint) bool { return strings.HasPrefix(taint.Key, "node.kubernetes.io/") }
+func ofNodeController(taint corev1.Taint) bool {
+	return strings.HasPrefix(taint.Key, "node.kubernetes.io/")
+}
 
 // keepsForDevices reports whether the node has devices and the pod asks for none: the taint
 // is then meant to keep the pod away.
