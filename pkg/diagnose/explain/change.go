@@ -152,7 +152,6 @@ func (c *Change) by(format string, args ...any) *Change {
 	return c
 }
 
-// editOf returns an edit of an object.
 func editOf[T runtime.Object](object T, change func(T)) edit {
 	return edit{object: object, change: func(object runtime.Object) {
 		if typed, ok := object.(T); ok {

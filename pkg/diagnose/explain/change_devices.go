@@ -65,7 +65,6 @@ func all(edits []func(*corev1.Pod)) func(*corev1.Pod) {
 	}
 }
 
-// limitChange is a change of a limit of a container.
 func limitChange(kind string, cost float64, container string, name corev1.ResourceName, change func(*corev1.Pod), format string, args ...any) *Change {
 	c := podChange(kind, cost, change, "in container %s, %s", container, fmt.Sprintf(format, args...))
 	c.fields = []string{container + "/" + string(name)}

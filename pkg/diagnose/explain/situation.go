@@ -317,7 +317,6 @@ type nodeFacts struct {
 	distance shortfall.Distance
 }
 
-// node returns the node.
 func (n *nodeFacts) node() *corev1.Node { return n.info.Node() }
 
 // key is equal for the nodes of a group.
@@ -329,7 +328,6 @@ func (n *nodeFacts) key() string {
 	return strings.Join(parts, "; ")
 }
 
-// has returns the verdict of a plugin on the node.
 func (n *nodeFacts) has(plugin string) (engine.Verdict, bool) {
 	i := slices.IndexFunc(n.verdicts, func(v engine.Verdict) bool { return v.Plugin == plugin })
 	if i < 0 {

@@ -177,7 +177,6 @@ func (r *rejectedPods) remove(uid types.UID) {
 	delete(r.names, uid)
 }
 
-// in returns those of a namespace.
 func (r *rejectedPods) in(namespace string) map[types.UID]cache.ObjectName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
