@@ -120,25 +120,16 @@ func value(devices string) corev1.EnvVar {
 	return corev1.EnvVar{Name: visibleDevices, Value: devices}
 }
 
-// edit changes a pod before it is created.
-type edit = func(*corev1.Pod)
+type edit = framework.Edit
 
-// all makes several edits.
-func all(edits ...edit) edit {
-	return func(pod *corev1.Pod) {
-		for _, edit := range edits {
-			edit(pod)
-		}
-	}
-}
-
-func tolerates(toleration corev1.Toleration) edit {
-	return func(pod *corev1.Pod) { pod.Spec.Tolerations = []corev1.Toleration{toleration} }
-}
-
-var tolerateAll = tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists})
-
-func nodeNamed(pod *corev1.Pod) { pod.Spec.NodeName = "gpu" }
+var (
+	all         = framework.Edits
+	tolerates   = framework.Tolerates
+	tolerateAll = framework.ToleratesAll
+	nodeNamed   = framework.OnNode("gpu")
+	scheduledBy = framework.ScheduledBy
+	annotated   = framework.Annotated
+)
 
 func env(variables ...corev1.EnvVar) edit {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Env = variables }
@@ -146,10 +137,4 @@ func env(variables ...corev1.EnvVar) edit {
 
 func asks(pairs ...string) edit {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources = limits(pairs...) }
-}
-
-func scheduledBy(name string) edit { return func(pod *corev1.Pod) { pod.Spec.SchedulerName = name } }
-
-func annotated(key, value string) edit {
-	return func(pod *corev1.Pod) { pod.Annotations = map[string]string{key: value} }
 }
