@@ -197,7 +197,6 @@ func (o *benchOptions) findBinDir() error {
 	return nil
 }
 
-// findSchedulers finds the schedulers.
 func (o *benchOptions) findSchedulers(ctx context.Context) error {
 	profiles, err := o.profiles()
 	if err != nil {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,27 +16,9 @@ import (
 
 // served is what kubectl prints of a cluster: a node with 8 CPU, a Deployment's pod that
 // runs there and one that is pending.
-const served = `
-apiVersion: v1
-kind: List
-items:
-- apiVersion: v1
-  kind: Node
-  metadata: {name: node-0, uid: n0}
-  status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
-- apiVersion: apps/v1
-  kind: ReplicaSet
-  metadata: {name: web-7c, namespace: default, uid: r0, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d0, controller: true}]}
-  spec: {selector: {matchLabels: {app: web}}}
-- apiVersion: v1
-  kind: Pod
-  metadata: {name: web-7c-x, namespace: default, uid: p0, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-7c, uid: r0, controller: true}]}
-  spec: {nodeName: node-0, schedulerName: berth-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: "2"}}}]}
-- apiVersion: v1
-  kind: Pod
-  metadata: {name: waits, namespace: default, uid: p1}
-  spec: {schedulerName: berth-scheduler, containers: [{name: c, image: i, resources: {requests: {cpu: "100"}}}]}
-`
+//
+//go:embed testdata/served.yaml
+var served string
 
 // pendingLonger is a pod that leaves too little for one of 2 CPU, and that is older.
 const pendingLonger = `

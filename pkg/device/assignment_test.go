@@ -5,6 +5,8 @@ package device
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -233,156 +235,61 @@ func hardPod() (*Node, Usage, *Request) {
 func TestAssignLifeCycle(t *testing.T) {
 	tests := []struct {
 		name string
-		// free is what each device has left, in thousandths.
-		free       []int64
-		containers []ContainerRequest
-		// want are the devices of each ask; nil is no room.
+		// free is what each device has left, in thousandths, as all amounts here.
+		free []int64
+		// containers are what each asks for, whole devices above 1000.
+		containers string
+		// want are the devices of each container; nil is no room. held is what the pod holds of each device.
 		want []Set
-		// wantHeld is what the pod holds of each device, in thousandths.
-		wantHeld []int64
+		held []int64
 	}{
-		{
-			name:       "an init container uses what the main container will",
-			free:       []int64{1000, 1000},
-			containers: []ContainerRequest{{Kind: Init, Devices: 1, Milli: 300}, {Devices: 1, Milli: 500}},
-			want:       []Set{SetOf(0), SetOf(0)},
-			wantHeld:   []int64{500, 0},
-		},
-		{
-			name:       "a larger init container raises the peak of the same device",
-			free:       []int64{1000, 1000},
-			containers: []ContainerRequest{{Kind: Init, Devices: 1, Milli: 800}, {Devices: 1, Milli: 500}},
-			want:       []Set{SetOf(0), SetOf(0)},
-			wantHeld:   []int64{800, 0},
-		},
-		{
-			name:       "it goes elsewhere where that device has no room for it",
-			free:       []int64{500, 800},
-			containers: []ContainerRequest{{Kind: Init, Devices: 1, Milli: 800}, {Devices: 1, Milli: 500}},
-			want:       []Set{SetOf(1), SetOf(0)},
-			wantHeld:   []int64{500, 800},
-		},
-		{
-			name:       "init containers use one device one after the other",
-			free:       []int64{1000},
-			containers: []ContainerRequest{{Kind: Init, Devices: 1, Milli: 900}, {Kind: Init, Devices: 1, Milli: 1000}, {Devices: 1, Milli: 500}, {Devices: 1, Milli: 500}},
-			want:       []Set{SetOf(0), SetOf(0), SetOf(0), SetOf(0)},
-			wantHeld:   []int64{1000},
-		},
-		{
-			name:       "main containers run at one time",
-			free:       []int64{1000},
-			containers: []ContainerRequest{{Devices: 1, Milli: 600}, {Devices: 1, Milli: 500}},
-			want:       nil,
-			wantHeld:   nil,
-		},
-		{
-			name:       "a sidecar runs beside main containers and later init containers",
-			free:       []int64{1000},
-			containers: []ContainerRequest{{Kind: Sidecar, Devices: 1, Milli: 300}, {Kind: Init, Devices: 1, Milli: 700}, {Devices: 1, Milli: 600}},
-			want:       []Set{SetOf(0), SetOf(0), SetOf(0)},
-			wantHeld:   []int64{1000},
-		},
-		{
-			name:       "an init container has no room beside the sidecar before it",
-			free:       []int64{1000},
-			containers: []ContainerRequest{{Kind: Sidecar, Devices: 1, Milli: 300}, {Kind: Init, Devices: 1, Milli: 701}, {Devices: 1, Milli: 600}},
-			want:       nil,
-		},
-		{
-			name:       "it has room before the sidecar starts",
-			free:       []int64{1000},
-			containers: []ContainerRequest{{Kind: Init, Devices: 1, Milli: 1000}, {Kind: Sidecar, Devices: 1, Milli: 300}, {Devices: 1, Milli: 600}},
-			want:       []Set{SetOf(0), SetOf(0), SetOf(0)},
-			wantHeld:   []int64{1000},
-		},
-		{
-			name:       "the sidecar makes way for an init container that needs a whole device",
-			free:       []int64{1000, 400},
-			containers: []ContainerRequest{{Kind: Sidecar, Devices: 1, Milli: 300}, {Kind: Init, Devices: 1, Milli: 1000}},
-			want:       []Set{SetOf(1), SetOf(0)},
-			wantHeld:   []int64{1000, 300},
-		},
-		{
-			name:       "the second choice for one container makes room for the other",
-			free:       []int64{500, 600},
-			containers: []ContainerRequest{{Devices: 1, Milli: 400}, {Devices: 1, Milli: 600}},
-			want:       []Set{SetOf(0), SetOf(1)},
-			wantHeld:   []int64{400, 600},
-		},
-		{
-			name:       "a sidecar leaves the tightest device to a main container",
-			free:       []int64{700, 600},
-			containers: []ContainerRequest{{Kind: Sidecar, Devices: 1, Milli: 100}, {Devices: 1, Milli: 600}, {Devices: 1, Milli: 600}},
-			want:       []Set{SetOf(0), SetOf(0), SetOf(1)},
-			wantHeld:   []int64{700, 600},
-		},
-		{
-			name: "the largest first on the tightest is not always right",
-			free: []int64{1000, 1000},
-			containers: []ContainerRequest{
-				{Devices: 1, Milli: 400},
-				{Devices: 1, Milli: 400},
-				{Devices: 1, Milli: 300},
-				{Devices: 1, Milli: 300},
-				{Devices: 1, Milli: 300},
-				{Devices: 1, Milli: 300},
-			},
-			want:     []Set{SetOf(0), SetOf(1), SetOf(0), SetOf(0), SetOf(1), SetOf(1)},
-			wantHeld: []int64{1000, 1000},
-		},
-		{
-			name:       "whole devices take the lowest free ones",
-			free:       []int64{900, 1000, 1000, 1000},
-			containers: []ContainerRequest{{Devices: 1, Milli: 100}, {Devices: 2, Milli: 1000}},
-			want:       []Set{SetOf(0), SetOf(1, 2)},
-			wantHeld:   []int64{100, 1000, 1000, 0},
-		},
-		{
-			name:       "whole devices of an init container begin with those that the pod holds",
-			free:       []int64{1000, 1000, 1000},
-			containers: []ContainerRequest{{Kind: Init, Devices: 2, Milli: 1000}, {Devices: 1, Milli: 1000}, {Devices: 1, Milli: 500}},
-			want:       []Set{SetOf(0, 1), SetOf(0), SetOf(1)},
-			wantHeld:   []int64{1000, 1000, 0},
-		},
+		{"an init container uses what the main container will", []int64{1000, 1000}, "init 300, 500", []Set{SetOf(0), SetOf(0)}, []int64{500, 0}},
+		{"a larger init container raises the peak of the same device", []int64{1000, 1000}, "init 800, 500", []Set{SetOf(0), SetOf(0)}, []int64{800, 0}},
+		{"it goes elsewhere where that device has no room for it", []int64{500, 800}, "init 800, 500", []Set{SetOf(1), SetOf(0)}, []int64{500, 800}},
+		{"init containers use one device one after the other", []int64{1000}, "init 900, init 1000, 500, 500", []Set{SetOf(0), SetOf(0), SetOf(0), SetOf(0)}, []int64{1000}},
+		{"main containers run at one time", []int64{1000}, "600, 500", nil, nil},
+		{"a sidecar runs beside main containers and later init containers", []int64{1000}, "sidecar 300, init 700, 600", []Set{SetOf(0), SetOf(0), SetOf(0)}, []int64{1000}},
+		{"an init container has no room beside the sidecar before it", []int64{1000}, "sidecar 300, init 701, 600", nil, nil},
+		{"it has room before the sidecar starts", []int64{1000}, "init 1000, sidecar 300, 600", []Set{SetOf(0), SetOf(0), SetOf(0)}, []int64{1000}},
+		{"the sidecar makes way for an init container that needs a whole device", []int64{1000, 400}, "sidecar 300, init 1000", []Set{SetOf(1), SetOf(0)}, []int64{1000, 300}},
+		{"the second choice for one container makes room for the other", []int64{500, 600}, "400, 600", []Set{SetOf(0), SetOf(1)}, []int64{400, 600}},
+		{"a sidecar leaves the tightest device to a main container", []int64{700, 600}, "sidecar 100, 600, 600", []Set{SetOf(0), SetOf(0), SetOf(1)}, []int64{700, 600}},
+		{"the largest first on the tightest is not always right", []int64{1000, 1000}, "400, 400, 300, 300, 300, 300", []Set{SetOf(0), SetOf(1), SetOf(0), SetOf(0), SetOf(1), SetOf(1)}, []int64{1000, 1000}},
+		{"whole devices take the lowest free ones", []int64{900, 1000, 1000, 1000}, "100, 2000", []Set{SetOf(0), SetOf(1, 2)}, []int64{100, 1000, 1000, 0}},
+		{"whole devices of an init container begin with those that the pod holds", []int64{1000, 1000, 1000}, "init 2000, 1000, 500", []Set{SetOf(0, 1), SetOf(0), SetOf(1)}, []int64{1000, 1000, 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := NewUsage(len(tt.free), 16000, 0)
-			for d, free := range tt.free {
-				s.Take(d, Share{Milli: MilliPerDevice - free, MemoryMiB: 16 * (MilliPerDevice - free)})
-			}
-			r := &Request{Kind: RequestShares, Containers: tt.containers}
-			a, ok := Assign(BestFit{}, CandidateNode{Usage: &s}, PodRequest{Request: r})
-			if !ok {
-				if tt.want != nil {
-					t.Error("no room")
+			var containers []ContainerRequest
+			for text := range strings.SplitSeq(tt.containers, ", ") {
+				c := ContainerRequest{Devices: 1}
+				if kind, amount, ok := strings.Cut(text, " "); ok {
+					c.Kind, text = map[string]ContainerKind{"init": Init, "sidecar": Sidecar}[kind], amount
 				}
+				milli, err := strconv.ParseInt(text, 10, 64)
+				must(t, err)
+				c.Milli = min(milli, MilliPerDevice)
+				c.Devices = int(max(1, milli/MilliPerDevice))
+				containers = append(containers, c)
+			}
+			s := stateOf(tt.free...)
+			a, ok := Assign(BestFit{}, CandidateNode{Usage: &s}, PodRequest{Request: &Request{Kind: RequestShares, Containers: containers}})
+			if ok != (tt.want != nil) {
+				t.Fatalf("assigned %t", ok)
+			}
+			if !ok {
 				return
 			}
-			if diff := cmp.Diff(tt.want, a.Devices[:len(tt.containers)]); diff != "" {
+			if diff := cmp.Diff(tt.want, a.Devices[:len(containers)]); diff != "" {
 				t.Errorf("unexpected devices (-want,+got):\n%s", diff)
 			}
-			holding := a.PodUsage(tt.containers)
-			for d, want := range tt.wantHeld {
+			holding := a.PodUsage(containers)
+			for d, want := range tt.held {
 				if holding[d] != (Share{Milli: want, MemoryMiB: 16 * want}) {
 					t.Errorf("device %d: held %+v, want %d milli and the memory to it", d, holding[d], want)
 				}
 			}
 		})
-	}
-}
-
-// TestHoldingTakesEachDimensionByItself: an init container with much memory and a
-// main container with much compute hold both, as for CPU and memory.
-func TestHoldingTakesEachDimensionByItself(t *testing.T) {
-	containers := []ContainerRequest{{Kind: Init, Devices: 1}, {Devices: 1}}
-	a := Assignment{}
-	a.Devices[0], a.Shares[0] = SetOf(2), Share{Milli: 100, MemoryMiB: 8000}
-	a.Devices[1], a.Shares[1] = SetOf(2), Share{Milli: 700, MemoryMiB: 1000}
-	holding := a.PodUsage(containers)
-	if want := (Share{Milli: 700, MemoryMiB: 8000}); holding[2] != want {
-		t.Errorf("got %+v, want %+v", holding[2], want)
 	}
 }
 

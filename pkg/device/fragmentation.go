@@ -31,24 +31,11 @@ const (
 
 // String returns the cause as a metric label.
 func (c Cause) String() string {
-	switch c {
-	case Q1LackBoth:
-		return "Q1LackBoth"
-	case Q2LackGPU:
-		return "Q2LackGPU"
-	case Q3Satisfied:
-		return "Q3Satisfied"
-	case Q4LackCPU:
-		return "Q4LackCPU"
-	case XLSatisfied:
-		return "XLSatisfied"
-	case XRLackCPU:
-		return "XRLackCPU"
-	case NoAccess:
-		return "NoAccess"
-	default:
+	names := [Causes]string{"Q1LackBoth", "Q2LackGPU", "Q3Satisfied", "Q4LackCPU", "XLSatisfied", "XRLackCPU", "NoAccess"}
+	if int(c) >= Causes {
 		return "Unknown"
 	}
+	return names[c]
 }
 
 // Fragmentation is the idle compute of a node by what it is to the expected
@@ -85,7 +72,17 @@ func (f *Fragmentation) Total() float64 {
 // With memory in proportion to compute, as it is derived, the measure is the
 // paper's. Cordoned devices have nothing idle.
 func (e *NodeWorkload) Fragmentation(s *Usage, cpuMilli int64) Fragmentation {
-	var sums [Causes]int64
+	var f Fragmentation
+	if e.weight > 0 {
+		for cause, sum := range e.weighted(s, cpuMilli) {
+			f[cause] = float64(sum) / float64(e.weight)
+		}
+	}
+	return f
+}
+
+// weighted is Fragmentation times the weight of the workload.
+func (e *NodeWorkload) weighted(s *Usage, cpuMilli int64) (sums [Causes]int64) {
 	idle := s.IdleMilli()
 	for i := range e.noDevice {
 		c := &e.noDevice[i]
@@ -111,13 +108,7 @@ func (e *NodeWorkload) Fragmentation(s *Usage, cpuMilli int64) Fragmentation {
 			sums[Q1LackBoth] += c.weight * idle
 		}
 	}
-	var f Fragmentation
-	if e.weight > 0 {
-		for cause := range f {
-			f[cause] = float64(sums[cause]) / float64(e.weight)
-		}
-	}
-	return f
+	return sums
 }
 
 // room returns how many devices have room for the class, and how much is idle on
@@ -142,17 +133,11 @@ func (e *NodeWorkload) Weight() int64 { return e.weight }
 // the workload. It is an exact integer, so the difference of two amounts is exact, and
 // zero where nothing changed.
 func (e *NodeWorkload) FragmentedWeighted(s *Usage, cpuMilli int64) int64 {
-	idle := s.IdleMilli()
-	sum := e.indifferent * idle
-	for i := range e.placeable {
-		c := &e.placeable[i]
-		fragmented := idle
-		if cpuMilli >= c.cpu {
-			if room, tooFull := c.room(s); room >= c.devices {
-				fragmented = tooFull
-			}
+	total := int64(0)
+	for cause, sum := range e.weighted(s, cpuMilli) {
+		if Cause(cause) != Q3Satisfied { //nolint:gosec // an index below Causes
+			total += sum
 		}
-		sum += c.weight * fragmented
 	}
-	return sum
+	return total
 }

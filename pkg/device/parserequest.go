@@ -332,7 +332,6 @@ func constraints(pod *corev1.Pod, request *Request, pluginResources []corev1.Res
 	return nil
 }
 
-// limitField is the path of one limit.
 func limitField(path string, name corev1.ResourceName) string {
 	return fmt.Sprintf("%s.resources.limits[%s]", path, name)
 }

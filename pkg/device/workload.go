@@ -198,9 +198,6 @@ type NodeWorkload struct {
 	noDevice []resolvedClass
 	// noAccess is the weight of the classes that this kind of node excludes.
 	noAccess int64
-	// indifferent is the weight of noDevice and noAccess together: to them every
-	// idle thousandth is a fragment, whatever else is true.
-	indifferent int64
 
 	// What follows is FragmentationGradient's view of the same; see value.go.
 	classes []valueClass
@@ -231,13 +228,11 @@ func (w *Workload) On(model string, memoryMiB int64) *NodeWorkload {
 		class := resolvedClass{cpu: c.CPUMilli, devices: c.Devices, weight: c.Weight}
 		if c.Devices == 0 {
 			e.noDevice = append(e.noDevice, class)
-			e.indifferent += c.Weight
 			continue
 		}
 		share, ok := c.on(model, memoryMiB)
 		if !ok {
 			e.noAccess += c.Weight
-			e.indifferent += c.Weight
 			continue
 		}
 		class.share = share

@@ -251,8 +251,8 @@ func (c *strangersCluster) nodes() []fwk.NodeInfo {
 // hints measures the hints of Berth's plugins for each kind of object: a pending pod waits, and
 // an object with the same strings comes, changes and goes.
 func (c *strangersCluster) hints(pod *corev1.Pod) map[string]cost {
-	node, other, service, namespace := c.node.DeepCopy(), sharePod("other"), &corev1.Service{}, &corev1.Namespace{}
-	for _, obj := range []metav1.Object{node, other, service, namespace} {
+	node, other := c.node.DeepCopy(), sharePod("other")
+	for _, obj := range []metav1.Object{node, other} {
 		all := maps.Clone(obj.GetAnnotations())
 		if all == nil {
 			all = map[string]string{}
@@ -260,17 +260,14 @@ func (c *strangersCluster) hints(pod *corev1.Pod) map[string]cost {
 		maps.Copy(all, pod.Annotations)
 		obj.SetAnnotations(all)
 	}
-	service.Namespace, service.Name, namespace.Name = "default", "s", "default"
 	other.Spec.NodeName = c.node.Name
 	changed := pod.DeepCopy()
 	for key, value := range changed.Annotations {
 		changed.Annotations[key] = value[:max(0, len(value)-1)] + "b"
 	}
 	objects := map[fwk.EventResource][][2]any{
-		fwk.Node:     {{nil, node}, {c.node, node}, {node, c.node}},
-		fwk.Pod:      {{other, nil}, {nil, other}, {pod, changed}},
-		"services":   {{nil, service}, {&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}}, service}},
-		"namespaces": {{nil, namespace}, {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, namespace}},
+		fwk.Node: {{nil, node}, {c.node, node}, {node, c.node}},
+		fwk.Pod:  {{other, nil}, {nil, other}, {pod, changed}},
 	}
 	costs := map[string]cost{}
 	for _, extension := range c.profile.EnqueueExtensions() {
@@ -282,8 +279,7 @@ func (c *strangersCluster) hints(pod *corev1.Pod) map[string]cost {
 			c.t.Fatal(err)
 		}
 		for i, event := range events {
-			resource, _, _ := strings.Cut(string(event.Event.Resource), ".")
-			for j, pair := range objects[fwk.EventResource(resource)] {
+			for j, pair := range objects[event.Event.Resource] {
 				action := fwk.Update
 				if pair[0] == nil {
 					action = fwk.Add

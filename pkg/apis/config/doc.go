@@ -4,7 +4,8 @@
 // +k8s:deepcopy-gen=package
 
 // Package config holds the internal (unversioned) arguments of Berth's plugins:
-// what a plugin's New receives after decoding, defaulting and conversion.
+// what a plugin's New receives after decoding, defaulting and conversion. The fields are
+// those of package v1, which documents them.
 //
 // A kind lives in files of its own: types_<plugin>.go here and in v1,
 // v1/defaults_<plugin>.go, validation/<plugin>.go. To add one, write those

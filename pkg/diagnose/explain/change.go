@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
@@ -104,6 +103,9 @@ func alike(a, b *corev1.Pod) bool {
 // Count returns how many pods a workload of so many has with the change.
 func (c *Change) Count(pods int) int { return cmp.Or(c.count, pods+c.extra) }
 
+// Gang returns how many members the gang needs with the change; 0 for as many as without.
+func (c *Change) Gang() int { return c.gang }
+
 // Objects returns the objects that are other than before, or new, and the pods that are
 // deleted.
 func (c *Change) Objects() (set []runtime.Object, removed []*corev1.Pod) {
@@ -134,20 +136,26 @@ func keyOf(object runtime.Object) string {
 	return fmt.Sprintf("%T/%s", object, klog.KRef(accessor.GetNamespace(), accessor.GetName()))
 }
 
-// onNode returns an edit of a node.
-func onNode(node *corev1.Node, change func(*corev1.Node)) edit {
-	return edit{object: node, change: func(object runtime.Object) {
-		if node, ok := object.(*corev1.Node); ok {
-			change(node)
-		}
-	}}
+// podChange is a change of the pods that are explained. It gets a copy of each to write to.
+func podChange(kind string, cost float64, change func(*corev1.Pod), format string, args ...any) *Change {
+	return &Change{Who: OnPod, Kind: kind, cost: cost, Text: fmt.Sprintf(format, args...), pod: change}
 }
 
-// namespaceEdit is an edit of a label of a namespace.
-func namespaceEdit(namespace *corev1.Namespace, key, value string) edit {
-	return edit{object: namespace, change: func(object runtime.Object) {
-		if namespace, ok := object.(*corev1.Namespace); ok {
-			metav1.SetMetaDataLabel(&namespace.ObjectMeta, key, value)
+// nodeChange is a change of a node. It gets a copy to write to.
+func nodeChange(kind string, cost float64, node *corev1.Node, change func(*corev1.Node), format string, args ...any) *Change {
+	return &Change{Who: OnNode, Kind: kind, cost: cost, Text: fmt.Sprintf(format, args...), edits: []edit{editOf(node, change)}}
+}
+
+// by adds the command that makes the change.
+func (c *Change) by(format string, args ...any) *Change {
+	c.Command = fmt.Sprintf(format, args...)
+	return c
+}
+
+func editOf[T runtime.Object](object T, change func(T)) edit {
+	return edit{object: object, change: func(object runtime.Object) {
+		if typed, ok := object.(T); ok {
+			change(typed)
 		}
 	}}
 }
@@ -177,9 +185,23 @@ func both(a, b *Change) *Change {
 	return &c
 }
 
-// proposer proposes changes that might help. What it returns is tried in the order of
-// its cost.
-type proposer func(*situation) []*Change
+// proposer adds changes that might help. They are tried in the order of their cost.
+type proposer func(s *situation, add func(*Change))
+
+// proposed returns what the proposers add, without repetitions, the cheapest first.
+func (s *situation) proposed(proposers ...proposer) []*Change {
+	var changes []*Change
+	seen := map[string]bool{}
+	for _, propose := range proposers {
+		propose(s, func(change *Change) {
+			if !seen[change.Text] {
+				seen[change.Text] = true
+				changes = append(changes, change)
+			}
+		})
+	}
+	return sorted(changes)
+}
 
 // proposers are all kinds of changes.
 func proposers() []proposer {
@@ -210,6 +232,3 @@ func proposers() []proposer {
 		proposeNode,
 	}
 }
-
-// Gang returns how many members the gang needs with the change; 0 for as many as without.
-func (c *Change) Gang() int { return c.gang }

@@ -25,8 +25,7 @@ const newNodeName = "berth-explain-new-node"
 
 // proposeNode proposes one more node like one that there is, without its taints, or one
 // that is large enough.
-func proposeNode(s *situation) []*Change {
-	var changes []*Change
+func proposeNode(s *situation, add func(*Change)) {
 	seen := map[string]bool{}
 	for i := range s.nodes {
 		node := s.nodes[i].node()
@@ -35,18 +34,15 @@ func proposeNode(s *situation) []*Change {
 			continue
 		}
 		seen[shape] = true
-		changes = append(changes, &Change{
-			Who: OnCluster, Kind: "node", cost: 9 + 0.1*float64(len(seen)), edits: []edit{{object: emptyNode(node)}},
-			Text: fmt.Sprintf("add a node like %s (%s)", node.Name, shape),
-		})
+		addNode := func(cost float64, added *corev1.Node, what string) {
+			cost += 0.1 * float64(len(seen))
+			add(&Change{Who: OnCluster, Kind: "node", cost: cost, edits: []edit{{object: added}}, Text: fmt.Sprintf("add a node like %s%s", node.Name, what)})
+		}
+		addNode(9, emptyNode(node), " ("+shape+")")
 		if larger, text := largerNode(s, node); text != "" {
-			changes = append(changes, &Change{
-				Who: OnCluster, Kind: "node", cost: 10 + 0.1*float64(len(seen)), edits: []edit{{object: larger}},
-				Text: fmt.Sprintf("add a node like %s, but with %s", node.Name, text),
-			})
+			addNode(10, larger, ", but with "+text)
 		}
 	}
-	return changes
 }
 
 // shapeOf says what a node is.
@@ -73,13 +69,7 @@ func emptyNode(node *corev1.Node) *corev1.Node {
 	delete(empty.Annotations, names.GPUCordonedAnnotation)
 	delete(empty.Annotations, names.GPUUUIDsAnnotation)
 	empty.Spec.Unschedulable = false
-	var taints []corev1.Taint
-	for _, taint := range empty.Spec.Taints {
-		if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
-			taints = append(taints, taint)
-		}
-	}
-	empty.Spec.Taints = taints
+	empty.Spec.Taints = slices.DeleteFunc(empty.Spec.Taints, ofNodeController)
 	for _, list := range []*corev1.ResourceList{&empty.Status.Allocatable, &empty.Status.Capacity} {
 		if *list == nil { // no kubelet has reported yet
 			*list = corev1.ResourceList{}

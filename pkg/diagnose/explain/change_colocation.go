@@ -18,73 +18,68 @@ import (
 
 // proposeColocation proposes existing Services and topology keys, or to prefer what is
 // required.
-func proposeColocation(s *situation) []*Change {
+func proposeColocation(s *situation, add func(*Change)) {
 	with, ok := s.pod.Annotations[names.ColocateWithAnnotation]
 	required := s.pod.Annotations[names.ColocateRequiredTopologyKeyAnnotation]
 	if !ok && required == "" || !s.runs(colocation.Name) {
-		return nil
+		return
 	}
-	var changes []*Change
 	if err := colocation.CheckAnnotations(s.pod); err != nil {
 		keys := []string{names.ColocateWithAnnotation, names.ColocateTopologyKeysAnnotation, names.ColocateRequiredTopologyKeyAnnotation, names.FormerColocatePreferAnnotation, names.FormerColocateRequireWithinAnnotation}
-		keys = slices.DeleteFunc(keys, func(key string) bool {
+		add(removeAnnotations(3.7, slices.DeleteFunc(keys, func(key string) bool {
 			_, has := s.pod.Annotations[key]
 			return !has
-		})
-		changes = append(changes, removeAnnotations(3.7, keys...))
+		})...))
 	}
-	changes = append(changes, otherServices(s, with)...)
-	if required == "" {
-		return changes
+	proposeServices(s, with, add)
+	if required != "" {
+		proposeLevels(s, required, add)
 	}
-	return append(changes, otherLevels(s, required)...)
 }
 
-// otherServices proposes existing Services in place of misspelt ones.
-func otherServices(s *situation, with string) []*Change {
-	var changes []*Change
-	var services []string
-	for _, service := range others[*corev1.Service](s.in) {
-		if service.Namespace == s.pod.Namespace {
-			services = append(services, service.Name)
-		}
-	}
+// proposeServices proposes existing Services in place of misspelt ones.
+func proposeServices(s *situation, with string, add func(*Change)) {
+	services := namesOf[*corev1.Service](s)
 	items := strings.Split(with, ",")
 	for i, item := range items {
 		name, weight, weighted := strings.Cut(strings.TrimSpace(item), "=")
-		if sets.New(services...).Has(name) || strings.Contains(name, "/") {
+		if slices.Contains(services, name) || strings.Contains(name, "/") {
 			continue
 		}
 		meant := messages.Nearest(name, services)
 		if meant == "" {
 			continue
 		}
-		list := append([]string{}, items...)
+		list := slices.Clone(items)
 		list[i] = meant
 		if weighted {
 			list[i] += "=" + weight
 		}
-		changes = append(changes, setAnnotation(s, 0.9, names.ColocateWithAnnotation, strings.Join(list, ","), fmt.Sprintf(": Service %s exists, and %s does not", meant, name)))
+		add(setAnnotation(s, 0.9, names.ColocateWithAnnotation, strings.Join(list, ","), fmt.Sprintf(": Service %s exists, and %s does not", meant, name)))
 	}
-	return changes
 }
 
-// otherLevels proposes another topology key than the required one, or none.
-func otherLevels(s *situation, required string) []*Change {
-	var changes []*Change
-	keys := sets.New[string]()
-	for i := range s.nodes {
-		keys.Insert(sets.List(sets.KeySet(s.nodes[i].node().Labels))...)
-	}
+// proposeLevels proposes another topology key than the required one, or none.
+func proposeLevels(s *situation, required string, add func(*Change)) {
+	keys := s.labelKeys()
 	if meant := messages.Nearest(required, sets.List(keys)); meant != "" && !keys.Has(required) {
-		changes = append(changes, setAnnotation(s, 0.9, names.ColocateRequiredTopologyKeyAnnotation, meant, ", which nodes have"))
+		add(setAnnotation(s, 0.9, names.ColocateRequiredTopologyKeyAnnotation, meant, ", which nodes have"))
 	}
 	for i, wider := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
 		if required != wider && keys.Has(wider) {
-			changes = append(changes, setAnnotation(s, 2.5+0.1*float64(i), names.ColocateRequiredTopologyKeyAnnotation, wider, ", if that is near enough"))
+			add(setAnnotation(s, 2.5+0.1*float64(i), names.ColocateRequiredTopologyKeyAnnotation, wider, ", if that is near enough"))
 		}
 	}
 	prefer := removeAnnotations(3, names.ColocateRequiredTopologyKeyAnnotation)
 	prefer.Text += ": to be near the Services is then preferred, not required"
-	return append(changes, prefer)
+	add(prefer)
+}
+
+// labelKeys returns the keys of the labels of all nodes that cannot take the pod.
+func (s *situation) labelKeys() sets.Set[string] {
+	keys := sets.New[string]()
+	for i := range s.nodes {
+		keys = keys.Union(sets.KeySet(s.nodes[i].node().Labels))
+	}
+	return keys
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/messages"
-	"github.com/berth-scheduler/berth/pkg/output"
 )
 
 const (
@@ -28,13 +27,10 @@ const (
 // editContainer changes the resources of a container of the pod.
 func editContainer(name string, edit func(*corev1.ResourceRequirements)) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.InitContainers, pod.Spec.Containers = slices.Clone(pod.Spec.InitContainers), slices.Clone(pod.Spec.Containers)
 		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 			for i := range containers {
 				if containers[i].Name == name {
-					resources := containers[i].Resources.DeepCopy()
-					edit(resources)
-					containers[i].Resources = *resources
+					edit(&containers[i].Resources)
 				}
 			}
 		}
@@ -69,56 +65,48 @@ func all(edits []func(*corev1.Pod)) func(*corev1.Pod) {
 	}
 }
 
-// limitField names a limit of a container.
-func limitField(container string, name corev1.ResourceName) []string {
-	return []string{container + "/" + string(name)}
+func limitChange(kind string, cost float64, container string, name corev1.ResourceName, change func(*corev1.Pod), format string, args ...any) *Change {
+	c := podChange(kind, cost, change, "in container %s, %s", container, fmt.Sprintf(format, args...))
+	c.fields = []string{container + "/" + string(name)}
+	return c
 }
 
 // proposeDeviceValues proposes what invalid amounts and names of devices may be meant to be.
-func proposeDeviceValues(s *situation) []*Change {
+func proposeDeviceValues(s *situation, add func(*Change)) {
 	if s.request != nil {
-		return nil
+		return
 	}
-	var changes []*Change
 	for _, c := range slices.Concat(s.pod.Spec.InitContainers, s.pod.Spec.Containers) {
-		add := func(cost float64, name corev1.ResourceName, value resource.Quantity) {
-			changes = append(changes, &Change{
-				Who: OnPod, Kind: "amount", cost: cost, pod: setLimit(c.Name, name, value), fields: limitField(c.Name, name),
-				Text: fmt.Sprintf("in container %s, set the limit %s to %s", c.Name, name, plain(name, value)),
-			})
+		set := func(cost float64, name corev1.ResourceName, value resource.Quantity) {
+			add(limitChange("amount", cost, c.Name, name, setLimit(c.Name, name, value), "set the limit %s to %s", name, plain(name, value)))
 		}
 		if q, ok := c.Resources.Limits[milli]; ok {
 			for i, n := range meantMilli(&q) {
-				add(1+0.1*float64(i), milli, *resource.NewQuantity(n, resource.DecimalSI))
+				set(1+0.1*float64(i), milli, *resource.NewQuantity(n, resource.DecimalSI))
 			}
 		}
 		if q, ok := c.Resources.Limits[memory]; ok && q.Value() > 0 && q.Value() < 1<<20 {
-			add(1, memory, *resource.NewQuantity(q.Value()<<30, resource.BinarySI))
-			add(1.1, memory, *resource.NewQuantity(q.Value()<<20, resource.BinarySI))
+			set(1, memory, *resource.NewQuantity(q.Value()<<30, resource.BinarySI))
+			set(1.1, memory, *resource.NewQuantity(q.Value()<<20, resource.BinarySI))
 		}
 		for name, q := range c.Resources.Limits {
 			if meant := messages.Nearest(string(name), []string{string(milli), string(memory)}); meant != "" && meant != string(name) {
-				changes = append(changes, &Change{
-					Who: OnPod, Kind: "resourceName", cost: 0.8, pod: renameLimit(c.Name, name, corev1.ResourceName(meant), q), fields: limitField(c.Name, name),
-					Text: fmt.Sprintf("in container %s, write the limit %s instead of %s", c.Name, meant, name),
-				})
+				rename := renameLimit(c.Name, name, corev1.ResourceName(meant), q)
+				add(limitChange("resourceName", 0.8, c.Name, name, rename, "write the limit %s instead of %s", meant, name))
 			}
 		}
 		for _, plugin := range s.keys.PluginResources {
 			if _, both := c.Resources.Limits[plugin]; both {
-				changes = append(changes, &Change{
-					Who: OnPod, Kind: "amount", cost: 2, pod: setLimit(c.Name, plugin, resource.Quantity{}), fields: limitField(c.Name, plugin),
-					Text: fmt.Sprintf("in container %s, remove the limit %s: the share already asks for the same devices", c.Name, plugin),
-				})
+				remove := setLimit(c.Name, plugin, resource.Quantity{})
+				add(limitChange("amount", 2, c.Name, plugin, remove, "remove the limit %s: the share already asks for the same devices", plugin))
 			}
 		}
 	}
 	for _, key := range []string{names.GPUModelAnnotation, names.GPUMinMemoryAnnotation} {
 		if _, ok := s.pod.Annotations[key]; ok {
-			changes = append(changes, removeAnnotations(3, key))
+			add(removeAnnotations(3, key))
 		}
 	}
-	return changes
 }
 
 // plain writes an amount as people do: thousandths of devices without a suffix.
@@ -147,44 +135,11 @@ func meantMilli(q *resource.Quantity) []int64 {
 	return nil
 }
 
-// removeAnnotations proposes to remove annotations.
-func removeAnnotations(cost float64, keys ...string) *Change {
-	what := "annotation"
-	if len(keys) > 1 {
-		what = "annotations"
-	}
-	return &Change{
-		Who: OnPod, Kind: "annotation", cost: cost, fields: keys, Text: "remove the " + what + " " + strings.Join(keys, " and "),
-		pod: func(pod *corev1.Pod) {
-			pod.Annotations = maps.Clone(pod.Annotations)
-			for _, key := range keys {
-				delete(pod.Annotations, key)
-			}
-		},
-	}
-}
-
-// setAnnotation proposes a value of an annotation.
-func setAnnotation(s *situation, cost float64, key, value, why string) *Change {
-	c := &Change{
-		Who: OnPod, Kind: "annotation", cost: cost, fields: []string{key}, Text: fmt.Sprintf("set the annotation %s to %q%s", key, value, why),
-		pod: func(pod *corev1.Pod) {
-			pod.Annotations = maps.Clone(pod.Annotations)
-			pod.Annotations[key] = value
-		},
-	}
-	if s.in.Of == "" && len(s.pods) == 1 {
-		c.Command = fmt.Sprintf("kubectl -n %s annotate pod %s --overwrite %s", s.pod.Namespace, s.pod.Name, output.ShellWord(key+"="+value))
-	}
-	return c
-}
-
 // proposeDeviceModel proposes models and memory that nodes have.
-func proposeDeviceModel(s *situation) []*Change {
+func proposeDeviceModel(s *situation, add func(*Change)) {
 	if s.request == nil || !s.request.Constrained() {
-		return nil
+		return
 	}
-	var changes []*Change
 	models := map[string]int64{}
 	for i := range s.nodes {
 		if node := device.ParseNode(s.nodes[i].node(), s.keys); node.Kind != device.NodeWithoutDevices && node.Model != "" {
@@ -192,7 +147,7 @@ func proposeDeviceModel(s *situation) []*Change {
 		}
 	}
 	least := int64(0)
-	var further []*Change
+	var near, further []*Change
 	for _, model := range slices.Sorted(maps.Keys(models)) {
 		if s.request.MinMemoryMiB > models[model] {
 			least = max(least, models[model])
@@ -202,29 +157,30 @@ func proposeDeviceModel(s *situation) []*Change {
 		}
 		list := s.pod.Annotations[names.GPUModelAnnotation]
 		if wider := s.request.Models.Widened(model); wider != "" {
-			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, wider, fmt.Sprintf(": it matches %q", model)))
+			near = append(near, setAnnotation(s, 0.9, names.GPUModelAnnotation, wider, fmt.Sprintf(": it matches %q", model)))
 		} else if messages.Distance(strings.ToLower(list), model, messages.Typo) <= messages.Typo {
-			changes = append(changes, setAnnotation(s, 0.9, names.GPUModelAnnotation, model, ", which exists"))
+			near = append(near, setAnnotation(s, 0.9, names.GPUModelAnnotation, model, ", which exists"))
 		} else {
 			further = append(further, setAnnotation(s, 4, names.GPUModelAnnotation, list+","+model, ", if that model will do"))
 		}
 	}
-	if len(changes) == 0 {
-		changes = further
+	if len(near) == 0 {
+		near = further
+	}
+	for _, change := range near {
+		add(change)
 	}
 	if least > 0 {
-		changes = append(changes, setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", the most that any node has"))
+		add(setAnnotation(s, 3, names.GPUMinMemoryAnnotation, device.FormatMiB(least), ", the most that any node has"))
 	}
-	return changes
 }
 
 // proposeSmallerShare proposes what is free on the devices that come nearest.
-func proposeSmallerShare(s *situation) []*Change {
+func proposeSmallerShare(s *situation, add func(*Change)) {
 	if s.request == nil || s.request.Kind != device.RequestShares {
-		return nil
+		return
 	}
 	seen := map[string]bool{}
-	var changes []*Change
 	for i := range s.nodes {
 		d := s.devicesOf(s.nodes[i].info)
 		if d.Node.Kind != device.NodeShared || len(d.Unknown) > 0 || !s.request.Models.Match(d.Node.Model) {
@@ -232,12 +188,11 @@ func proposeSmallerShare(s *situation) []*Change {
 		}
 		container, share := largest(s.request, d.Node.MemoryMiB)
 		change := smallerShare(d, container, share)
-		if change != nil && !seen[change.Text] && len(changes) < 8 {
+		if change != nil && len(seen) < 8 {
 			seen[change.Text] = true
-			changes = append(changes, change)
+			add(change)
 		}
 	}
-	return changes
 }
 
 // smallerShare proposes what is free on the node for a container, or nil.
@@ -248,10 +203,8 @@ func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, 
 			return nil
 		}
 		amount := *resource.NewQuantity(whole*device.MilliPerDevice, resource.DecimalSI)
-		return &Change{
-			Who: OnPod, Kind: "smallerShare", cost: 2.2 + 3*(1-float64(whole)/float64(container.Devices)), pod: setLimit(container.Container, milli, amount),
-			Text: fmt.Sprintf("in container %s, ask for %s of %s instead of %d", container.Container, plain(milli, amount), milli, container.Devices*device.MilliPerDevice),
-		}
+		return podChange("smallerShare", 2.2+3*(1-float64(whole)/float64(container.Devices)), setLimit(container.Container, milli, amount),
+			"in container %s, ask for %s of %s instead of %d", container.Container, plain(milli, amount), milli, container.Devices*device.MilliPerDevice)
 	}
 	i, _ := d.Usage.Nearest(share)
 	if i < 0 {
@@ -286,9 +239,5 @@ func smallerShare(d *deviceusage.NodeUsage, container *device.ContainerRequest, 
 	if len(edits) == 0 {
 		return nil
 	}
-	return &Change{
-		Who: OnPod, Kind: "smallerShare", cost: 2.2 + 3*(1-fraction),
-		Text: fmt.Sprintf("in container %s, ask for %s", container.Container, strings.Join(texts, " and ")),
-		pod:  all(edits),
-	}
+	return podChange("smallerShare", 2.2+3*(1-fraction), all(edits), "in container %s, ask for %s", container.Container, strings.Join(texts, " and "))
 }

@@ -21,7 +21,7 @@ func TestCommandsQuote(t *testing.T) {
 	s := &situation{in: &Input{}, pod: pod, pods: []*corev1.Pod{pod}}
 	key := names.ColocateTopologyKeysAnnotation
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	changes := proposeKeys(s)
+	changes := s.proposed(proposeKeys)
 	if len(changes) != 1 {
 		t.Fatalf("%d changes are proposed, want 1", len(changes))
 	}

@@ -20,8 +20,7 @@ import (
 )
 
 // proposeUncordon proposes to uncordon a node.
-func proposeUncordon(s *situation) []*Change {
-	var changes []*Change
+func proposeUncordon(s *situation, add func(*Change)) {
 	for _, n := range s.near() {
 		if !n.node().Spec.Unschedulable {
 			continue
@@ -30,24 +29,18 @@ func proposeUncordon(s *situation) []*Change {
 		if s.ranking.Wants(n.node()) {
 			cost = 2.8
 		}
-		changes = append(changes, &Change{
-			Who: OnNode, Kind: "uncordon", cost: cost, Text: "uncordon node " + n.node().Name + ", if its maintenance is over",
-			Command: "kubectl uncordon " + n.node().Name,
-			edits: []edit{onNode(n.node(), func(node *corev1.Node) {
-				node.Spec.Unschedulable = false
-				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
-			})},
-		})
+		add(nodeChange("uncordon", cost, n.node(), func(node *corev1.Node) {
+			node.Spec.Unschedulable = false
+			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+		}, "uncordon node %s, if its maintenance is over", n.node().Name).by("kubectl uncordon %s", n.node().Name))
 	}
-	return changes
 }
 
 // proposeUntaint proposes to remove taints from a node.
-func proposeUntaint(s *situation) []*Change {
-	var changes []*Change
+func proposeUntaint(s *situation, add func(*Change)) {
 	for _, n := range s.near() {
 		taints := shortfall.UntoleratedTaints(s.pod, n.node())
-		if len(taints) == 0 || slices.ContainsFunc(taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) {
+		if len(taints) == 0 || slices.ContainsFunc(taints, ofNodeController) {
 			continue // the node's controllers would put those back
 		}
 		cost := 5.0
@@ -59,17 +52,12 @@ func proposeUntaint(s *situation) []*Change {
 			texts = append(texts, t.ToString())
 			commands = append(commands, fmt.Sprintf("kubectl taint node %s %s:%s-", n.node().Name, t.Key, t.Effect))
 		}
-		changes = append(changes, &Change{
-			Who: OnNode, Kind: "untaint", cost: cost, Text: fmt.Sprintf("remove the taint %s from node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name),
-			Command: strings.Join(commands, " && "),
-			edits: []edit{onNode(n.node(), func(node *corev1.Node) {
-				node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-					return slices.ContainsFunc(taints, func(other corev1.Taint) bool { return t.MatchTaint(&other) })
-				})
-			})},
-		})
+		add(nodeChange("untaint", cost, n.node(), func(node *corev1.Node) {
+			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+				return slices.ContainsFunc(taints, func(other corev1.Taint) bool { return t.MatchTaint(&other) })
+			})
+		}, "remove the taint %s from node %s, if it is no longer meant to keep pods away", strings.Join(texts, " and "), n.node().Name).by("%s", strings.Join(commands, " && ")))
 	}
-	return changes
 }
 
 // labelling proposes to set labels of a node, or to remove those whose value is nil.
@@ -83,22 +71,15 @@ func labelling(cost float64, node *corev1.Node, why string, keys []string, value
 		}
 		words = append(words, output.ShellWord(texts[len(texts)-1]))
 	}
-	return &Change{
-		Who: OnNode, Kind: "label", cost: cost, Text: fmt.Sprintf("label node %s %s%s", node.Name, strings.Join(texts, " "), why),
-		Command: fmt.Sprintf("kubectl label node %s --overwrite %s", node.Name, strings.Join(words, " ")),
-		edits: []edit{onNode(node, func(node *corev1.Node) {
-			if node.Labels == nil {
-				node.Labels = map[string]string{}
+	return nodeChange("label", cost, node, func(node *corev1.Node) {
+		for _, key := range keys {
+			if values[key] == nil {
+				delete(node.Labels, key)
+			} else {
+				metav1.SetMetaDataLabel(&node.ObjectMeta, key, *values[key])
 			}
-			for _, key := range keys {
-				if values[key] == nil {
-					delete(node.Labels, key)
-				} else {
-					node.Labels[key] = *values[key]
-				}
-			}
-		})},
-	}
+		}
+	}, "label node %s %s%s", node.Name, strings.Join(texts, " "), why).by("kubectl label node %s --overwrite %s", node.Name, strings.Join(words, " "))
 }
 
 // fixedPrefixes begin labels that say what a node is: those of Kubernetes itself, and those
@@ -113,8 +94,7 @@ func (s *situation) fixed(key string) bool {
 }
 
 // proposeLabels proposes to add the labels that the pod asks for to a node.
-func proposeLabels(s *situation) []*Change {
-	var changes []*Change
+func proposeLabels(s *situation, add func(*Change)) {
 	for _, n := range s.near() {
 		values := map[string]*string{}
 		keys := unselected(s.pod, n.node())
@@ -136,19 +116,17 @@ func proposeLabels(s *situation) []*Change {
 		if len(keys) == 0 || slices.ContainsFunc(keys, s.fixed) {
 			continue
 		}
-		changes = append(changes, labelling(4.5, n.node(), ", if the pod is meant for that node", keys, values))
+		add(labelling(4.5, n.node(), ", if the pod is meant for that node", keys, values))
 	}
-	return changes
 }
 
 // proposeRuleLabels proposes to add the labels that rules of LabelPresence require to a node,
 // and to remove those that they forbid.
-func proposeRuleLabels(s *situation) []*Change {
+func proposeRuleLabels(s *situation, add func(*Change)) {
 	args, ok := argsOf[*config.LabelPresenceArgs](s.in, s.pod.Spec.SchedulerName)
 	if !ok {
-		return nil
+		return
 	}
-	var changes []*Change
 	for _, n := range s.near() {
 		if _, ok := n.has(labelpresence.Name); !ok {
 			continue
@@ -164,25 +142,22 @@ func proposeRuleLabels(s *situation) []*Change {
 				if *args.Rules[i].Presence {
 					values[key] = new(string)
 				}
-				one := map[string]*string{key: values[key]}
-				changes = append(changes, labelling(3.8, n.node(), fmt.Sprintf(", which rules[%d] of LabelPresence asks for", i), []string{key}, one))
+				add(labelling(3.8, n.node(), fmt.Sprintf(", which rules[%d] of LabelPresence asks for", i), []string{key}, map[string]*string{key: values[key]}))
 			}
 		}
 		if len(keys) > 1 {
-			changes = append(changes, labelling(4, n.node(), ", which rules of LabelPresence ask for", keys, values))
+			add(labelling(4, n.node(), ", which rules of LabelPresence ask for", keys, values))
 		}
 	}
-	return changes
 }
 
 // proposeTenancy proposes to assign the namespace, or a node, to a tenant.
-func proposeTenancy(s *situation) []*Change {
+func proposeTenancy(s *situation, add func(*Change)) {
 	args, ok := argsOf[*config.LabelPresenceArgs](s.in, s.pod.Spec.SchedulerName)
 	if !ok || args.Tenancy == nil {
-		return nil
+		return
 	}
 	nodeKey, namespaceKey := args.Tenancy.NodeLabelKey, args.Tenancy.NamespaceLabelKey
-	var changes []*Change
 	for _, namespace := range others[*corev1.Namespace](s.in) {
 		if namespace.Name != s.pod.Namespace {
 			continue
@@ -196,65 +171,47 @@ func proposeTenancy(s *situation) []*Change {
 			if tenant, of := n.node().Labels[nodeKey]; of && !has && !seen[tenant] {
 				seen[tenant] = true
 				// The pod's author must not learn which tenant that is, and which nodes it has.
-				changes = append(changes, labelNamespace(namespace, namespaceKey, tenant, "assign namespace "+namespace.Name+" to a tenant whose nodes can take the pod (label "+namespaceKey+")"))
+				add(&Change{
+					Who: OnCluster, Kind: "tenant", cost: 5, Text: fmt.Sprintf("assign namespace %s to a tenant whose nodes can take the pod (label %s)", namespace.Name, namespaceKey),
+					edits: []edit{editOf(namespace, func(n *corev1.Namespace) { metav1.SetMetaDataLabel(&n.ObjectMeta, namespaceKey, tenant) })},
+				})
 			} else if !of && has {
-				changes = append(changes, labelling(5.2, n.node(), ", which assigns the node to the tenant of namespace "+namespace.Name, []string{nodeKey}, map[string]*string{nodeKey: &owner}))
+				add(labelling(5.2, n.node(), ", which assigns the node to the tenant of namespace "+namespace.Name, []string{nodeKey}, map[string]*string{nodeKey: &owner}))
 			}
 		}
-	}
-	return changes
-}
-
-func labelNamespace(namespace *corev1.Namespace, key, value, text string) *Change {
-	return &Change{
-		Who: OnCluster, Kind: "tenant", cost: 5, Text: text,
-		edits: []edit{namespaceEdit(namespace, key, value)},
 	}
 }
 
 // proposeSharing proposes to share the devices of a node.
-func proposeSharing(s *situation) []*Change {
+func proposeSharing(s *situation, add func(*Change)) {
 	if s.request == nil || s.request.Kind != device.RequestShares || !s.devices {
-		return nil
+		return
 	}
-	var changes []*Change
-	yes := "true"
+	yes, proposed := "true", 0
 	for i := range s.nodes {
+		if proposed >= 6 {
+			return
+		}
 		node := s.nodes[i].node()
-		if len(changes) >= 6 {
-			break
-		}
-		if value, ok := node.Labels[names.GPUSharingLabel]; ok && value != yes && value != "false" {
-			changes = append(changes, labelling(2.9, node, ": the value "+value+" is invalid", []string{names.GPUSharingLabel}, map[string]*string{names.GPUSharingLabel: &yes}))
-			continue
-		}
-		if _, ok := node.Annotations[names.GPUCordonedAnnotation]; ok {
-			changes = append(changes, &Change{
-				Who: OnNode, Kind: "uncordonDevices", cost: 3.1, Text: fmt.Sprintf("uncordon the devices of node %s: remove its annotation %s", node.Name, names.GPUCordonedAnnotation),
-				Command: fmt.Sprintf("kubectl annotate node %s %s-", node.Name, names.GPUCordonedAnnotation),
-				edits:   []edit{onNode(node, func(node *corev1.Node) { delete(node.Annotations, names.GPUCordonedAnnotation) })},
-			})
-			continue
-		}
-		if parsed := device.ParseNode(node, s.keys); node.Labels[names.GPUSharingLabel] == "" && (parsed.Kind == device.NodeDevicePlugin || node.Labels[s.keys.Count] != "") {
-			changes = append(changes, share(s, node))
-		}
-	}
-	return changes
-}
-
-// share proposes to remove the device plugin from a node and share its devices.
-func share(s *situation, node *corev1.Node) *Change {
-	return &Change{
-		Who: OnNode, Kind: "share", cost: 6.5,
-		Text: fmt.Sprintf("share the devices of node %s: drain it, remove the device plugin from it, and label it %s=true", node.Name, names.GPUSharingLabel),
-		edits: []edit{onNode(node, func(node *corev1.Node) {
-			metav1.SetMetaDataLabel(&node.ObjectMeta, names.GPUSharingLabel, "true")
-			for _, list := range []corev1.ResourceList{node.Status.Allocatable, node.Status.Capacity} {
+		sharing, labelled := node.Labels[names.GPUSharingLabel]
+		_, cordoned := node.Annotations[names.GPUCordonedAnnotation]
+		switch {
+		case labelled && sharing != yes && sharing != "false":
+			add(labelling(2.9, node, ": the value "+sharing+" is invalid", []string{names.GPUSharingLabel}, map[string]*string{names.GPUSharingLabel: &yes}))
+		case cordoned:
+			add(nodeChange("uncordonDevices", 3.1, node, func(node *corev1.Node) { delete(node.Annotations, names.GPUCordonedAnnotation) },
+				"uncordon the devices of node %s: remove its annotation %s", node.Name, names.GPUCordonedAnnotation).by("kubectl annotate node %s %s-", node.Name, names.GPUCordonedAnnotation))
+		case sharing == "" && (node.Labels[s.keys.Count] != "" || device.ParseNode(node, s.keys).Kind == device.NodeDevicePlugin):
+			add(nodeChange("share", 6.5, node, func(node *corev1.Node) {
+				metav1.SetMetaDataLabel(&node.ObjectMeta, names.GPUSharingLabel, "true")
 				for _, resource := range s.keys.PluginResources {
-					delete(list, resource)
+					delete(node.Status.Allocatable, resource)
+					delete(node.Status.Capacity, resource)
 				}
-			}
-		})},
+			}, "share the devices of node %s: drain it, remove the device plugin from it, and label it %s=true", node.Name, names.GPUSharingLabel))
+		default:
+			continue
+		}
+		proposed++
 	}
 }

@@ -23,20 +23,22 @@ import (
 )
 
 // proposeEviction proposes which pods would have to go from the nodes that come nearest.
-func proposeEviction(s *situation) []*Change {
-	var changes []*Change
+func proposeEviction(s *situation, add func(*Change)) {
 	for _, n := range s.near() {
 		if len(n.verdicts) == 0 || slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return !v.Resolvable }) {
 			continue
 		}
-		changes = append(changes, s.evictions(&n)...)
+		for _, pods := range s.evictions(&n) {
+			if len(pods) > 0 {
+				add(evict(n.node().Name, pods))
+			}
+		}
 	}
-	return changes
 }
 
-// evictions proposes sets of pods of one node: each that is enough by itself, as it
+// evictions returns sets of pods of one node: each that is enough by itself, as it
 // seems, and those that come together in the order of their priority.
-func (s *situation) evictions(n *nodeFacts) []*Change {
+func (s *situation) evictions(n *nodeFacts) [][]*corev1.Pod {
 	var sets [][]*corev1.Pod
 	movable := s.movablePods(n)
 	if _, ok := n.has(gpudevice.Name); ok {
@@ -57,13 +59,7 @@ func (s *situation) evictions(n *nodeFacts) []*Change {
 	if len(movable) <= 4 {
 		sets = append(sets, movable)
 	}
-	var changes []*Change
-	for _, set := range sets {
-		if len(set) > 0 {
-			changes = append(changes, evict(n.node().Name, set))
-		}
-	}
-	return changes
+	return sets
 }
 
 // movablePods returns the pods of a node that are not a node's agents, and not of the pod's

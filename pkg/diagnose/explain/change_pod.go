@@ -24,22 +24,18 @@ import (
 // proposeSchedulerName proposes the other profiles of the same configuration for a pod whose
 // own does not account for what it asks for, and for one whose name no scheduler handles.
 // For others a different profile is no remedy: a profile is a policy.
-func proposeSchedulerName(s *situation) []*Change {
+func proposeSchedulerName(s *situation, add func(*Change)) {
 	own, served := s.engine.Profiles()[s.pod.Spec.SchedulerName]
 	shares := s.request != nil && s.request.Kind == device.RequestShares
 	if served && (!shares || registry.RunsIn(own, gpudevice.Name)) {
-		return nil
+		return
 	}
-	var changes []*Change
 	for i := range s.in.Config.Profiles {
 		name := s.in.Config.Profiles[i].SchedulerName
 		if name == s.pod.Spec.SchedulerName {
 			continue
 		}
-		change := &Change{
-			Who: OnPod, Kind: "schedulerName", Text: fmt.Sprintf("set spec.schedulerName to %q", name), cost: 4,
-			pod: func(pod *corev1.Pod) { pod.Spec.SchedulerName = name },
-		}
+		change := podChange("schedulerName", 4, func(pod *corev1.Pod) { pod.Spec.SchedulerName = name }, "set spec.schedulerName to %q", name)
 		if d := messages.Distance(strings.ToLower(s.pod.Spec.SchedulerName), strings.ToLower(name), messages.Typo); d <= messages.Typo {
 			change.cost = 0.5 + 0.1*float64(d)
 		}
@@ -47,19 +43,17 @@ func proposeSchedulerName(s *situation) []*Change {
 			change.cost = min(change.cost, 1)
 			change.Text += ", whose profile runs GPUDevice"
 		}
-		changes = append(changes, change)
+		add(change)
 	}
-	return changes
 }
 
 // proposeTolerations proposes to tolerate all the taints of a node.
-func proposeTolerations(s *situation) []*Change {
-	var changes []*Change
+func proposeTolerations(s *situation, add func(*Change)) {
 	seen := map[string]bool{}
 	for _, n := range s.near() {
 		taints := shortfall.UntoleratedTaints(s.pod, n.node())
-		if len(taints) == 0 {
-			continue
+		if len(taints) == 0 || slices.ContainsFunc(taints, ofNodeController) {
+			continue // nothing to tolerate, or the node is not well, or cordoned
 		}
 		var tolerations []corev1.Toleration
 		var texts []string
@@ -72,28 +66,26 @@ func proposeTolerations(s *situation) []*Change {
 			tolerations = append(tolerations, toleration)
 			texts = append(texts, tolerationText(toleration))
 		}
-		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) {
-			continue // the node is not well, or cordoned
-		}
-		if seen[strings.Join(texts, ", ")] {
+		list := strings.Join(texts, ", ")
+		if seen[list] {
 			continue
 		}
-		seen[strings.Join(texts, ", ")] = true
+		seen[list] = true
 		switch {
 		case s.keepsForDevices(n.node()):
 			cost = 7 // it is meant to keep the pod away
 		case !s.ranking.Wants(n.node()):
 			cost = 4.2 // it may be
 		}
-		changes = append(changes, &Change{
-			Who: OnPod, Kind: "toleration", cost: cost + 0.1*float64(len(taints)),
-			Text: fmt.Sprintf("if the pod is meant for nodes like %s: tolerate their taint, spec.tolerations: [%s]", n.node().Name, strings.Join(texts, ", ")),
-			pod: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = append(slices.Clone(pod.Spec.Tolerations), tolerations...)
-			},
-		})
+		add(podChange("toleration", cost+0.1*float64(len(taints)), func(pod *corev1.Pod) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, tolerations...)
+		}, "if the pod is meant for nodes like %s: tolerate their taint, spec.tolerations: [%s]", n.node().Name, list))
 	}
-	return changes
+}
+
+// ofNodeController reports whether Kubernetes' own controllers set the taint, and would again.
+func ofNodeController(taint corev1.Taint) bool {
+	return strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 }
 
 // keepsForDevices reports whether the node has devices and the pod asks for none: the taint
@@ -110,8 +102,7 @@ func tolerationText(t corev1.Toleration) string {
 }
 
 // proposeNodeSelector proposes other values, or to leave a key out.
-func proposeNodeSelector(s *situation) []*Change {
-	var changes []*Change
+func proposeNodeSelector(s *situation, add func(*Change)) {
 	for _, n := range s.near() {
 		keys := unselected(s.pod, n.node())
 		for _, key := range keys {
@@ -123,47 +114,29 @@ func proposeNodeSelector(s *situation) []*Change {
 			if d := messages.Distance(strings.ToLower(value), strings.ToLower(s.pod.Spec.NodeSelector[key]), messages.Typo); d <= messages.Typo {
 				cost = 1 + 0.1*float64(d)
 			}
-			changes = append(changes, &Change{
-				Who: OnPod, Kind: "nodeSelector", cost: cost, Text: fmt.Sprintf("in spec.nodeSelector, set %s to %q", key, value),
-				pod: func(pod *corev1.Pod) { setSelector(pod, key, value, false) },
-			})
+			add(podChange("nodeSelector", cost, func(pod *corev1.Pod) { setSelector(pod, key, value) }, "in spec.nodeSelector, set %s to %q", key, value))
 		}
 		if len(keys) == 0 {
 			continue
 		}
-		changes = append(changes, &Change{
-			Who: OnPod, Kind: "nodeSelector", cost: 3 + 0.2*float64(len(keys)), Text: fmt.Sprintf("leave %s out of spec.nodeSelector, if the pod may run elsewhere", strings.Join(keys, " and ")),
-			pod: func(pod *corev1.Pod) {
-				for _, key := range keys {
-					setSelector(pod, key, "", true)
-				}
-			},
-		})
+		add(podChange("nodeSelector", 3+0.2*float64(len(keys)), func(pod *corev1.Pod) {
+			maps.DeleteFunc(pod.Spec.NodeSelector, func(key, _ string) bool { return slices.Contains(keys, key) })
+		}, "leave %s out of spec.nodeSelector, if the pod may run elsewhere", strings.Join(keys, " and ")))
 	}
 	for _, wrong := range misspeltKeys(s) {
-		changes = append(changes, &Change{
-			Who: OnPod, Kind: "nodeSelector", cost: 0.8, Text: fmt.Sprintf("in spec.nodeSelector, write %s instead of %s", wrong[1], wrong[0]),
-			pod: func(pod *corev1.Pod) {
-				value := pod.Spec.NodeSelector[wrong[0]]
-				setSelector(pod, wrong[0], "", true)
-				setSelector(pod, wrong[1], value, false)
-			},
-		})
+		add(podChange("nodeSelector", 0.8, func(pod *corev1.Pod) {
+			setSelector(pod, wrong[1], pod.Spec.NodeSelector[wrong[0]])
+			delete(pod.Spec.NodeSelector, wrong[0])
+		}, "in spec.nodeSelector, write %s instead of %s", wrong[1], wrong[0]))
 	}
-	return changes
 }
 
 // misspeltKeys returns the keys of the nodeSelector that no node has, each with a similar one.
 func misspeltKeys(s *situation) [][2]string {
-	there := map[string]bool{}
-	for i := range s.nodes {
-		for key := range s.nodes[i].node().Labels {
-			there[key] = true
-		}
-	}
+	there := s.labelKeys()
 	var wrong [][2]string
 	for key := range s.pod.Spec.NodeSelector {
-		if there[key] {
+		if there.Has(key) {
 			continue
 		}
 		for other := range there {
@@ -176,161 +149,110 @@ func misspeltKeys(s *situation) [][2]string {
 	return wrong
 }
 
-// setSelector changes one key of the nodeSelector.
-func setSelector(pod *corev1.Pod, key, value string, remove bool) {
-	selector := map[string]string{}
-	maps.Copy(selector, pod.Spec.NodeSelector)
-	selector[key] = value
-	if remove {
-		delete(selector, key)
+// setSelector sets one key of the nodeSelector.
+func setSelector(pod *corev1.Pod, key, value string) {
+	if pod.Spec.NodeSelector == nil {
+		pod.Spec.NodeSelector = map[string]string{}
 	}
-	pod.Spec.NodeSelector = selector
+	pod.Spec.NodeSelector[key] = value
 }
 
 // proposeNodeAffinity proposes to leave out a requirement, or all.
-func proposeNodeAffinity(s *situation) []*Change {
+func proposeNodeAffinity(s *situation, add func(*Change)) {
 	terms := required(s.pod)
 	if terms == nil {
-		return nil
-	}
-	var changes []*Change
-	drop := func(text string, cost float64, change func(*corev1.NodeAffinity)) {
-		changes = append(changes, &Change{Who: OnPod, Kind: "nodeAffinity", Text: text, cost: cost, pod: func(pod *corev1.Pod) {
-			pod.Spec.Affinity = pod.Spec.Affinity.DeepCopy()
-			change(pod.Spec.Affinity.NodeAffinity)
-		}})
+		return
 	}
 	for i, term := range terms.NodeSelectorTerms {
 		for j, r := range term.MatchExpressions {
 			if len(terms.NodeSelectorTerms) > 1 || len(term.MatchExpressions)+len(term.MatchFields) < 2 {
 				continue
 			}
-			drop(fmt.Sprintf("leave %s %s %s out of the required nodeAffinity, if the pod may run elsewhere", r.Key, r.Operator, strings.Join(r.Values, ",")), 3.4, func(a *corev1.NodeAffinity) {
-				expressions := a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[i].MatchExpressions
-				a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[i].MatchExpressions = slices.Delete(expressions, j, j+1)
-			})
+			add(podChange("nodeAffinity", 3.4, func(pod *corev1.Pod) {
+				term := &required(pod).NodeSelectorTerms[i]
+				term.MatchExpressions = slices.Delete(term.MatchExpressions, j, j+1)
+			}, "leave %s %s %s out of the required nodeAffinity, if the pod may run elsewhere", r.Key, r.Operator, strings.Join(r.Values, ",")))
 		}
 	}
-	drop("leave the required nodeAffinity out, if the pod may run elsewhere (or make it preferred)", 3.6, func(a *corev1.NodeAffinity) {
-		a.RequiredDuringSchedulingIgnoredDuringExecution = nil
-	})
-	return changes
+	add(podChange("nodeAffinity", 3.6, func(pod *corev1.Pod) {
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	}, "leave the required nodeAffinity out, if the pod may run elsewhere (or make it preferred)"))
 }
 
 // proposePodAffinity proposes to prefer what a term requires.
-func proposePodAffinity(s *situation) []*Change {
-	if s.pod.Spec.Affinity == nil {
-		return nil
-	}
-	var changes []*Change
-	add := func(kind string, term corev1.PodAffinityTerm, change func(*corev1.Affinity)) {
-		text := fmt.Sprintf("make the required %s (%s, in the same %s) preferred", kind, metav1.FormatLabelSelector(term.LabelSelector), term.TopologyKey)
-		changes = append(changes, &Change{Who: OnPod, Kind: kind, Text: text, cost: 3.5, pod: func(pod *corev1.Pod) {
-			pod.Spec.Affinity = pod.Spec.Affinity.DeepCopy()
-			change(pod.Spec.Affinity)
-		}})
-	}
-	prefer := func(terms *[]corev1.PodAffinityTerm, preferred *[]corev1.WeightedPodAffinityTerm, i int) {
-		*preferred = append(*preferred, corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: (*terms)[i]})
-		*terms = slices.Delete(*terms, i, i+1)
-	}
-	if affinity := s.pod.Spec.Affinity.PodAffinity; affinity != nil {
-		for i, term := range affinity.RequiredDuringSchedulingIgnoredDuringExecution {
-			add("podAffinity", term, func(a *corev1.Affinity) {
-				prefer(&a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, &a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, i)
-			})
+func proposePodAffinity(s *situation, add func(*Change)) {
+	for _, kind := range []string{"podAffinity", "podAntiAffinity"} {
+		terms, _ := podTerms(s.pod, kind)
+		for i, term := range *terms {
+			add(podChange(kind, 3.5, func(pod *corev1.Pod) {
+				required, preferred := podTerms(pod, kind)
+				*required = slices.Delete(*required, i, i+1)
+				*preferred = append(*preferred, corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: term})
+			}, "make the required %s (%s, in the same %s) preferred", kind, metav1.FormatLabelSelector(term.LabelSelector), term.TopologyKey))
 		}
 	}
-	if anti := s.pod.Spec.Affinity.PodAntiAffinity; anti != nil {
-		for i, term := range anti.RequiredDuringSchedulingIgnoredDuringExecution {
-			add("podAntiAffinity", term, func(a *corev1.Affinity) {
-				prefer(&a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, i)
-			})
-		}
+}
+
+// podTerms returns the required and the preferred terms of one kind; none if the pod has no
+// such affinity.
+func podTerms(pod *corev1.Pod, kind string) (required *[]corev1.PodAffinityTerm, preferred *[]corev1.WeightedPodAffinityTerm) {
+	switch affinity := pod.Spec.Affinity; {
+	case affinity == nil:
+	case kind == "podAffinity" && affinity.PodAffinity != nil:
+		return &affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, &affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	case kind == "podAntiAffinity" && affinity.PodAntiAffinity != nil:
+		return &affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, &affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
-	return changes
+	return &[]corev1.PodAffinityTerm{}, nil
 }
 
 // proposeSpread proposes to relax a topology spread constraint.
-func proposeSpread(s *situation) []*Change {
-	var changes []*Change
+func proposeSpread(s *situation, add func(*Change)) {
 	for i, constraint := range s.pod.Spec.TopologySpreadConstraints {
 		if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
 		}
-		edit := func(change func(*corev1.TopologySpreadConstraint)) func(*corev1.Pod) {
-			return func(pod *corev1.Pod) {
-				pod.Spec.TopologySpreadConstraints = slices.Clone(pod.Spec.TopologySpreadConstraints)
-				change(&pod.Spec.TopologySpreadConstraints[i])
-			}
-		}
-		changes = append(changes, &Change{
-			Who: OnPod, Kind: "topologySpread", cost: 3.2,
-			Text: fmt.Sprintf("in spec.topologySpreadConstraints[%d] (%s), raise maxSkew to %d", i, constraint.TopologyKey, constraint.MaxSkew+1),
-			pod:  edit(func(c *corev1.TopologySpreadConstraint) { c.MaxSkew++ }),
-		}, &Change{
-			Who: OnPod, Kind: "topologySpread", cost: 3.3,
-			Text: fmt.Sprintf("in spec.topologySpreadConstraints[%d] (%s), set whenUnsatisfiable to ScheduleAnyway", i, constraint.TopologyKey),
-			pod: edit(func(c *corev1.TopologySpreadConstraint) {
-				c.WhenUnsatisfiable, c.MinDomains = corev1.ScheduleAnyway, nil
-			}),
-		})
+		add(podChange("topologySpread", 3.2, func(pod *corev1.Pod) {
+			pod.Spec.TopologySpreadConstraints[i].MaxSkew++
+		}, "in spec.topologySpreadConstraints[%d] (%s), raise maxSkew to %d", i, constraint.TopologyKey, constraint.MaxSkew+1))
+		add(podChange("topologySpread", 3.3, func(pod *corev1.Pod) {
+			c := &pod.Spec.TopologySpreadConstraints[i]
+			c.WhenUnsatisfiable, c.MinDomains = corev1.ScheduleAnyway, nil
+		}, "in spec.topologySpreadConstraints[%d] (%s), set whenUnsatisfiable to ScheduleAnyway", i, constraint.TopologyKey))
 	}
-	return changes
 }
 
 // proposePorts proposes to use no host port.
-func proposePorts(s *situation) []*Change {
+func proposePorts(s *situation, add func(*Change)) {
 	if len(schedutil.GetHostPorts(s.pod)) == 0 || s.pod.Spec.HostNetwork {
-		return nil
+		return
 	}
-	return []*Change{{
-		Who: OnPod, Kind: "hostPort", cost: 3.1,
-		Text: "leave hostPort out of the containers' ports: a Service reaches them without",
-		pod: func(pod *corev1.Pod) {
-			for i := range pod.Spec.Containers {
-				ports := slices.Clone(pod.Spec.Containers[i].Ports)
-				for j := range ports {
-					ports[j].HostPort, ports[j].HostIP = 0, ""
-				}
-				pod.Spec.Containers[i].Ports = ports
+	add(podChange("hostPort", 3.1, func(pod *corev1.Pod) {
+		for i := range pod.Spec.Containers {
+			for j := range pod.Spec.Containers[i].Ports {
+				port := &pod.Spec.Containers[i].Ports[j]
+				port.HostPort, port.HostIP = 0, ""
 			}
-		},
-	}}
+		}
+	}, "leave hostPort out of the containers' ports: a Service reaches them without"))
 }
 
 // proposeClaims proposes existing claims in place of misspelt ones.
-func proposeClaims(s *situation) []*Change {
-	var there []string
-	for _, claim := range others[*corev1.PersistentVolumeClaim](s.in) {
-		if claim.Namespace == s.pod.Namespace {
-			there = append(there, claim.Name)
-		}
-	}
-	var changes []*Change
+func proposeClaims(s *situation, add func(*Change)) {
+	there := namesOf[*corev1.PersistentVolumeClaim](s)
 	for i := range s.pod.Spec.Volumes {
 		claim := s.pod.Spec.Volumes[i].PersistentVolumeClaim
 		if claim == nil || slices.Contains(there, claim.ClaimName) {
 			continue
 		}
-		meant := messages.Nearest(claim.ClaimName, there)
-		if meant == "" {
-			continue
-		}
-		changes = append(changes, &Change{
-			Who: OnPod, Kind: "claim", cost: 1, Text: fmt.Sprintf("in spec.volumes[%d], write claimName: %s, which exists; %s does not", i, meant, claim.ClaimName),
-			pod: func(pod *corev1.Pod) {
-				if pod.Spec.Volumes[i].PersistentVolumeClaim == nil {
-					return // another member's volume
+		if meant := messages.Nearest(claim.ClaimName, there); meant != "" {
+			add(podChange("claim", 1, func(pod *corev1.Pod) {
+				if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil { // nil of another member
+					claim.ClaimName = meant
 				}
-				pod.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
-				volume := pod.Spec.Volumes[i].DeepCopy()
-				volume.PersistentVolumeClaim.ClaimName = meant
-				pod.Spec.Volumes[i] = *volume
-			},
-		})
+			}, "in spec.volumes[%d], write claimName: %s, which exists; %s does not", i, meant, claim.ClaimName))
+		}
 	}
-	return changes
 }
 
 // podText names a pod.

@@ -15,8 +15,7 @@ import (
 
 // proposeSmallerRequests proposes to ask for what is free on the nodes that come nearest,
 // in the container that asks for most.
-func proposeSmallerRequests(s *situation) []*Change {
-	var changes []*Change
+func proposeSmallerRequests(s *situation, add func(*Change)) {
 	for _, n := range s.near() {
 		v, ok := n.has(names.NodeResourcesFit)
 		if !ok {
@@ -33,15 +32,10 @@ func proposeSmallerRequests(s *situation) []*Change {
 			}
 			texts, edits, fraction = append(texts, text), append(edits, edit), min(fraction, left)
 		}
-		if len(texts) == 0 {
-			continue
+		if len(texts) > 0 {
+			add(podChange("smallerRequest", 2.2+3*(1-fraction), all(edits), "%s", strings.Join(texts, "; ")))
 		}
-		changes = append(changes, &Change{
-			Who: OnPod, Kind: "smallerRequest", cost: 2.2 + 3*(1-fraction), Text: strings.Join(texts, "; "),
-			pod: all(edits),
-		})
 	}
-	return changes
 }
 
 // smaller proposes to ask for as much less of a resource as is missing. The edit is nil

@@ -327,7 +327,7 @@ func (x *Explanation) notServed(ctx context.Context, s *situation) error {
 	}
 	var err error
 	trials := leastTrials
-	if x.Changes, err = s.tryEach(ctx, sorted(proposeSchedulerName(s)), &trials); err != nil {
+	if x.Changes, err = s.tryEach(ctx, s.proposed(proposeSchedulerName), &trials); err != nil {
 		return err
 	}
 	x.Answer = notServedAnswer(x, s.pod)

@@ -134,16 +134,11 @@ func (x *Explanation) noSuchGang(ctx context.Context, s *situation) error {
 	if err := s.remove(ctx, pods); err != nil {
 		return err
 	}
-	change := &Change{
-		Who: OnPod, Kind: "podGroup", Text: fmt.Sprintf("set the label %s to %q, an existing PodGroup", podgroup.Label, meant),
-		pod: func(pod *corev1.Pod) {
-			pod.Labels = maps.Clone(pod.Labels)
-			pod.Labels[podgroup.Label] = meant
-		},
-	}
+	rename := func(pod *corev1.Pod) { pod.Labels[podgroup.Label] = meant }
+	change := podChange("podGroup", 0, rename, "set the label %s to %q, an existing PodGroup", podgroup.Label, meant)
 	if s.gang.native {
-		change.Text = fmt.Sprintf("recreate the pod with spec.schedulingGroup.podGroupName: %s, an existing PodGroup", meant)
-		change.pod = func(pod *corev1.Pod) { pod.Spec.SchedulingGroup.PodGroupName = &meant }
+		rename = func(pod *corev1.Pod) { pod.Spec.SchedulingGroup.PodGroupName = &meant }
+		change = podChange("podGroup", 0, rename, "recreate the pod with spec.schedulingGroup.podGroupName: %s, an existing PodGroup", meant)
 		s.gang = &Gang{Found: true, native: true, Needed: needed}
 	}
 	s.pods, s.needed = pods, max(1, needed-bound)

@@ -189,7 +189,6 @@ func (s *situation) terms() (affinity, anti []fwk.AffinityTerm) {
 	return info.GetRequiredAffinityTerms(), info.GetRequiredAntiAffinityTerms()
 }
 
-// selects reports whether a term selects the pod.
 func (s *situation) selects(term *fwk.AffinityTerm, pod *corev1.Pod) bool {
 	if s.namespaces == nil {
 		s.namespaces = map[string]labels.Set{}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,6 +107,17 @@ func others[T runtime.Object](in *Input) []T {
 	for _, object := range in.Objects.Others() {
 		if typed, ok := object.(T); ok {
 			found = append(found, typed)
+		}
+	}
+	return found
+}
+
+// namesOf returns the names of the objects of one type in the namespace of the pod.
+func namesOf[T metav1.Object](s *situation) []string {
+	var found []string
+	for _, object := range s.in.Objects.Others() {
+		if typed, ok := object.(T); ok && typed.GetNamespace() == s.pod.Namespace {
+			found = append(found, typed.GetName())
 		}
 	}
 	return found
@@ -305,7 +317,6 @@ type nodeFacts struct {
 	distance shortfall.Distance
 }
 
-// node returns the node.
 func (n *nodeFacts) node() *corev1.Node { return n.info.Node() }
 
 // key is equal for the nodes of a group.
@@ -317,7 +328,6 @@ func (n *nodeFacts) key() string {
 	return strings.Join(parts, "; ")
 }
 
-// has returns the verdict of a plugin on the node.
 func (n *nodeFacts) has(plugin string) (engine.Verdict, bool) {
 	i := slices.IndexFunc(n.verdicts, func(v engine.Verdict) bool { return v.Plugin == plugin })
 	if i < 0 {

@@ -29,17 +29,7 @@ const (
 // changes returns what helps, single changes first, the smallest first. Where no single
 // one helps, pairs and then triples are tried.
 func (s *situation) changes(ctx context.Context) ([]Change, error) {
-	var proposed []*Change
-	seen := map[string]bool{}
-	for _, propose := range proposers() {
-		for _, change := range propose(s) {
-			if !seen[change.Text] {
-				seen[change.Text] = true
-				proposed = append(proposed, change)
-			}
-		}
-	}
-	proposed = sorted(proposed)
+	proposed := s.proposed(proposers()...)
 	for i, change := range proposed {
 		change.last, change.like = i, s.pod
 	}

@@ -80,7 +80,6 @@ var readAnnotations = [...]string{
 	names.FormerColocatePreferAnnotation, names.FormerColocateRequireWithinAnnotation,
 }
 
-// hasAnnotations reports whether the pod has one of them.
 func hasAnnotations(pod *corev1.Pod) bool {
 	if len(pod.Annotations) == 0 {
 		return false

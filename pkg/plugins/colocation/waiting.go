@@ -129,7 +129,6 @@ func (r *rejection) waitsForAny(services []waitKey) bool {
 	})
 }
 
-// noPeerChange is no change of peers.
 func noPeerChange(_, _ *requirement) bool { return false }
 
 // peersOn is a change of the peers on the node of this name, empty for none: it helps

@@ -55,9 +55,10 @@
 // takes no lock, and allocates nothing for a node that passes. Score adds up the
 // preferences.
 //
-// The labels of namespaces come from an index (namespaceIndex) and never from a
-// lister: the queueing hint passes an event to the index before the hint
-// wakes a pod, so that the pod does not meet an older state and sleep again.
+// The labels of namespaces come from the informer's store, and the handler of the same
+// informer wakes the pods that a change may help (namespaceWatch): what wakes a pod, PreFilter
+// sees. A pod that is rejected while its namespace changes is looked at once more when the
+// rejection is recorded.
 //
 // A monitor (tenancyMonitor) finds the pods that run where tenancy does not
 // allow them, because something else put them there or a label changed. It works

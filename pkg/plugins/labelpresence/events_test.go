@@ -8,9 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -23,7 +20,6 @@ import (
 func TestEventsToRegister(t *testing.T) {
 	node := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeTaint}
 	pod := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}
-	namespace := fwk.ClusterEvent{Resource: "namespaces.v1.", ActionType: fwk.Add | fwk.Update}
 	tests := []struct {
 		name string
 		args config.LabelPresenceArgs
@@ -42,12 +38,12 @@ func TestEventsToRegister(t *testing.T) {
 		{
 			name: "a rule for some namespaces",
 			args: config.LabelPresenceArgs{Rules: []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x")}},
-			want: []fwk.ClusterEvent{node, namespace},
+			want: []fwk.ClusterEvent{node},
 		},
 		{
 			name: "tenancy",
 			args: config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree)},
-			want: []fwk.ClusterEvent{node, namespace},
+			want: []fwk.ClusterEvent{node},
 		},
 	}
 	for _, tt := range tests {
@@ -169,114 +165,4 @@ func TestIsSchedulableAfterPodLabelChange(t *testing.T) {
 			checkHint(t, tt.want, got, tt.wantErr, err)
 		})
 	}
-}
-
-func TestIsSchedulableAfterNamespaceChange(t *testing.T) {
-	args := &config.LabelPresenceArgs{
-		Rules:   []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x"), inNamespaces(forPods(makeRule(true, "b"), "web"), "y")},
-		Tenancy: makeTenancy(config.TenantsConfined, "kube-system"),
-	}
-	labels := func(keysAndValues ...string) map[string]string {
-		m := map[string]string{}
-		for i := 0; i < len(keysAndValues); i += 2 {
-			m[keysAndValues[i]] = keysAndValues[i+1]
-		}
-		return m
-	}
-	pod := podIn("ns")
-	tests := []struct {
-		name           string
-		pod            *corev1.Pod
-		oldObj, newObj any
-		want           fwk.QueueingHint
-		wantErr        bool
-	}{
-		{name: "the namespace arrives", pod: pod, newObj: makeNamespace("ns", "2", nil), want: fwk.Queue},
-		{name: "another namespace arrives", pod: pod, newObj: makeNamespace("other", "2", nil), want: fwk.QueueSkip},
-		{
-			name: "a rule does not apply any more", pod: pod,
-			oldObj: makeNamespace("ns", "2", labels("team", "x")), newObj: makeNamespace("ns", "3", labels("team", "z")), want: fwk.Queue,
-		},
-		{
-			name: "a rule that does not select the pod does not apply any more", pod: pod,
-			oldObj: makeNamespace("ns", "2", labels("team", "y")), newObj: makeNamespace("ns", "3", nil), want: fwk.QueueSkip,
-		},
-		{
-			name: "a rule starts to apply", pod: pod,
-			oldObj: makeNamespace("ns", "2", nil), newObj: makeNamespace("ns", "3", labels("team", "x")), want: fwk.QueueSkip,
-		},
-		{
-			name: "the tenant is another one", pod: pod,
-			oldObj: makeNamespace("ns", "2", labels(namespaceTenantKey, "blue")), newObj: makeNamespace("ns", "3", labels(namespaceTenantKey, "red")), want: fwk.Queue,
-		},
-		{
-			name: "the tenant is gone", pod: pod,
-			oldObj: makeNamespace("ns", "2", labels(namespaceTenantKey, "")), newObj: makeNamespace("ns", "3", nil), want: fwk.Queue,
-		},
-		{
-			name: "a label that nothing looks at", pod: pod,
-			oldObj: makeNamespace("ns", "2", labels("z", "1")), newObj: makeNamespace("ns", "3", labels("z", "2")), want: fwk.QueueSkip,
-		},
-		{
-			name: "the tenant of an exempt namespace", pod: st.MakePod().Namespace("kube-system").Name("p").Label("app", "db").Obj(),
-			oldObj: makeNamespace("kube-system", "2", nil), newObj: makeNamespace("kube-system", "3", labels(namespaceTenantKey, "blue")), want: fwk.QueueSkip,
-		},
-		{
-			name: "the tenant of another namespace", pod: pod,
-			oldObj: makeNamespace("other", "2", nil), newObj: makeNamespace("other", "3", labels(namespaceTenantKey, "blue")), want: fwk.QueueSkip,
-		},
-		{
-			name: "the namespace is deleted", pod: pod,
-			oldObj: cache.DeletedFinalStateUnknown{Key: "ns", Obj: makeNamespace("ns", "2", nil)}, want: fwk.QueueSkip,
-		},
-		{name: "not an object", pod: pod, newObj: "ns", want: fwk.Queue, wantErr: true},
-	}
-	// The dynamic informer of the scheduler delivers unstructured objects.
-	toUnstructured := func(obj any) any {
-		namespace, ok := obj.(*corev1.Namespace)
-		if !ok {
-			return obj
-		}
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &unstructured.Unstructured{Object: content}
-	}
-	forms := []struct {
-		name string
-		form func(any) any
-	}{
-		{"typed", func(obj any) any { return obj }},
-		{"unstructured", toUnstructured},
-	}
-	for _, tt := range tests {
-		for _, form := range forms {
-			t.Run(tt.name+"/"+form.name, func(t *testing.T) {
-				logger, _ := ktesting.NewTestContext(t)
-				pl := newProfile(t, args, schedtest.Options{}).Plugin.(*LabelPresence)
-				got, err := pl.isSchedulableAfterNamespaceChange(logger, tt.pod, form.form(tt.oldObj), form.form(tt.newObj))
-				checkHint(t, tt.want, got, tt.wantErr, err)
-			})
-		}
-	}
-}
-
-// A pod that a hint wakes meets the state that woke it, although the plugin's own
-// informer does not run here.
-func TestHintTeachesPreFilter(t *testing.T) {
-	logger, _ := ktesting.NewTestContext(t)
-	args := &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsConfined, "kube-system")}
-	profile := startProfile(t, args, schedtest.Options{
-		Nodes:      []*corev1.Node{makeNode("n", map[string]string{nodeTenantKey: "blue"})},
-		Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", nil)},
-	})
-	pod := podIn("ns")
-	expectVerdicts(t, profile, pod, map[string]string{"n": reasonNoTenant})
-
-	old, updated := makeNamespace("ns", "1", nil), makeNamespace("ns", "2", map[string]string{namespaceTenantKey: "blue"})
-	hint, err := profile.Plugin.(*LabelPresence).isSchedulableAfterNamespaceChange(logger, pod, old, updated)
-	checkHint(t, fwk.Queue, hint, false, err)
-
-	expectVerdicts(t, profile, pod, map[string]string{"n": ""})
 }

@@ -27,8 +27,7 @@ import (
 
 // A history is a random run of nodes, namespaces and pods that come, change and
 // go, as a scheduler sees it: each kind of object has a watch of its own that may
-// lag, and namespaces have two, that of the queueing hints and that of the
-// plugin. The plugin is held to the invariant of the package comment by an oracle
+// lag. The plugin is held to the invariant of the package comment by an oracle
 // that knows nothing but the objects.
 type history struct {
 	t       *testing.T
@@ -43,14 +42,12 @@ type history struct {
 
 	// What has happened in the API and is not delivered yet, oldest first.
 	nodeEvents      []modelEvent[*corev1.Node]
-	hintEvents      []modelEvent[*corev1.Namespace]
 	namespaceEvents []modelEvent[*corev1.Namespace]
 
 	seenNodes map[string]*corev1.Node // in the scheduler's cache
-	// told is the newest that any watch has told of a namespace, nil if that is
+	// told is the newest that the watch has told of a namespace, nil if that is
 	// that it is gone.
-	told        map[string]*corev1.Namespace
-	toldVersion map[string]int
+	told map[string]*corev1.Namespace
 
 	pods     map[types.UID]*corev1.Pod
 	asleep   map[types.UID]bool // rejected, and not activated since
@@ -61,7 +58,6 @@ type history struct {
 // modelEvent is a change from old to updated; nil for none.
 type modelEvent[T any] struct {
 	old, updated T
-	version      int
 }
 
 // mayPlace is the oracle: whether the invariant lets a pod of the namespace onto
@@ -174,7 +170,7 @@ func (h *history) changeNode() {
 		h.nodes[name] = updated
 		h.log("API: node %s has labels %v, taints %v", name, updated.Labels, updated.Spec.Taints)
 	}
-	h.nodeEvents = append(h.nodeEvents, modelEvent[*corev1.Node]{old: old, updated: updated, version: h.version})
+	h.nodeEvents = append(h.nodeEvents, modelEvent[*corev1.Node]{old: old, updated: updated})
 }
 
 func (h *history) changeNamespace() {
@@ -198,13 +194,11 @@ func (h *history) changeNamespace() {
 		updated.Labels = pick(h.rng, nil, map[string]string{namespaceTenantKey: "blue"}, map[string]string{namespaceTenantKey: "red"}, map[string]string{namespaceTenantKey: ""})
 		h.namespaces[name] = updated
 		h.log("API: namespace %s has labels %v", name, updated.Labels)
-		// Queueing hints are not asked about deletions.
-		h.hintEvents = append(h.hintEvents, modelEvent[*corev1.Namespace]{old: old, updated: updated, version: h.version})
 	} else {
 		delete(h.namespaces, name)
 		h.log("API: namespace %s is deleted", name)
 	}
-	h.namespaceEvents = append(h.namespaceEvents, modelEvent[*corev1.Namespace]{old: old, updated: updated, version: h.version})
+	h.namespaceEvents = append(h.namespaceEvents, modelEvent[*corev1.Namespace]{old: old, updated: updated})
 }
 
 func (h *history) hasPods(namespace string) bool {
@@ -276,9 +270,6 @@ func (h *history) deliver() bool {
 	if len(h.nodeEvents) > 0 {
 		waiting = append(waiting, h.deliverNode)
 	}
-	if len(h.hintEvents) > 0 {
-		waiting = append(waiting, h.deliverHint)
-	}
 	if len(h.namespaceEvents) > 0 {
 		waiting = append(waiting, h.deliverNamespace)
 	}
@@ -342,47 +333,24 @@ func (h *history) deliverNode() {
 	})
 }
 
-func (h *history) tell(event modelEvent[*corev1.Namespace]) {
-	var name string
-	if event.updated != nil {
-		name = event.updated.Name
-	} else {
-		name = event.old.Name
-	}
-	if event.version > h.toldVersion[name] {
-		h.told[name], h.toldVersion[name] = event.updated, event.version
-	}
-}
-
-func (h *history) deliverHint() {
-	event := h.hintEvents[0]
-	h.hintEvents = h.hintEvents[1:]
-	h.log("hints: namespace %s", event.updated.Name)
-	if len(h.asleep) > 0 { // otherwise nobody is asked, and the plugin hears nothing
-		h.tell(event)
-	}
-	var old any
-	if event.old != nil {
-		old = event.old
-	}
-	h.ask(h.pl.isSchedulableAfterNamespaceChange, old, event.updated, func(pod *corev1.Pod, activated bool) {
-		if activated && pod.Namespace != event.updated.Name {
-			h.fatalf("namespace %s changed, and pod %s of %s was activated", event.updated.Name, pod.Name, pod.Namespace)
-		}
-	})
-}
-
 func (h *history) deliverNamespace() {
 	event := h.namespaceEvents[0]
 	h.namespaceEvents = h.namespaceEvents[1:]
-	h.tell(event)
+	indexer := h.profile.SharedInformerFactory().Core().V1().Namespaces().Informer().GetIndexer()
 	if event.updated == nil {
 		h.log("watch: namespace %s is deleted", event.old.Name)
-		h.pl.namespaces.index.applyDelivered(event.old, nil)
+		delete(h.told, event.old.Name)
+		if err := indexer.Delete(event.old); err != nil {
+			h.t.Fatal(err)
+		}
 		h.pl.namespaces.monitor.namespaceChanged(event.old.Name)
 		return
 	}
 	h.log("watch: namespace %s", event.updated.Name)
+	h.told[event.updated.Name] = event.updated
+	if err := indexer.Update(event.updated); err != nil {
+		h.t.Fatal(err)
+	}
 	h.pl.namespaceDelivered(klog.Background(), event.old, event.updated, false)
 	for {
 		select {
@@ -502,7 +470,7 @@ func TestTenancyHistories(t *testing.T) {
 				h := &history{
 					t: t, rng: rand.New(rand.NewPCG(uint64(seed), 1)), profile: profile, pl: profile.Plugin.(*LabelPresence),
 					nodes: map[string]*corev1.Node{}, namespaces: map[string]*corev1.Namespace{}, seenNodes: map[string]*corev1.Node{},
-					told: map[string]*corev1.Namespace{}, toldVersion: map[string]int{},
+					told: map[string]*corev1.Namespace{},
 					pods: map[types.UID]*corev1.Pod{}, asleep: map[types.UID]bool{},
 				}
 				for i := range steps {

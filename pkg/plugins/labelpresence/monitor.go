@@ -35,7 +35,7 @@ import (
 // one namespace, so it is
 // computed when a pod gets its node, and again for the pods of a node or a
 // namespace whose tenant changes: never for all pods. They are read at
-// that moment, from the informer's store and from the index; an event only says
+// that moment, from the informers' stores; an event only says
 // that it is time to look, so the order of events does not matter, and each
 // change of a label or taint is followed by an event. What is not known (a node
 // or namespace that has not arrived, or is gone, or whose node it is) violates
@@ -44,7 +44,7 @@ import (
 // Memory is one small record per pod with a node, outside exempt namespaces.
 type tenancyMonitor struct {
 	tenancy    *tenancy
-	namespaces *namespaceIndex
+	namespaces *namespaceFactsReader
 	nodes      corelisters.NodeLister
 	// report informs the owner of the pod. It is called without a lock held.
 	report func(violation)
@@ -89,7 +89,7 @@ func (g podGroups) remove(name string, uid types.UID) {
 	}
 }
 
-func newTenancyMonitor(t *tenancy, namespaces *namespaceIndex, nodes corelisters.NodeLister, gauge metrics.GaugeMetric, report func(violation)) *tenancyMonitor {
+func newTenancyMonitor(t *tenancy, namespaces *namespaceFactsReader, nodes corelisters.NodeLister, gauge metrics.GaugeMetric, report func(violation)) *tenancyMonitor {
 	gauge.Set(0)
 	return &tenancyMonitor{
 		tenancy:     t,
@@ -104,8 +104,8 @@ func newTenancyMonitor(t *tenancy, namespaces *namespaceIndex, nodes corelisters
 }
 
 // startTenancyMonitor builds the monitor and adds its handlers to the informers
-// of pods and nodes. The namespaces' handler is that of the index.
-func (pl *LabelPresence) startTenancyMonitor(ctx context.Context, namespaces *namespaceIndex) (*tenancyMonitor, error) {
+// of pods and nodes. The namespaces' handler is that of namespaceWatch.
+func (pl *LabelPresence) startTenancyMonitor(ctx context.Context, namespaces *namespaceFactsReader) (*tenancyMonitor, error) {
 	core := pl.handle.SharedInformerFactory().Core().V1()
 	m := newTenancyMonitor(pl.policy.tenancy, namespaces, core.Nodes().Lister(),
 		tenancyViolations.WithLabelValues(pl.handle.ProfileName()), pl.reportViolation)

@@ -25,25 +25,26 @@ import (
 // monitorFixture drives a monitor by hand, as the informers do: the store
 // changes first, then the handler is called.
 type monitorFixture struct {
-	t        *testing.T
-	monitor  *tenancyMonitor
-	nodes    cache.Indexer
-	index    *namespaceIndex
-	gauge    metrics.GaugeMetric
-	reported []string
+	t          *testing.T
+	monitor    *tenancyMonitor
+	nodes      cache.Indexer
+	namespaces cache.Indexer
+	gauge      metrics.GaugeMetric
+	reported   []string
 }
 
 func newMonitorFixture(t *testing.T, tenants config.TenantPolicy, exempt ...string) *monitorFixture {
 	t.Helper()
 	f := &monitorFixture{
-		t:     t,
-		nodes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
-		index: newNamespaceIndex(tenantFacts),
+		t:          t,
+		nodes:      cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		namespaces: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 	}
 	registerMetrics()
 	f.gauge = tenancyViolations.WithLabelValues(t.Name())
 	compiled := newTenancy(makeTenancy(tenants, exempt...), t.Name(), nodeRejections.WithLabelValues(t.Name(), ruleTenancy))
-	f.monitor = newTenancyMonitor(compiled, f.index, corelisters.NewNodeLister(f.nodes), f.gauge, func(v violation) {
+	reader := &namespaceFactsReader{lister: corelisters.NewNamespaceLister(f.namespaces), factsOf: tenantFacts}
+	f.monitor = newTenancyMonitor(compiled, reader, corelisters.NewNodeLister(f.nodes), f.gauge, func(v violation) {
 		f.reported = append(f.reported, v.pod.Name+" on "+v.node.Name)
 	})
 	return f
@@ -84,16 +85,22 @@ func (f *monitorFixture) deleteNode(name string) {
 
 // namespace creates or changes a namespace; no tenant is "-".
 func (f *monitorFixture) namespace(name, version, tenantName string) {
+	f.t.Helper()
 	labels := map[string]string{}
 	if tenantName != "-" {
 		labels[namespaceTenantKey] = tenantName
 	}
-	f.index.applyDelivered(nil, makeNamespace(name, version, labels))
+	if err := f.namespaces.Update(makeNamespace(name, version, labels)); err != nil {
+		f.t.Fatal(err)
+	}
 	f.monitor.namespaceChanged(name)
 }
 
 func (f *monitorFixture) deleteNamespace(name, version string) {
-	f.index.applyDelivered(makeNamespace(name, version, nil), nil)
+	f.t.Helper()
+	if err := f.namespaces.Delete(makeNamespace(name, version, nil)); err != nil {
+		f.t.Fatal(err)
+	}
 	f.monitor.namespaceChanged(name)
 }
 

@@ -17,9 +17,43 @@ import (
 	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
-// namespaceWatch is the plugin's own source of namespaces.
+// namespaceFactsReader reads the facts about namespaces from the informer's store. It derives
+// them once for each version of a namespace.
+type namespaceFactsReader struct {
+	lister  corelisters.NamespaceLister
+	factsOf func(labels map[string]string) namespaceFacts
+	// derived has a derivedFacts for each name.
+	derived sync.Map
+}
+
+type derivedFacts struct {
+	from  *corev1.Namespace
+	facts namespaceFacts
+}
+
+// get returns the facts about a namespace, and whether it is known.
+func (r *namespaceFactsReader) get(name string) (namespaceFacts, bool) {
+	namespace, err := r.lister.Get(name)
+	if err != nil {
+		r.derived.Delete(name)
+		return namespaceFacts{}, false // the lister's only error is that the namespace is not there
+	}
+	if value, ok := r.derived.Load(name); ok {
+		if known, ok := value.(derivedFacts); ok && known.from == namespace {
+			return known.facts, true
+		}
+	}
+	facts := r.factsOf(namespace.Labels)
+	r.derived.Store(name, derivedFacts{namespace, facts})
+	return facts, true
+}
+
+// namespaceWatch is the plugin's source of namespaces. It wakes the pods that a change of
+// their namespace may help: what it reads is what wakes a pod, so that no pod is woken to
+// meet an older state.
 type namespaceWatch struct {
-	index *namespaceIndex
+	*namespaceFactsReader
+
 	// synced is done when the handler has seen every namespace of the first list.
 	synced cache.DoneChecker
 	pods   corelisters.PodLister
@@ -37,9 +71,10 @@ func (pl *LabelPresence) watchNamespaces(ctx context.Context) error {
 	core := pl.handle.SharedInformerFactory().Core().V1()
 	pods, namespaces := core.Pods().Informer(), core.Namespaces().Informer()
 
-	watch := &namespaceWatch{index: newNamespaceIndex(pl.policy.factsOf), pods: core.Pods().Lister()}
+	reader := &namespaceFactsReader{lister: core.Namespaces().Lister(), factsOf: pl.policy.factsOf}
+	watch := &namespaceWatch{namespaceFactsReader: reader, pods: core.Pods().Lister()}
 	if pl.policy.tenancy != nil {
-		monitor, err := pl.startTenancyMonitor(ctx, watch.index)
+		monitor, err := pl.startTenancyMonitor(ctx, reader)
 		if err != nil {
 			return fmt.Errorf("monitoring tenancy: %w", err)
 		}
@@ -61,7 +96,7 @@ func (pl *LabelPresence) watchNamespaces(ctx context.Context) error {
 			pl.namespaceDelivered(logger, old, updated, false)
 			return
 		}
-		watch.index.applyDelivered(old, nil)
+		watch.derived.Delete(old.Name)
 		if watch.monitor != nil {
 			watch.monitor.namespaceChanged(old.Name)
 		}
@@ -82,26 +117,18 @@ func (pl *LabelPresence) watchNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// namespaceDelivered takes over a namespace that is new or changed; old is nil
-// if it is new.
-//
-// It also wakes the pods that the change may help. The queueing hint does that
-// as a rule. But its event comes through another watch, which can have been
-// ahead: a pod that was created after the event and rejected before this
-// delivery has not been told of the change.
+// namespaceDelivered wakes the pods that a namespace that is new or changed may help; old is
+// nil if it is new. A queueing hint for namespaces would do the same for an event of a second
+// watch, which the scheduler would open for it, and which may be ahead of what PreFilter reads.
 func (pl *LabelPresence) namespaceDelivered(logger klog.Logger, old, updated *corev1.Namespace, initial bool) {
 	after := pl.policy.factsOf(updated.Labels)
 	var before *namespaceFacts
-	if old == nil {
-		pl.namespaces.index.applyDelivered(nil, updated)
-	} else {
-		// A change of anything but labels, and a resync, end here.
+	if old != nil {
 		facts := pl.policy.factsOf(old.Labels)
-		before = &facts
-		pl.namespaces.index.applyDelivered(old, updated)
-		if before.equal(after) {
-			return
+		if facts.equal(after) {
+			return // a change of anything but labels, or a resync
 		}
+		before = &facts
 	}
 	if pl.namespaces.monitor != nil {
 		pl.namespaces.monitor.namespaceChanged(updated.Name)
@@ -149,7 +176,7 @@ func (pl *LabelPresence) recordRejection(logger klog.Logger, pod *corev1.Pod, se
 		watch.rejected.remove(pod.UID) // it went meanwhile, and nothing else would forget it
 		return
 	}
-	if now, ok := watch.index.get(pod.Namespace); ok && pl.policy.mayMakeSchedulable(selected, by, now) {
+	if now, ok := watch.get(pod.Namespace); ok && pl.policy.mayMakeSchedulable(selected, by, now) {
 		logger.V(5).Info("Namespace changed during the attempt, waking the pod", "pod", klog.KObj(pod), "namespace", klog.KRef("", pod.Namespace))
 		pl.handle.Activate(logger, map[string]*corev1.Pod{name.String(): pod})
 	}
@@ -177,7 +204,6 @@ func (r *rejectedPods) remove(uid types.UID) {
 	delete(r.names, uid)
 }
 
-// in returns those of a namespace.
 func (r *rejectedPods) in(namespace string) map[types.UID]cache.ObjectName {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -67,12 +65,11 @@ func TestPreFilterWaitsForTheFirstList(t *testing.T) {
 	}
 }
 
-// The plugin's own informer keeps the index up to date without any hint: nobody
-// calls one while no pod is rejected.
-func TestInformerFeedsTheIndex(t *testing.T) {
+// What is known of a namespace follows the informer.
+func TestNamespaceFacts(t *testing.T) {
 	args := &config.LabelPresenceArgs{Tenancy: makeTenancy(config.TenantsFree)}
 	profile := startProfile(t, args, schedtest.Options{Namespaces: []*corev1.Namespace{makeNamespace("ns", "1", nil)}})
-	index := profile.Plugin.(*LabelPresence).namespaces.index
+	index := profile.Plugin.(*LabelPresence).namespaces
 	namespaces := profile.Client.CoreV1().Namespaces()
 	has := func(tenantName string) func() bool {
 		return func() bool {
@@ -126,7 +123,7 @@ func TestInformerWakesPendingPods(t *testing.T) {
 			makeNamespace("ns", "1", nil), makeNamespace("other", "2", nil), makeNamespace("exempt", "3", nil),
 		},
 	})
-	index := profile.Plugin.(*LabelPresence).namespaces.index
+	index := profile.Plugin.(*LabelPresence).namespaces
 	eventually(t, "the namespaces are known", func() bool {
 		_, known := index.get("other")
 		return known && cache.IsDone(profile.Plugin.(*LabelPresence).namespaces.synced)
@@ -218,7 +215,7 @@ func TestNotWokenByNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the namespace is of team "+team, func() bool {
-			facts, known := pl.namespaces.index.get("ns")
+			facts, known := pl.namespaces.get("ns")
 			return known && facts.matched[0] == (team == "x")
 		})
 	}
@@ -240,7 +237,7 @@ func TestRejectedWhileTheNamespaceChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the tenant is known", func() bool {
-		facts, _ := profile.Plugin.(*LabelPresence).namespaces.index.get("ns")
+		facts, _ := profile.Plugin.(*LabelPresence).namespaces.get("ns")
 		return facts.tenant.exists
 	})
 	if status := profile.RunFilterPlugins(t.Context(), state, pod, profile.Nodes(t)[0]); !status.IsRejected() {
@@ -266,253 +263,49 @@ func TestTwoPluginsOnOneFactory(t *testing.T) {
 	}
 	profile.Start(t.Context(), t)
 	for _, pl := range []*LabelPresence{profile.Plugin.(*LabelPresence), second.(*LabelPresence)} {
-		eventually(t, "the namespace is known", func() bool { _, known := pl.namespaces.index.get("ns"); return known })
+		eventually(t, "the namespace is known", func() bool { _, known := pl.namespaces.get("ns"); return known })
+	}
+}
+
+// TestWhichChangesWake: only a change of the pod's own namespace after which a rule does not
+// apply any more, or tenancy may say something else.
+func TestWhichChangesWake(t *testing.T) {
+	args := &config.LabelPresenceArgs{
+		Rules:   []config.LabelPresenceRule{inNamespaces(makeRule(true, "a"), "x"), inNamespaces(forPods(makeRule(true, "b"), "web"), "y")},
+		Tenancy: makeTenancy(config.TenantsConfined, "kube-system"),
+	}
+	p := newProfile(t, args, schedtest.Options{}).Plugin.(*LabelPresence).policy
+	type labels = map[string]string
+	for _, tt := range []struct {
+		name, namespace string
+		before, after   labels
+		want            bool
+	}{
+		{name: "a rule does not apply any more", before: labels{"team": "x"}, after: labels{"team": "z"}, want: true},
+		{name: "a rule that does not select the pod does not apply any more", before: labels{"team": "y"}},
+		{name: "a rule starts to apply", after: labels{"team": "x"}},
+		{name: "the tenant is another one", before: labels{namespaceTenantKey: "blue"}, after: labels{namespaceTenantKey: "red"}, want: true},
+		{name: "the tenant is gone", before: labels{namespaceTenantKey: ""}, want: true},
+		{name: "a label that nothing looks at", before: labels{"z": "1"}, after: labels{"z": "2"}},
+		{name: "the tenant of an exempt namespace", namespace: "kube-system", after: labels{namespaceTenantKey: "blue"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := podIn("ns")
+			if tt.namespace != "" {
+				pod = st.MakePod().Namespace(tt.namespace).Name("p").Label("app", "db").Obj()
+			}
+			before := p.factsOf(tt.before)
+			if got := p.mayMakeSchedulable(p.selectFor(pod), &before, p.factsOf(tt.after)); got != tt.want {
+				t.Errorf("want %t, got %t", tt.want, got)
+			}
+		})
+	}
+	if !p.mayMakeSchedulable(p.selectFor(podIn("ns")), nil, p.factsOf(nil)) {
+		t.Error("a namespace that arrives wakes no pod")
 	}
 }
 
 // tenantFacts is a policy's factsOf that knows the tenant alone.
 func tenantFacts(labels map[string]string) namespaceFacts {
 	return namespaceFacts{tenant: tenantOf(labels, namespaceTenantKey)}
-}
-
-// incarnation is a namespace with a uid, a version, and a tenant.
-func incarnation(uid, version, name string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: "ns", UID: types.UID(uid), ResourceVersion: version, Labels: map[string]string{namespaceTenantKey: name},
-	}}
-}
-
-func TestNamespaceIndex(t *testing.T) {
-	type step struct {
-		// byInformer is whether the plugin's informer delivers the change, rather
-		// than a hint.
-		byInformer   bool
-		old, updated *corev1.Namespace
-	}
-	hint := func(old, updated *corev1.Namespace) step { return step{false, old, updated} }
-	informer := func(old, updated *corev1.Namespace) step { return step{true, old, updated} }
-	v1, v2, v3 := incarnation("u", "9", "a"), incarnation("u", "10", "b"), incarnation("u", "11", "c")
-	deleted := incarnation("u", "12", "c")
-	again := incarnation("w", "13", "d")
-
-	tests := []struct {
-		name  string
-		steps []step
-		// want is the tenant, "" if the namespace is not known.
-		want string
-	}{
-		{name: "nothing", want: ""},
-		{name: "the informer delivers", steps: []step{informer(nil, v1), informer(v1, v2)}, want: "b"},
-		{name: "a hint delivers", steps: []step{hint(nil, v1)}, want: "a"},
-		{name: "versions are numbers: 10 is after 9", steps: []step{informer(nil, v2), hint(nil, v1)}, want: "b"},
-		{name: "a hint is ahead", steps: []step{informer(nil, v1), hint(v1, v2), hint(v2, v3), informer(v1, v2)}, want: "c"},
-		{name: "a hint is late", steps: []step{informer(nil, v1), informer(v1, v2), informer(v2, v3), hint(v1, v2)}, want: "c"},
-		{name: "hints repeat themselves", steps: []step{hint(nil, v1), hint(v1, v2), hint(nil, v1), hint(v1, v2)}, want: "b"},
-		{name: "deleted", steps: []step{informer(nil, v1), informer(deleted, nil)}, want: ""},
-		{name: "deleted, and the last state known is an older one", steps: []step{informer(nil, v1), hint(v1, v3), informer(v1, nil)}, want: ""},
-		{name: "a late hint does not bring it back", steps: []step{informer(nil, v1), informer(deleted, nil), hint(v2, v3)}, want: ""},
-		{name: "created again", steps: []step{informer(nil, v1), informer(deleted, nil), informer(nil, again)}, want: "d"},
-		{name: "created again, a hint is ahead of the deletion", steps: []step{informer(nil, v1), hint(nil, again), informer(deleted, nil)}, want: "d"},
-		{name: "created again, the deletion was missed", steps: []step{informer(nil, v1), informer(v1, again)}, want: "d"},
-		{name: "created again, a late hint of the first", steps: []step{informer(nil, again), hint(v2, v3)}, want: "d"},
-		{name: "created again, deleted first with a newer version", steps: []step{hint(nil, v3), informer(incarnation("x", "14", "e"), nil)}, want: ""},
-		{name: "a deletion that nothing is known of", steps: []step{informer(deleted, nil)}, want: ""},
-		{name: "restored to an older version", steps: []step{informer(nil, v1), informer(v1, v3), informer(v3, v2)}, want: "b"},
-		{name: "restored, and a hint repeats what was lost", steps: []step{informer(nil, v1), informer(v1, v3), informer(v3, v1), hint(v2, v3), informer(v1, v2)}, want: "b"},
-		{name: "restored, and a hint was ahead of the informer", steps: []step{informer(nil, v1), hint(v1, v3), informer(v1, v1)}, want: "a"},
-		{name: "restored, and created before it was", steps: []step{informer(nil, v3), informer(deleted, nil), informer(nil, v1)}, want: "a"},
-		{name: "restored, and deleted", steps: []step{informer(nil, v2), informer(v2, v1), informer(v1, nil)}, want: ""},
-		{name: "neither old nor new", steps: []step{informer(nil, v1), hint(nil, nil)}, want: "a"},
-		{
-			name:  "without versions, what is told last counts",
-			steps: []step{informer(nil, incarnation("u", "", "a")), hint(nil, incarnation("u", "", "b"))},
-			want:  "b",
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			index := newNamespaceIndex(tenantFacts)
-			for _, s := range tt.steps {
-				var old, updated metav1.Object
-				if s.old != nil {
-					old = s.old
-				}
-				if s.updated != nil {
-					updated = s.updated
-				}
-				if s.byInformer {
-					index.applyDelivered(old, updated)
-				} else {
-					index.apply(old, updated)
-				}
-			}
-			facts, known := index.get("ns")
-			if known != (tt.want != "") || facts.tenant.name != tt.want {
-				t.Errorf("want %q, got %q (known %t)", tt.want, facts.tenant.name, known)
-			}
-		})
-	}
-}
-
-// A list comes in any order: what counts is the highest version of it.
-func TestNamespaceIndexRemembersTheHighestVersion(t *testing.T) {
-	index := newNamespaceIndex(tenantFacts)
-	index.applyDelivered(nil, makeNamespace("young", "20", nil))
-	index.applyDelivered(nil, makeNamespace("old", "5", nil))
-	index.apply(nil, makeNamespace("deleted-since", "12", nil))
-	index.apply(nil, makeNamespace("brand-new", "21", nil))
-	for name, want := range map[string]bool{"young": true, "old": true, "deleted-since": false, "brand-new": true} {
-		if _, got := index.get(name); got != want {
-			t.Errorf("%s: want known %t, got %t", name, want, got)
-		}
-	}
-}
-
-// namespaceHistory is a sequence of changes as an API server serializes them:
-// each has a higher version than the one before.
-type namespaceHistory struct {
-	events []namespaceEvent
-	// final has the namespaces that exist in the end.
-	final map[string]*corev1.Namespace
-}
-
-type namespaceEvent struct {
-	old, updated *corev1.Namespace
-}
-
-func (e namespaceEvent) objects() (old, updated metav1.Object) {
-	if e.old != nil {
-		old = e.old
-	}
-	if e.updated != nil {
-		updated = e.updated
-	}
-	return old, updated
-}
-
-func makeHistory(random *rand.Rand, length int) namespaceHistory {
-	history := namespaceHistory{final: map[string]*corev1.Namespace{}}
-	for version := 1; version <= length; version++ {
-		name := fmt.Sprintf("ns-%d", random.IntN(4))
-		old := history.final[name]
-		// The versions cross 9 and 99, where a comparison of strings would err.
-		next := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-			Name: name, ResourceVersion: strconv.Itoa(version),
-			Labels: map[string]string{namespaceTenantKey: strconv.Itoa(random.IntN(3))},
-		}}
-		switch {
-		case old == nil:
-			next.UID = types.UID(fmt.Sprintf("%s-%d", name, version))
-			history.events = append(history.events, namespaceEvent{updated: next})
-			history.final[name] = next
-		case random.IntN(4) == 0:
-			// The object of a deletion carries the version of the deletion.
-			next.UID, next.Labels = old.UID, old.Labels
-			history.events = append(history.events, namespaceEvent{old: next})
-			delete(history.final, name)
-		default:
-			next.UID = old.UID
-			history.events = append(history.events, namespaceEvent{old: old, updated: next})
-			history.final[name] = next
-		}
-	}
-	return history
-}
-
-// Whatever hints say in whatever order, as often as they like, before or after
-// the informer: what a hint has told is known at once, nothing ever goes back to
-// an older state, and when the informer has delivered all, the index is right.
-func TestNamespaceIndexUnderDisorder(t *testing.T) {
-	for seed := range uint64(300) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		history := makeHistory(random, 150)
-		index := newNamespaceIndex(tenantFacts)
-		delivered := 0
-		for delivered < len(history.events) {
-			if random.IntN(2) == 0 {
-				index.applyDelivered(history.events[delivered].objects())
-				delivered++
-				continue
-			}
-			hinted := random.IntN(len(history.events))
-			told(t, seed, index, history, delivered, hinted)
-		}
-		// Late hints change nothing any more.
-		for range 200 {
-			told(t, seed, index, history, delivered, random.IntN(len(history.events)))
-		}
-
-		want, got := map[string]string{}, map[string]string{}
-		for name, namespace := range history.final {
-			want[name] = namespace.ResourceVersion + " " + namespace.Labels[namespaceTenantKey]
-		}
-		for name, entry := range index.entries {
-			got[name] = entry.version + " " + entry.facts.tenant.name
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("seed %d: unexpected namespaces (-want,+got):\n%s", seed, diff)
-		}
-	}
-}
-
-// told lets a hint tell of an event, and checks what the index knows then.
-// delivered is how many events the informer has delivered.
-func told(t *testing.T, seed uint64, index *namespaceIndex, history namespaceHistory, delivered, hinted int) {
-	t.Helper()
-	event := history.events[hinted]
-	if event.updated == nil {
-		return // no hint is registered for deletions
-	}
-	name := event.updated.Name
-	before, knownBefore := index.entries[name]
-	index.apply(event.objects())
-	after, knownAfter := index.entries[name]
-
-	if knownBefore && (!knownAfter || isNewer(before.version, after.version)) {
-		t.Fatalf("seed %d: a hint took version %s of %s back to %q", seed, before.version, name, after.version)
-	}
-	if hinted >= delivered && (!knownAfter || isNewer(event.updated.ResourceVersion, after.version)) {
-		t.Fatalf("seed %d: a hint told of version %s of %s, and the index knows %q", seed, event.updated.ResourceVersion, name, after.version)
-	}
-}
-
-// After a lost watch, the informer delivers the difference between what it knew
-// and what a new list has, in any order. Every namespace that exists is right in
-// the end.
-func TestNamespaceIndexAfterRelist(t *testing.T) {
-	for seed := range uint64(300) {
-		random := rand.New(rand.NewPCG(seed, 2))
-		history := makeHistory(random, 150)
-		index := newNamespaceIndex(tenantFacts)
-		lost := random.IntN(len(history.events))
-		knew := map[string]*corev1.Namespace{}
-		for _, event := range history.events[:lost] {
-			index.applyDelivered(event.objects())
-			if event.updated != nil {
-				knew[event.updated.Name] = event.updated
-			} else {
-				delete(knew, event.old.Name)
-			}
-		}
-		// Map order is the disorder.
-		difference := map[string]namespaceEvent{}
-		for name, namespace := range history.final {
-			difference[name] = namespaceEvent{old: knew[name], updated: namespace}
-		}
-		for name, namespace := range knew {
-			if history.final[name] == nil {
-				// The object is the last one known; the deletion itself was not seen.
-				difference[name] = namespaceEvent{old: namespace}
-			}
-		}
-		for _, event := range difference {
-			told(t, seed, index, history, len(history.events), random.IntN(len(history.events)))
-			index.applyDelivered(event.objects())
-		}
-		for name, namespace := range history.final {
-			if got, want := index.entries[name].version, namespace.ResourceVersion; got != want {
-				t.Fatalf("seed %d: %s: want version %s, got %q", seed, name, want, got)
-			}
-		}
-	}
 }

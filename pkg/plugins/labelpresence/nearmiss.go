@@ -35,7 +35,7 @@ func (pl *LabelPresence) View(pod *corev1.Pod) *shortfall.View {
 	if !pl.policy.tenancy.appliesTo(pod.Namespace) {
 		return nil
 	}
-	facts, known := pl.namespaces.index.get(pod.Namespace)
+	facts, known := pl.namespaces.get(pod.Namespace)
 	if !known {
 		return &shortfall.View{Sees: func(*corev1.Node) bool { return false }, Empty: unknownNamespaceReason(pod.Namespace)}
 	}

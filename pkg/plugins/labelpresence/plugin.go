@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-base/metrics"
@@ -132,7 +131,7 @@ func (pl *LabelPresence) PreFilter(ctx context.Context, state fwk.CycleState, po
 		}
 		pl.namespaces.rejected.remove(pod.UID) // of the last attempt
 		var known bool
-		if facts, known = pl.namespaces.index.get(pod.Namespace); !known {
+		if facts, known = pl.namespaces.get(pod.Namespace); !known {
 			pl.recordRejection(klog.FromContext(ctx), pod, selected, nil)
 			// Nothing is let through on a guess. The namespace exists, because the
 			// pod does; the event that it arrives with wakes the pod. Evicting
@@ -210,12 +209,8 @@ func (pl *LabelPresence) ScoreExtensions() fwk.ScoreExtensions {
 	return nil
 }
 
-// namespaceResource is how the scheduler watches a resource that is not among
-// its built-in ones: <plural>.<version>.<group>, and the core group is empty.
-const namespaceResource fwk.EventResource = "namespaces.v1."
-
-// EventsToRegister returns the events that can make a pod schedulable that the
-// plugin rejected.
+// EventsToRegister returns the events of nodes and pods that can make a pod schedulable that
+// the plugin rejected. A change of its namespace activates it: see namespaceDelivered.
 func (pl *LabelPresence) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	events := []fwk.ClusterEventWithHint{
 		// A new node may pass, and so may one whose labels or taints changed: the
@@ -238,15 +233,6 @@ func (pl *LabelPresence) EventsToRegister(context.Context) ([]fwk.ClusterEventWi
 			QueueingHintFn: pl.isSchedulableAfterPodLabelChange,
 		})
 	}
-	if pl.policy.usesNamespaces() {
-		// A namespace that was not known arrives, or its labels change: the pod
-		// leaves a rule's namespaceSelector, or gets another tenant. Delete cannot
-		// help a pod of the namespace.
-		events = append(events, fwk.ClusterEventWithHint{
-			Event:          fwk.ClusterEvent{Resource: namespaceResource, ActionType: fwk.Add | fwk.Update},
-			QueueingHintFn: pl.isSchedulableAfterNamespaceChange,
-		})
-	}
 	return events, nil
 }
 
@@ -256,7 +242,7 @@ func (pl *LabelPresence) constraintsOf(pod *corev1.Pod) (c constraints, known bo
 	selected := pl.policy.selectFor(pod)
 	var facts namespaceFacts
 	if selected.needsNamespace {
-		if facts, known = pl.namespaces.index.get(pod.Namespace); !known {
+		if facts, known = pl.namespaces.get(pod.Namespace); !known {
 			return constraints{}, false
 		}
 	}
@@ -309,36 +295,6 @@ func (pl *LabelPresence) isSchedulableAfterPodLabelChange(logger klog.Logger, po
 	}
 	logger.V(5).Info("Pod was relabelled, but every rule that selected it still does", "pod", klog.KObj(pod))
 	return fwk.QueueSkip, nil
-}
-
-// isSchedulableAfterNamespaceChange queues the pod if its namespace arrived, or
-// changed such that a rule does not apply any more or the tenant is another one.
-//
-// The event's objects come from a dynamic informer, so they are read through the
-// interface that all objects have. The index is updated before the answer is given:
-// PreFilter must not see less than the event that woke the pod.
-func (pl *LabelPresence) isSchedulableAfterNamespaceChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	old, updated, err := util.As[metav1.Object](oldObj, newObj)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	pl.namespaces.index.apply(old, updated)
-	if updated == nil || updated.GetName() != pod.Namespace {
-		return fwk.QueueSkip, nil
-	}
-	var before *namespaceFacts
-	if old != nil {
-		facts := pl.policy.factsOf(old.GetLabels())
-		before = &facts
-	}
-	if !pl.policy.mayMakeSchedulable(pl.policy.selectFor(pod), before, pl.policy.factsOf(updated.GetLabels())) {
-		logger.V(5).Info("Namespace was created or updated, but that does not change what the pod requires of a node",
-			"pod", klog.KObj(pod), "namespace", klog.KRef("", pod.Namespace))
-		return fwk.QueueSkip, nil
-	}
-	logger.V(5).Info("Namespace was created or updated, and the pod may fit now",
-		"pod", klog.KObj(pod), "namespace", klog.KRef("", pod.Namespace))
-	return fwk.Queue, nil
 }
 
 // signature is all that the plugin reads of a pod. Two pods with equal

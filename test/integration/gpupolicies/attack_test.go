@@ -5,6 +5,7 @@ package gpupolicies
 
 import (
 	"context"
+	_ "embed"
 	"strings"
 	"testing"
 
@@ -21,25 +22,9 @@ import (
 
 // user is a ServiceAccount that may do everything with pods of its namespace but
 // bind them.
-const user = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: user, namespace: team}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: user, namespace: team}
-rules:
-- apiGroups: [""]
-  resources: [pods, pods/status, pods/ephemeralcontainers, pods/resize, pods/eviction, pods/finalizers]
-  verbs: ["*"]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: user, namespace: team}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: user}
-subjects: [{kind: ServiceAccount, name: user, namespace: team}]
-`
+//
+//go:embed testdata/user.yaml
+var user string
 
 // TestUserCannotTakeDevices: a user whose pod holds 600 of the only device's 1000
 // thousandths tries to make another 600 of them, with and without the policies.

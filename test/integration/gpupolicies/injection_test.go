@@ -78,135 +78,81 @@ func testInjection(t *testing.T, c *framework.Cluster) {
 			wantRuntimeClass: "other",
 		},
 		{
-			name: "the variable where the author put it",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "1")
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{a, own("main")}
-			},
+			name:             "the variable where the author put it",
+			arm:              all(asks(names.GPUMilliResource, "1"), env(a, own("main"))),
 			want:             map[string][]corev1.EnvVar{"main": {a, own("main")}},
 			wantRuntimeClass: "nvidia",
 		},
 		{
 			name:             "a share in an exempt namespace",
 			namespace:        metav1.NamespaceSystem,
-			arm:              func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "1") },
+			arm:              asks(names.GPUMilliResource, "1"),
 			want:             map[string][]corev1.EnvVar{"main": {own("main")}},
 			wantRuntimeClass: "nvidia",
 		},
-		{
-			name: "no share, and nothing that leads to a shared node",
-			arm:  func(*corev1.Pod) {},
-			want: map[string][]corev1.EnvVar{"main": nil},
-		},
-		{
-			name: "no share, and the taint of shared nodes tolerated",
-			arm:  func(pod *corev1.Pod) { pod.Spec.Tolerations = []corev1.Toleration{toleration} },
-			want: map[string][]corev1.EnvVar{"main": void},
-		},
-		{
-			name: "no share, and every taint tolerated",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-			},
-			want: map[string][]corev1.EnvVar{"main": void},
-		},
-		{
-			name: "no share, and the node named",
-			arm:  func(pod *corev1.Pod) { pod.Spec.NodeName = "gpu" },
-			want: map[string][]corev1.EnvVar{"main": void},
-		},
+		{name: "no share, and nothing that leads to a shared node", arm: func(*corev1.Pod) {}, want: map[string][]corev1.EnvVar{"main": nil}},
+		{name: "no share, and the taint of shared nodes tolerated", arm: tolerates(toleration), want: map[string][]corev1.EnvVar{"main": void}},
+		{name: "no share, and every taint tolerated", arm: tolerateAll, want: map[string][]corev1.EnvVar{"main": void}},
+		{name: "no share, and the node named", arm: nodeNamed, want: map[string][]corev1.EnvVar{"main": void}},
 		{
 			name: "no share, and other taints tolerated",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Key: "other", Operator: corev1.TolerationOpExists}}
-			},
+			arm:  tolerates(corev1.Toleration{Key: "other", Operator: corev1.TolerationOpExists}),
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},
 		{
 			// The node may have its taint with that effect.
 			name: "no share, and every taint with effect NoExecute tolerated",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
-			},
+			arm:  tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}),
 			want: map[string][]corev1.EnvVar{"main": void},
 		},
 		{
 			name:      "no share, and every taint tolerated, in an exempt namespace",
 			namespace: metav1.NamespaceSystem,
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-			},
-			want: map[string][]corev1.EnvVar{"main": nil},
+			arm:       tolerateAll,
+			want:      map[string][]corev1.EnvVar{"main": nil},
 		},
 		{
 			name: "a device of the device plugin, which sets the variable",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:  all(tolerateAll, asks(pluginResource, "1")),
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},
 		{
 			name: "a MIG device, of which the device plugin sets the variable",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				pod.Spec.Containers[0].Resources = limits("nvidia.com/mig-1g.5gb", "1")
-			},
+			arm:  all(tolerateAll, asks("nvidia.com/mig-1g.5gb", "1")),
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},
 		{
 			name: "a slice of a device's time, of which the device plugin sets the variable",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				pod.Spec.Containers[0].Resources = limits("nvidia.com/gpu.shared", "1")
-			},
+			arm:  all(tolerateAll, asks("nvidia.com/gpu.shared", "1")),
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},
 		{
 			name: "a resource of NVIDIA's that is no device, and the node named",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.NodeName = "gpu"
-				pod.Spec.Containers[0].Resources = limits("nvidia.com/anything", "1")
-			},
+			arm:  all(nodeNamed, asks("nvidia.com/anything", "1")),
 			want: map[string][]corev1.EnvVar{"main": void},
 		},
 		{
 			name: "a resource of NVIDIA's that is no device, and every taint tolerated",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				pod.Spec.Containers[0].Resources = limits("nvidia.com/rdma_shared_device_a", "1")
-			},
+			arm:  all(tolerateAll, asks("nvidia.com/rdma_shared_device_a", "1")),
 			want: map[string][]corev1.EnvVar{"main": void},
 		},
 		{
 			name: "zero of a share, and the taint of shared nodes tolerated",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{toleration}
-				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0", names.GPUMemoryResource, "0")
-			},
+			arm:  all(tolerates(toleration), asks(names.GPUMilliResource, "0", names.GPUMemoryResource, "0")),
 			want: map[string][]corev1.EnvVar{"main": void},
 		},
 		{
 			name: "zero of a share, and nothing that leads to a shared node",
-			arm:  func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0") },
+			arm:  asks(names.GPUMilliResource, "0"),
 			want: map[string][]corev1.EnvVar{"main": nil},
 		},
 		{
-			name: "memory, and zero thousandths",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0", names.GPUMemoryResource, "1Gi")
-			},
+			name:             "memory, and zero thousandths",
+			arm:              asks(names.GPUMilliResource, "0", names.GPUMemoryResource, "1Gi"),
 			want:             map[string][]corev1.EnvVar{"main": {own("main")}},
 			wantRuntimeClass: "nvidia",
 		},
-		{
-			name: "no device of the device plugin",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "0")
-			},
-			want: map[string][]corev1.EnvVar{"main": void},
-		},
+		{name: "no device of the device plugin", arm: all(tolerateAll, asks(pluginResource, "0")), want: map[string][]corev1.EnvVar{"main": void}},
 	}
 	c.Apply(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: other}, handler: other}")
 	for _, tt := range tests {

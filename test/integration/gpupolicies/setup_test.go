@@ -119,3 +119,22 @@ func own(container string) corev1.EnvVar {
 func value(devices string) corev1.EnvVar {
 	return corev1.EnvVar{Name: visibleDevices, Value: devices}
 }
+
+type edit = framework.Edit
+
+var (
+	all         = framework.Edits
+	tolerates   = framework.Tolerates
+	tolerateAll = framework.ToleratesAll
+	nodeNamed   = framework.OnNode("gpu")
+	scheduledBy = framework.ScheduledBy
+	annotated   = framework.Annotated
+)
+
+func env(variables ...corev1.EnvVar) edit {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Env = variables }
+}
+
+func asks(pairs ...string) edit {
+	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources = limits(pairs...) }
+}

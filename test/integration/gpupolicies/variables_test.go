@@ -55,12 +55,8 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 	}
 	kubelet := framework.ClientFor(t, c.UserKubeconfig(t, "system:node:gpu", "system:nodes"))
 	c.Apply(t, pretenders)
-	tolerateAll := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-	asking := func(env ...corev1.EnvVar) func(*corev1.Pod) {
-		return func(pod *corev1.Pod) {
-			pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "500")
-			pod.Spec.Containers[0].Env = env
-		}
+	asking := func(variables ...corev1.EnvVar) edit {
+		return all(asks(names.GPUMilliResource, "500"), env(variables...))
 	}
 	tests := []struct {
 		name      string
@@ -118,80 +114,41 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 		},
 		{
 			name: "void, and then all, without a share",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("void"), value("all")}
-			},
+			arm:  all(tolerateAll, env(value("void"), value("all"))),
 			want: []string{"container(s) main", "once"},
 		},
 		{
 			name: "all devices without a share, where it may reach a shared node",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-			},
+			arm:  all(tolerateAll, env(value("all"))),
 			want: []string{"container(s) main", "exempt namespace (kube-system, berth-system, gpu-operator)"},
 		},
-		{
-			name:      "all devices without a share in an exempt namespace",
-			namespace: metav1.NamespaceSystem,
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-			},
-		},
+		{name: "all devices without a share in an exempt namespace", namespace: metav1.NamespaceSystem, arm: all(tolerateAll, env(value("all")))},
 		{
 			name:      "all devices with a share in an exempt namespace",
 			namespace: metav1.NamespaceSystem,
 			arm:       asking(value("all")),
 			want:      []string{"container(s) main"},
 		},
-		{
-			name: "all devices without a share, and the taint of shared nodes in the way",
-			arm:  func(pod *corev1.Pod) { pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")} },
-		},
+		{name: "all devices without a share, and the taint of shared nodes in the way", arm: env(value("all"))},
 		{
 			name: "all devices, and one of the device plugin's, which has no shared nodes",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:  all(tolerateAll, env(value("all")), asks(pluginResource, "1")),
 		},
-		{
-			name: "a share, and the node named",
-			arm: func(pod *corev1.Pod) {
-				asking()(pod)
-				pod.Spec.NodeName = "gpu"
-			},
-			want: []string{"spec.nodeName", "kubernetes.io/hostname"},
-		},
+		{name: "a share, and the node named", arm: all(asking(), nodeNamed), want: []string{"spec.nodeName", "kubernetes.io/hostname"}},
 		{
 			name: "all devices, a resource of nobody's, and the node named",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.NodeName = "gpu"
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits("nvidia.com/anything", "1")
-			},
+			arm:  all(nodeNamed, env(value("all")), asks("nvidia.com/anything", "1")),
 			want: []string{"container(s) main", `must be "void"`},
 		},
 		{
 			name: "all devices, a resource of nobody's, and the taint of shared nodes tolerated",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits("nvidia.com/anything", "1")
-			},
+			arm:  all(tolerateAll, env(value("all")), asks("nvidia.com/anything", "1")),
 			want: []string{"container(s) main", `must be "void"`},
 		},
 		{
 			// The kubelet of a shared node leaves the resource out.
 			name: "all devices, one of the device plugin's, and the node named",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.NodeName = "gpu"
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:  all(nodeNamed, env(value("all")), asks(pluginResource, "1")),
 			want: []string{"spec.nodeName", "nvidia.com/gpu", "kubernetes.io/hostname"},
 		},
 		{
@@ -205,67 +162,37 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 		{
 			name:      "one of the device plugin's, and the node named, in an exempt namespace",
 			namespace: metav1.NamespaceSystem,
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.NodeName = "gpu"
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:       all(nodeNamed, env(value("all")), asks(pluginResource, "1")),
 		},
-		{
-			name: "all devices, and a MIG device",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits("nvidia.com/mig-1g.5gb", "1")
-			},
-		},
+		{name: "all devices, and a MIG device", arm: all(tolerateAll, env(value("all")), asks("nvidia.com/mig-1g.5gb", "1"))},
 		{
 			name: "all devices, one of the device plugin's, and a scheduler that may not count it",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = names.RandomScheduler
-				pod.Spec.Tolerations = []corev1.Toleration{toleration}
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:  all(scheduledBy(names.RandomScheduler), tolerates(toleration), env(value("all")), asks(pluginResource, "1")),
 			want: []string{"spec.tolerations", `"random-scheduler"`, "berth.dev/gpu-sharing", "[berth-scheduler, default-scheduler]"},
 		},
 		{
 			name: "a MIG device in an init container, and a scheduler that may not count it",
 			arm: func(pod *corev1.Pod) {
 				pod.Spec.SchedulerName = "of-my-own"
-				pod.Spec.Tolerations = tolerateAll
+				tolerateAll(pod)
 				pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "x", Resources: limits("nvidia.com/mig-1g.5gb", "1")}}
 			},
 			want: []string{"spec.tolerations", `"of-my-own"`},
 		},
 		{
 			name: "one of the device plugin's, and a scheduler that may not count it, and the taint in the way",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = names.RandomScheduler
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:  all(scheduledBy(names.RandomScheduler), asks(pluginResource, "1")),
 		},
 		{
 			name: "one of the device plugin's, and the cluster's scheduler, which counts it",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:  all(scheduledBy(corev1.DefaultSchedulerName), tolerateAll, asks(pluginResource, "1")),
 		},
 		{
 			name:      "one of the device plugin's, and a scheduler that may not count it, in an exempt namespace",
 			namespace: metav1.NamespaceSystem,
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = names.RandomScheduler
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Resources = limits(pluginResource, "1")
-			},
+			arm:       all(scheduledBy(names.RandomScheduler), tolerateAll, asks(pluginResource, "1")),
 		},
-		{
-			name: "as many containers with a share as the scheduler takes",
-			arm:  containers(device.MaxContainers, milli),
-		},
+		{name: "as many containers with a share as the scheduler takes", arm: containers(device.MaxContainers, milli)},
 		{
 			name: "one more",
 			arm:  containers(device.MaxContainers+1, milli),
@@ -279,84 +206,44 @@ func testVariables(t *testing.T, c *framework.Cluster) {
 		},
 		{
 			name: "two thousand containers that may run where devices are shared",
-			arm: func(pod *corev1.Pod) {
-				containers(2000, "")(pod)
-				pod.Spec.Tolerations = tolerateAll
-			},
+			arm:  all(containers(2000, ""), tolerateAll),
 			want: []string{"spec.containers: the pod has 2000 containers", "at most 100"},
 		},
-		{
-			name: "two thousand containers, and nothing that leads to a shared node",
-			arm:  containers(2000, ""),
-		},
+		{name: "two thousand containers, and nothing that leads to a shared node", arm: containers(2000, "")},
 		{
 			name: "devices of the Container Device Interface, and a share",
-			arm: func(pod *corev1.Pod) {
-				asking()(pod)
-				pod.Annotations = map[string]string{cdiAnnotation: "nvidia.com/gpu=all"}
-			},
+			arm:  all(asking(), annotated(cdiAnnotation, "nvidia.com/gpu=all")),
 			want: []string{"metadata.annotations [cdi.k8s.io/gpu]", "exempt namespace"},
 		},
 		{
 			name: "devices of the Container Device Interface in the spelling of NVIDIA's runtime, where it may reach a shared node",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Annotations = map[string]string{"nvidia." + cdiAnnotation: "nvidia.com/gpu=all"}
-			},
+			arm:  all(tolerateAll, annotated("nvidia."+cdiAnnotation, "nvidia.com/gpu=all")),
 			want: []string{"metadata.annotations [nvidia.cdi.k8s.io/gpu]"},
 		},
 		{
 			name: "devices of the Container Device Interface, and the node named",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.NodeName = "gpu"
-				pod.Annotations = map[string]string{cdiAnnotation: "nvidia.com/gpu=all"}
-			},
+			arm:  all(nodeNamed, annotated(cdiAnnotation, "nvidia.com/gpu=all")),
 			want: []string{"metadata.annotations [cdi.k8s.io/gpu]"},
 		},
 		{
 			name: "devices of the Container Device Interface, and the taint of shared nodes in the way",
-			arm: func(pod *corev1.Pod) {
-				pod.Annotations = map[string]string{cdiAnnotation: "example.com/fpga=0"}
-			},
+			arm:  annotated(cdiAnnotation, "example.com/fpga=0"),
 		},
 		{
 			name:      "devices of the Container Device Interface in an exempt namespace",
 			namespace: metav1.NamespaceSystem,
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Annotations = map[string]string{cdiAnnotation: "nvidia.com/gpu=all"}
-			},
+			arm:       all(tolerateAll, annotated(cdiAnnotation, "nvidia.com/gpu=all")),
 		},
 		{
 			name: "all devices, and zero of a share",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Env = []corev1.EnvVar{value("all")}
-				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0", names.GPUMemoryResource, "0")
-			},
+			arm:  all(tolerateAll, env(value("all")), asks(names.GPUMilliResource, "0", names.GPUMemoryResource, "0")),
 			want: []string{"container(s) main", `must be "void"`},
 		},
-		{
-			name: "zero of a share, and the cluster's scheduler",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = ""
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.Containers[0].Resources = limits(names.GPUMilliResource, "0")
-			},
-		},
-		{
-			name: "zero of a share, and the node named",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.NodeName = "gpu"
-				pod.Spec.Containers[0].Resources = limits(names.GPUMemoryResource, "0")
-			},
-		},
+		{name: "zero of a share, and the cluster's scheduler", arm: all(scheduledBy(""), tolerateAll, asks(names.GPUMilliResource, "0"))},
+		{name: "zero of a share, and the node named", arm: all(nodeNamed, asks(names.GPUMemoryResource, "0"))},
 		{
 			name: "a share, and the cluster's scheduler",
-			arm: func(pod *corev1.Pod) {
-				asking()(pod)
-				pod.Spec.SchedulerName = ""
-			},
+			arm:  all(asking(), scheduledBy("")),
 			want: []string{"spec.schedulerName", "[berth-scheduler]", `not "default-scheduler"`},
 		},
 		{

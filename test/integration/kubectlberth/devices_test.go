@@ -4,6 +4,7 @@
 package kubectlberth
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
 	"testing"
@@ -20,49 +21,9 @@ import (
 
 // deviceObjects are pods of two namespaces on the nodes, and readers of one of them: one
 // who may see nodes, and one who may not.
-const deviceObjects = `
-{apiVersion: v1, kind: Namespace, metadata: {name: team}}
----
-{apiVersion: v1, kind: Namespace, metadata: {name: other}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: ours, namespace: team, annotations: {berth.dev/gpu-assigned: "main=0:500m:8192Mi", gpu.berth.dev/main: "0"}}
-spec:
-  nodeName: gpu-1
-  containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "500"}}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: theirs, namespace: other, annotations: {berth.dev/gpu-assigned: "main=0:250m:4096Mi", gpu.berth.dev/main: "0"}}
-spec:
-  nodeName: gpu-1
-  containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "250"}}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: urgent, namespace: other}
-spec:
-  schedulerName: somebody
-  containers: [{name: main, image: registry.example.com/app, resources: {limits: {berth.dev/gpu-milli: "1000"}}}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: view, namespace: team}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
-subjects: [{kind: User, name: reader}, {kind: User, name: node-reader}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: node-reader}
-rules: [{apiGroups: [""], resources: [nodes], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: node-reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: node-reader}
-subjects: [{kind: User, name: node-reader}]
-`
+//
+//go:embed testdata/devices.yaml
+var deviceObjects string
 
 func TestDevices(t *testing.T) {
 	c := framework.Start(t, framework.Options{Nodes: []corev1.Node{framework.GPUNode("gpu-1", "Tesla-T4", 1, 16384), framework.GPUNode("gpu-2", "Tesla-T4", 1, 16384)}, Audit: true})

@@ -112,8 +112,7 @@ func ruleScopes(t *testing.T) {
 		t.Error("the rejections of rules[2] are not in the metrics")
 	}
 
-	// A namespace's label comes and goes. Two watches tell the scheduler of it,
-	// in either order, and the pod must not sleep through it once.
+	// A namespace's label comes and goes, and the pod must not sleep through it once.
 	times := 5
 	if framework.Long() {
 		times = 20

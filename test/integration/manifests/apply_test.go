@@ -17,10 +17,20 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
-// TestManifestsApply applies each kustomization to a cluster that has none of it,
-// and takes it away again.
-func TestManifestsApply(t *testing.T) {
+// TestManifests has one control plane for all that needs no scheduler to run. Each subtest
+// takes away what it has installed.
+func TestManifests(t *testing.T) {
 	c := framework.Start(t, framework.Options{NodeCount: 1})
+	t.Run("apply", func(t *testing.T) { manifestsApply(t, c) })
+	t.Run("other pods", func(t *testing.T) { namespaceRefusesOtherPods(t, c) })
+	t.Run("from one overlay to another", func(t *testing.T) { fromOneOverlayToAnother(t, c) })
+	t.Run("leaving without the random scheduler", func(t *testing.T) { leavingWithoutTheRandomScheduler(t, c) })
+}
+
+// manifestsApply applies each kustomization to a cluster that has none of it,
+// and takes it away again.
+func manifestsApply(t *testing.T, c *framework.Cluster) {
+	t.Helper()
 	for _, dir := range kustomizations(t) {
 		t.Run(dir, func(t *testing.T) {
 			path := install.Path("manifests", dir)
@@ -69,11 +79,12 @@ func waitForPods(t *testing.T, c *framework.Cluster, name string) {
 	})
 }
 
-// TestNamespaceRefusesOtherPods: that the pods above were created says something
+// namespaceRefusesOtherPods: that the pods above were created says something
 // only if the namespace does refuse a pod that is not restricted.
-func TestNamespaceRefusesOtherPods(t *testing.T) {
-	c := framework.Start(t, framework.Options{})
+func namespaceRefusesOtherPods(t *testing.T, c *framework.Cluster) {
+	t.Helper()
 	install.Apply(t, c, "base")
+	defer c.Kubectl(t, "delete", "-k", install.Path("manifests/base"))
 	deployment, err := c.Client.AppsV1().Deployments(names.Namespace).Get(t.Context(), names.Scheduler, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

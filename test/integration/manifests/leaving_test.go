@@ -79,10 +79,10 @@ func TestLeaving(t *testing.T) {
 	})
 }
 
-// TestLeavingWithoutTheRandomScheduler: the two share a namespace, and one of them
+// leavingWithoutTheRandomScheduler: the two share a namespace, and one of them
 // can go alone.
-func TestLeavingWithoutTheRandomScheduler(t *testing.T) {
-	c := framework.Start(t, framework.Options{})
+func leavingWithoutTheRandomScheduler(t *testing.T, c *framework.Cluster) {
+	t.Helper()
 	install.Apply(t, c, "base")
 	install.Apply(t, c, "random-scheduler")
 	command := readmeLine(t, "kubectl delete -k manifests/base -l app.kubernetes.io/name="+names.Scheduler)

@@ -14,10 +14,11 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
-// TestFromOneOverlayToAnother follows the section of manifests/README.md: what is refused is
+// fromOneOverlayToAnother follows the section of manifests/README.md: what is refused is
 // told before anything is written, and nothing of the old overlay is left.
-func TestFromOneOverlayToAnother(t *testing.T) {
-	c := framework.Start(t, framework.Options{NodeCount: 1})
+func fromOneOverlayToAnother(t *testing.T, c *framework.Cluster) {
+	t.Helper()
+	defer c.Kubectl(t, "delete", "-k", install.Path("manifests/overlays/gpu"))
 	install.Apply(t, c, "overlays/gpu")
 	want := installed(t, c)
 	c.Kubectl(t, "delete", "-k", install.Path("manifests/overlays/gpu"))

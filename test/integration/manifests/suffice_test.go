@@ -4,6 +4,7 @@
 package manifests
 
 import (
+	_ "embed"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,108 +30,9 @@ import (
 // workload makes the scheduler use its rights: a plain pod, one with a volume that
 // is there, one with a volume that has yet to be made, one with a device that it
 // claims, and one with a device that it asks for as a resource.
-const workload = `
-apiVersion: v1
-kind: Pod
-metadata: {name: plain, namespace: default}
-spec:
-  schedulerName: berth-scheduler
-  containers: [{name: c, image: x}]
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: important}
-value: 1000
----
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: volume}
-spec:
-  capacity: {storage: 1Gi}
-  accessModes: [ReadWriteOnce]
-  storageClassName: on-demand
-  hostPath: {path: /nowhere}
----
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: on-demand}
-provisioner: kubernetes.io/no-provisioner
-volumeBindingMode: WaitForFirstConsumer
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: claim, namespace: default}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: on-demand
-  resources: {requests: {storage: 1Gi}}
----
-apiVersion: storage.k8s.io/v1
-kind: StorageClass
-metadata: {name: provisioned}
-provisioner: driver.example.com
-volumeBindingMode: WaitForFirstConsumer
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: provisioned, namespace: default}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: provisioned
-  resources: {requests: {storage: 1Gi}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: with-provisioned-volume, namespace: default}
-spec:
-  schedulerName: berth-scheduler
-  containers: [{name: c, image: x}]
-  volumes: [{name: v, persistentVolumeClaim: {claimName: provisioned}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: with-volume, namespace: default}
-spec:
-  schedulerName: berth-scheduler
-  containers: [{name: c, image: x}]
-  volumes: [{name: v, persistentVolumeClaim: {claimName: claim}}]
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: device}
-spec:
-  extendedResourceName: example.com/device
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata: {name: slice}
-spec:
-  driver: driver.example.com
-  nodeName: big
-  pool: {name: pool, generation: 1, resourceSliceCount: 1}
-  devices: [{name: one}, {name: two}]
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: device, namespace: default}
-spec:
-  devices: {requests: [{name: r, exactly: {deviceClassName: device}}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: with-claim, namespace: default}
-spec:
-  schedulerName: berth-scheduler
-  containers: [{name: c, image: x, resources: {claims: [{name: d}]}}]
-  resourceClaims: [{name: d, resourceClaimName: device}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: with-extended-resource, namespace: default}
-spec:
-  schedulerName: berth-scheduler
-  containers: [{name: c, image: x, resources: {limits: {example.com/device: 1}}}]
-`
+//
+//go:embed testdata/workload.yaml
+var workload string
 
 const victim = `
 apiVersion: v1
@@ -371,22 +273,9 @@ func checkProbes(t *testing.T, scheduler *framework.Scheduler) {
 }
 
 // metricsReader may read a scheduler's metrics, and nothing else.
-const metricsReader = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: metrics-reader, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: metrics-reader}
-rules: [{nonResourceURLs: [/metrics], verbs: [get]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: metrics-reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-reader}
-subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
-`
+//
+//go:embed testdata/metrics-reader.yaml
+var metricsReader string
 
 // checkMetrics asks for /metrics with and without a right to it.
 func checkMetrics(t *testing.T, c *framework.Cluster, scheduler *framework.Scheduler) {

@@ -70,6 +70,7 @@ func policyOnCreation(t *testing.T, c *framework.Cluster) {
 		})
 	}
 
+	byStock := framework.ScheduledBy(corev1.DefaultSchedulerName)
 	tests := []struct {
 		name      string
 		client    kubernetes.Interface // nil: the administrator
@@ -86,75 +87,66 @@ func policyOnCreation(t *testing.T, c *framework.Cluster) {
 		{
 			name:      "a tenant's pod for Berth that tolerates everything, which Berth judges",
 			namespace: "team-a",
-			arm:       func(pod *corev1.Pod) { pod.Spec.Tolerations = tolerateAll },
+			arm:       framework.ToleratesAll,
 		},
 		{
 			name:      "a tenant's pod for the cluster's scheduler",
 			namespace: "team-a",
-			arm:       func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName },
+			arm:       byStock,
 			want:      []string{"spec.schedulerName", `"team-a"`, `tenant "a"`, "[berth-tenancy]", `"default-scheduler"`},
 		},
 		{
 			name:      "a tenant's pod that names no scheduler",
 			namespace: "team-a",
-			arm:       func(pod *corev1.Pod) { pod.Spec.SchedulerName = "" },
+			arm:       framework.ScheduledBy(""),
 			want:      []string{"spec.schedulerName", `not "default-scheduler"`},
 		},
 		{
 			name:      "a tenant's pod for the random scheduler",
 			namespace: "team-a",
-			arm:       func(pod *corev1.Pod) { pod.Spec.SchedulerName = names.RandomScheduler },
+			arm:       framework.ScheduledBy(names.RandomScheduler),
 			want:      []string{"spec.schedulerName", names.RandomScheduler},
 		},
 		{
 			name:      "a tenant with an empty name is a tenant",
 			namespace: "team-empty",
-			arm:       func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName },
+			arm:       byStock,
 			want:      []string{"spec.schedulerName", `tenant ""`},
 		},
 		{
 			name:      "a tenant's pod that names its node",
 			namespace: "team-a",
-			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = "b1" },
+			arm:       framework.OnNode("b1"),
 			want:      []string{"spec.nodeName", "exempt namespace"},
 		},
 		{
 			name:      "anybody's pod that names its node",
 			namespace: "no-tenant",
-			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = "b1" },
+			arm:       framework.OnNode("b1"),
 			want:      []string{"spec.nodeName"},
 		},
 		{
 			name:      "anybody's pod for the cluster's scheduler",
 			namespace: "no-tenant",
-			arm:       func(pod *corev1.Pod) { pod.Spec.SchedulerName = corev1.DefaultSchedulerName },
+			arm:       byStock,
 		},
 		{
 			name:      "anybody's pod for the cluster's scheduler that tolerates the taint",
 			namespace: "no-tenant",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-				pod.Spec.Tolerations = []corev1.Toleration{{Key: names.TenantLabel, Value: "b", Effect: corev1.TaintEffectNoSchedule}}
-			},
-			want: []string{"spec.tolerations", names.TenantLabel, `"default-scheduler"`, "[berth-tenancy]"},
+			arm:       framework.Edits(byStock, framework.Tolerates(corev1.Toleration{Key: names.TenantLabel, Value: "b", Effect: corev1.TaintEffectNoSchedule})),
+			want:      []string{"spec.tolerations", names.TenantLabel, `"default-scheduler"`, "[berth-tenancy]"},
 		},
 		{
 			name:      "anybody's pod for the cluster's scheduler that tolerates every taint",
 			namespace: "no-tenant",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-				pod.Spec.Tolerations = tolerateAll
-			},
-			want: []string{"spec.tolerations"},
+			arm:       framework.Edits(byStock, framework.ToleratesAll),
+			want:      []string{"spec.tolerations"},
 		},
 		{
 			name:      "anybody's pod for the cluster's scheduler that tolerates every effect of the taint",
 			namespace: "no-tenant",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-				pod.Spec.Tolerations = []corev1.Toleration{{Key: names.TenantLabel, Operator: corev1.TolerationOpExists}}
-			},
-			want: []string{"spec.tolerations"},
+			arm:       framework.Edits(byStock, framework.Tolerates(corev1.Toleration{Key: names.TenantLabel, Operator: corev1.TolerationOpExists})),
+			want:      []string{"spec.tolerations"},
 		},
 		{
 			name:      "anybody's pod for the cluster's scheduler that tolerates other things",
@@ -171,20 +163,13 @@ func policyOnCreation(t *testing.T, c *framework.Cluster) {
 			// A node may have its taint with that effect. The whole table is in package gpupolicies.
 			name:      "anybody's pod for the cluster's scheduler that tolerates every taint with effect NoExecute",
 			namespace: "no-tenant",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-				pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
-			},
-			want: []string{"spec.tolerations"},
+			arm:       framework.Edits(byStock, framework.Tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})),
+			want:      []string{"spec.tolerations"},
 		},
 		{
 			name:      "a pod of an exempt namespace",
 			namespace: metav1.NamespaceSystem,
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-				pod.Spec.Tolerations = tolerateAll
-				pod.Spec.NodeName = "b1"
-			},
+			arm:       framework.Edits(byStock, framework.ToleratesAll, framework.OnNode("b1")),
 		},
 		{
 			name:      "a kubelet's mirror pod",
@@ -204,41 +189,35 @@ func policyOnCreation(t *testing.T, c *framework.Cluster) {
 			name:      "a pod of somebody in the kubelets' group that names its node",
 			client:    onlyGroup,
 			namespace: "no-tenant",
-			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = "b1" },
+			arm:       framework.OnNode("b1"),
 			want:      []string{"spec.nodeName"},
 		},
 		{
 			name:      "a pod of somebody with the name of a kubelet that names its node",
 			client:    onlyName,
 			namespace: "no-tenant",
-			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = "forged" },
+			arm:       framework.OnNode("forged"),
 			want:      []string{"spec.nodeName"},
 		},
 		{
 			name:      "a pod of somebody in the kubelets' group that tolerates the taint",
 			client:    onlyGroup,
 			namespace: "no-tenant",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-				pod.Spec.Tolerations = tolerateAll
-			},
-			want: []string{"spec.tolerations"},
+			arm:       framework.Edits(byStock, framework.ToleratesAll),
+			want:      []string{"spec.tolerations"},
 		},
 		{
 			name:      "anybody's pod for Berth's profile without tenancy that tolerates the taint",
 			namespace: "no-tenant",
-			arm: func(pod *corev1.Pod) {
-				pod.Spec.SchedulerName = names.Scheduler
-				pod.Spec.Tolerations = tolerateTenants
-			},
-			want: []string{"spec.tolerations", `"berth-scheduler"`},
+			arm:       framework.Edits(framework.ScheduledBy(names.Scheduler), framework.Tolerates(tolerateTenants...)),
+			want:      []string{"spec.tolerations", `"berth-scheduler"`},
 		},
 		{
 			// Not the policy's doing, but what its exception for kubelets rests on.
 			name:      "a kubelet's other pod",
 			client:    kubelet,
 			namespace: "no-tenant",
-			arm:       func(pod *corev1.Pod) { pod.Spec.NodeName = mirrored.Name },
+			arm:       framework.OnNode(mirrored.Name),
 			want:      []string{"can only create mirror pods"},
 		},
 	}

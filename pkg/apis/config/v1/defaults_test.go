@@ -14,105 +14,25 @@ import (
 // defaultLevels are the topologyKeys of Colocation's arguments that name none.
 var defaultLevels = []string{"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
 
-func TestDefaults(t *testing.T) {
-	nvidia := GPUDeviceNodeLabels{
-		Count: "nvidia.com/gpu.count", Memory: "nvidia.com/gpu.memory", Product: "nvidia.com/gpu.product",
-		Replicas: "nvidia.com/gpu.replicas", MIGPrefix: "nvidia.com/mig-",
-	}
-	mixed := nvidia
-	mixed.Memory = "example.com/memory"
-	// What is set stays, also if it is wrong: validation has to see it.
-	wrongPresence := &LabelPresenceArgs{DaemonSets: "exempt", Preferences: []LabelPresencePreference{{}}}
-	wrongColocation := &ColocationArgs{
-		TopologyKeys: []string{},
-		Rules:        []ColocationRule{{Services: []ColocationService{{Weight: ptr.To[int32](0)}}, Weight: ptr.To[int32](0)}},
-	}
-	setPresence := &LabelPresenceArgs{
-		DaemonSets: DaemonSetsEnforce,
-		Tenancy:    &LabelPresenceTenancy{Tenants: TenantsFree, ExemptNamespaces: []string{"a"}},
-	}
-	tests := []struct {
-		name       string
-		args, want runtime.Object
-	}{
-		{"LabelPresence, nothing set", &LabelPresenceArgs{}, &LabelPresenceArgs{DaemonSets: DaemonSetsExempt}},
-		{
-			"LabelPresence, tenancy with its keys only",
-			&LabelPresenceArgs{Tenancy: &LabelPresenceTenancy{NodeLabelKey: "a", NamespaceLabelKey: "b"}},
-			&LabelPresenceArgs{
-				DaemonSets: DaemonSetsExempt,
-				Tenancy: &LabelPresenceTenancy{
-					NodeLabelKey: "a", NamespaceLabelKey: "b",
-					Tenants: TenantsConfined, ExemptNamespaces: []string{"kube-system"},
-				},
-			},
-		},
-		{
-			"LabelPresence, an empty list of exempt namespaces means none",
-			&LabelPresenceArgs{Tenancy: &LabelPresenceTenancy{ExemptNamespaces: []string{}}},
-			&LabelPresenceArgs{
-				DaemonSets: DaemonSetsExempt,
-				Tenancy:    &LabelPresenceTenancy{Tenants: TenantsConfined, ExemptNamespaces: []string{}},
-			},
-		},
-		{"LabelPresence, all set", setPresence, setPresence},
-		{"LabelPresence, wrong", wrongPresence, wrongPresence},
-		{"Colocation, nothing set", &ColocationArgs{}, &ColocationArgs{TopologyKeys: defaultLevels}},
-		{
-			"Colocation, weights, where they are missing",
-			&ColocationArgs{Rules: []ColocationRule{
-				{Services: []ColocationService{{Name: "a"}, {Name: "b", Weight: ptr.To[int32](7)}}},
-				{Weight: ptr.To[int32](5)},
-			}},
-			&ColocationArgs{
-				TopologyKeys: defaultLevels,
-				Rules: []ColocationRule{
-					{Services: []ColocationService{{Name: "a", Weight: ptr.To[int32](1)}, {Name: "b", Weight: ptr.To[int32](7)}}, Weight: ptr.To[int32](1)},
-					{Weight: ptr.To[int32](5)},
-				},
-			},
-		},
-		{"Colocation, wrong", wrongColocation, wrongColocation},
-		{
-			"GPUDevice, nothing set",
-			&GPUDeviceArgs{},
-			&GPUDeviceArgs{
-				DeviceResources: []string{"nvidia.com/gpu"}, NodeLabels: nvidia,
-				ScoringStrategy: GPUDeviceScoringStrategy{Type: GPUDeviceFragmentationGradient}, NonGPUPods: NonGPUPodsAvoid,
-			},
-		},
-		{
-			"GPUDevice, an empty list of device resources means none",
-			&GPUDeviceArgs{DeviceResources: []string{}},
-			&GPUDeviceArgs{
-				DeviceResources: []string{}, NodeLabels: nvidia,
-				ScoringStrategy: GPUDeviceScoringStrategy{Type: GPUDeviceFragmentationGradient}, NonGPUPods: NonGPUPodsAvoid,
-			},
-		},
-		{
-			"GPUDevice, one node label set, and what is wrong",
-			&GPUDeviceArgs{
-				DeviceResources: []string{"amd.com/gpu"}, NodeLabels: GPUDeviceNodeLabels{Memory: "example.com/memory"},
-				ScoringStrategy: GPUDeviceScoringStrategy{Type: "random"}, NonGPUPods: "never",
-			},
-			&GPUDeviceArgs{
-				DeviceResources: []string{"amd.com/gpu"}, NodeLabels: mixed,
-				ScoringStrategy: GPUDeviceScoringStrategy{Type: "random"}, NonGPUPods: "never",
-			},
-		},
-	}
+// TestWrongArgsGetNoDefaults: what is set stays, also if it is wrong: validation has to see it.
+// What does get defaults is in testdata of package scheme.
+func TestWrongArgsGetNoDefaults(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
 		t.Fatalf("AddToScheme: %v", err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := tt.args.DeepCopyObject()
-			scheme.Default(got)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Unexpected defaults (-want,+got):\n%s", diff)
-			}
-		})
+	for _, args := range []runtime.Object{
+		&LabelPresenceArgs{DaemonSets: "exempt", Preferences: []LabelPresencePreference{{}}},
+		&ColocationArgs{
+			TopologyKeys: []string{},
+			Rules:        []ColocationRule{{Services: []ColocationService{{Weight: ptr.To[int32](0)}}, Weight: ptr.To[int32](0)}},
+		},
+	} {
+		got := args.DeepCopyObject()
+		scheme.Default(got)
+		if diff := cmp.Diff(args, got); diff != "" {
+			t.Errorf("Unexpected defaults (-want,+got):\n%s", diff)
+		}
 	}
 }
 

@@ -150,7 +150,6 @@ func (f *found) listCustom(ctx context.Context, o *Options, group, resource stri
 	return nil
 }
 
-// listPages lists what there is at a path.
 func listPages(ctx context.Context, client kubernetes.Interface, path string, do func(object []byte) error) error {
 	for next := ""; ; {
 		content, err := client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON).Param("limit", strconv.Itoa(pageSize)).Param("continue", next).Do(ctx).Raw()

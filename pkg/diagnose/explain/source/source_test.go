@@ -4,6 +4,7 @@
 package source
 
 import (
+	_ "embed"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,54 +16,8 @@ import (
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
 )
 
-const snapshot = `
-apiVersion: v1
-kind: Node
-metadata: {name: node}
-status: {allocatable: {cpu: "4", pods: "10"}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: pod, namespace: default}
-spec:
-  schedulerName: SCHEDULER
-  containers: [{name: main, image: registry.example.com/app}]
----
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: berth-scheduler, namespace: berth-system}
-spec: {holderIdentity: berth-scheduler-7d9f-x2x4_5e2c_berth-scheduler, renewTime: "2026-01-01T00:00:00.000000Z", leaseDurationSeconds: 15}
----
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: kube-scheduler, namespace: kube-system}
-spec: {holderIdentity: master_1f0a, renewTime: "2026-01-01T00:00:10.000000Z", leaseDurationSeconds: 15}
----
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: node, namespace: kube-node-lease}
-spec: {holderIdentity: node, renewTime: "2026-01-01T00:00:20.000000Z", leaseDurationSeconds: 40}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: other, namespace: default}
-data: {config.yaml: "kind: SomethingElse"}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: berth-scheduler-config, namespace: berth-system}
-data:
-  berth-scheduler.yaml: |
-    apiVersion: kubescheduler.config.k8s.io/v1
-    kind: KubeSchedulerConfiguration
-    leaderElection: {resourceNamespace: berth-system, resourceName: berth-scheduler}
-    profiles: [{schedulerName: berth-scheduler}]
----
-apiVersion: scheduling.x-k8s.io/v1alpha1
-kind: PodGroup
-metadata: {name: training, namespace: default}
-spec: {minMember: 3}
-`
+//go:embed testdata/schedulers.yaml
+var snapshot string
 
 // TestSchedulers finds out who serves a name and with which profile, from the leases and
 // ConfigMaps of a snapshot.
