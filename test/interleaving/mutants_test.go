@@ -71,7 +71,7 @@ var mutants = []mutant{
 	{"a standby trusts its informer", starts, "	logger := klog.FromContext(ctx)\n	for {\n", "	logger := klog.FromContext(ctx)\n	for {\n\t\tif true {\n\t\t\treturn true, nil\n\t\t}\n", "stale standby", nil},
 	{"the start prepares nothing", starts, "	err := c.waitForSyncAndFence(ctx)\n", "	var err error\n", "handover", nil},
 	{"the first cycle trusts its snapshot", starts, "	shown := map[string]map[types.UID]struct{}{}\n", "	shown := map[string]map[types.UID]struct{}{}\n\tif true {\n\t\treturn nil\n\t}\n", "slow handlers", nil},
-	{"pods that are kept back take nothing", usage, "	v.usage.TakeAnywhere(pl.allocations.kept.load())\n", "", "not fenced", nil},
+	{"pods that are kept back take nothing", usage, "		v.usage.TakeAnywhere(kept)\n", "", "not fenced", nil},
 	{"Unreserve takes nothing back", ledger, "	case assumed:\n		c.removeLocked(h)\n", "	case assumed:\n", "denied", nil},
 }
 

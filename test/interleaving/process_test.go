@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,9 +46,15 @@ type informer struct {
 	// plugin is the handler of GPUDevice, and scheduler what feeds the scheduler's cache and queue;
 	// each with what it has not been told yet.
 	plugin    clientcache.ResourceEventHandler
-	toPlugin  []func()
+	toPlugin  []told
 	scheduler func(old, updated metav1.Object)
-	toCache   []func()
+	toCache   []told
+}
+
+// told is what a handler is told.
+type told struct {
+	old, updated metav1.Object
+	do           func()
 }
 
 func newInformer(scheduler func(old, updated metav1.Object)) *informer {
@@ -133,8 +138,8 @@ func (i *informer) replace(old, updated metav1.Object) {
 
 // tell queues a change for both handlers.
 func (i *informer) tell(old, updated metav1.Object, plugin func()) {
-	i.toPlugin = append(i.toPlugin, plugin)
-	i.toCache = append(i.toCache, func() { i.scheduler(old, updated) })
+	i.toPlugin = append(i.toPlugin, told{old, updated, plugin})
+	i.toCache = append(i.toCache, told{old, updated, func() { i.scheduler(old, updated) }})
 }
 
 // relist replaces the store by what there is now, with no word on what was in between.
@@ -158,14 +163,14 @@ func (i *informer) relist(objects []metav1.Object, version, next int) {
 // drain has the handlers told of everything.
 func (i *informer) drain() {
 	for len(i.toPlugin) > 0 {
-		popFirst(&i.toPlugin)()
+		popFirst(&i.toPlugin).do()
 	}
 	for len(i.toCache) > 0 {
-		popFirst(&i.toCache)()
+		popFirst(&i.toCache).do()
 	}
 }
 
-func popFirst(queue *[]func()) func() {
+func popFirst(queue *[]told) told {
 	first := (*queue)[0]
 	*queue = (*queue)[1:]
 	return first
@@ -201,9 +206,14 @@ type process struct {
 	cycle    *cycle
 	// members are the cycles of the members of a group that are to be reserved after cycle.
 	members []*cycle
-	// past is a digest of everything that has reached the process from outside, in order: its state is a
-	// function of that.
+	// threads are digests of what the goroutine of each pod has read since it waits for more than its
+	// first answer; that of "" is the one that prepares.
+	threads map[string]digest
+	// past is a digest of the times that passed.
 	past digest
+	// epoch is the version at which it began to fence, fenced the newest that it has written then,
+	// and looked the one of its informer when it looked last.
+	epoch, fenced, looked int
 	// starts counts how often the process was started.
 	starts int
 }
@@ -215,6 +225,8 @@ type cycle struct {
 	node  string
 	// filtered is whether Filter has been run.
 	filtered bool
+	// past is a digest of what the steps so far have read.
+	past digest
 }
 
 // startProcess starts a process; its informers have listed what there is.
@@ -230,6 +242,7 @@ func (p *process) start(tb testing.TB) {
 	p.ctx, p.cancel = context.WithCancel(p.world.ctx)
 	p.starts++
 	p.alive, p.leading, p.cycle, p.members = true, false, nil, nil
+	p.past, p.epoch, p.fenced, p.looked, p.threads = 0, 0, 0, 0, map[string]digest{}
 	p.queue, p.attempts, p.binding = map[string]*corev1.Pod{}, map[string]int{}, map[string]bool{}
 	p.client = &client{process: p.name + primes(p.starts), net: &p.world.net}
 	p.cache, p.snapshot = compat.NewCache(p.ctx, false), cache.NewEmptySnapshot()
@@ -357,13 +370,18 @@ func (p *process) lead() {
 
 // kill ends the process. What it has sent is on its way.
 func (p *process) kill() {
-	p.alive, p.leading, p.cycle = false, false, nil
+	p.alive, p.leading, p.cycle, p.members = false, false, nil, nil
 	p.cancel()
 }
 
 // prepares reports whether the process leads and gives no shares yet.
 func (p *process) prepares() bool {
 	return p.leading && !p.plugin.PreEnqueue(p.ctx, sharePod("any", 1)).IsSuccess()
+}
+
+// looks reports whether the process would find, if it looked, that its informer has what it waits for.
+func (p *process) looks() bool {
+	return p.prepares() && p.pods.version > p.looked && p.pods.version >= p.fenced
 }
 
 // mayTry reports whether a scheduling cycle of the pod may begin.
@@ -493,9 +511,10 @@ func (p *process) bind(c *cycle, assumed *corev1.Pod) {
 	if p.ctx.Err() != nil {
 		return
 	}
+	p.world.locked(func() { delete(p.threads, assumed.Name) })
 	if !status.IsSuccess() {
 		p.plugin.Unreserve(p.ctx, c.state, assumed, c.node)
-		if _, err := p.client.net.call(p.ctx, &request{process: p.client.process, verb: verbForget, pod: assumed.Name, serve: func(*server) (any, error) { return nil, nil }}); err != nil {
+		if _, err := p.client.net.call(p.ctx, &request{process: p.client.process, verb: verbForget, pod: assumed.Name, payload: nothing, serve: func(*server) (any, error) { return nil, nil }}); err != nil {
 			return
 		}
 		if p.isAssumed(assumed) {
@@ -507,8 +526,3 @@ func (p *process) bind(c *cycle, assumed *corev1.Pod) {
 
 // errLost is what a client reads whose connection ends before the answer.
 var errLost = errors.New("read tcp 10.0.0.1:443: connection reset by peer")
-
-// state is what the explorer compares.
-func (p *process) state() string {
-	return fmt.Sprintf("%s%t%t:%x", p.client.process, p.alive, p.leading, p.past)
-}

@@ -188,10 +188,16 @@ const (
 // scenarios are small clusters, each with the events that belong together.
 var scenarios = []*scenario{
 	{
+		name: "the bound", standbys: 1, overlap: true, alike: []string{"a", "b", "c"},
+		nodes:  []*corev1.Node{gpuNode("n", 2)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 600)},
+		bounds: bounds{looks: true, attempts: 1},
+	},
+	{
 		name: "handover", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1},
+		bounds: bounds{looks: true, attempts: 1, faults: 1},
 	},
 	{
 		name: "lost answers", lose: true, repeat: true,
@@ -224,31 +230,31 @@ var scenarios = []*scenario{
 		name: "stale standby", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		edits:  []edit{createPod("a", 600), createPod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1},
+		bounds: bounds{looks: true, attempts: 1, faults: 1},
 	},
 	{
 		name: "slow handlers", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1, handlers: true},
+		bounds: bounds{looks: true, attempts: 1, faults: 1, handlers: true},
 	},
 	{
 		name: "overlap", standbys: 1, overlap: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 2},
+		bounds: bounds{looks: true, attempts: 2},
 	},
 	{
 		name: "not fenced", standbys: 1, kill: true, refuse: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 2, ticks: []time.Duration{soon}},
+		bounds: bounds{looks: true, attempts: 1, faults: 2, ticks: []time.Duration{soon}},
 	},
 	{
 		name: "too large", standbys: 1, kill: true, full: "a", strandable: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1, ticks: []time.Duration{soon}},
+		bounds: bounds{looks: true, attempts: 1, faults: 1, ticks: []time.Duration{soon}},
 		bound:  []string{"b"},
 	},
 	{
@@ -323,6 +329,6 @@ var scenarios = []*scenario{
 		name: "restart", kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 2)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 900)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1},
+		bounds: bounds{looks: true, attempts: 1, faults: 1},
 	},
 }
