@@ -4,6 +4,7 @@
 package interleaving
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -257,6 +258,34 @@ func (c *contents) cache(p *process) string {
 		}
 	}
 	return sorted(texts)
+}
+
+// phaseNames are those of gpudevice's phases, in their order.
+var phaseNames = [...]string{"assumed", "bindingUnknown", "bound", "unrecorded"}
+
+const absent = "absent"
+
+// phaseChanges counts the changes of phases since the last step.
+func (p *process) phaseChanges() {
+	phases := map[string]string{}
+	if p.alive {
+		ledger := reflect.ValueOf(p.plugin).Elem().FieldByName("allocations").Elem()
+		field[sync.Map](ledger.FieldByName("byPod")).Range(func(uid, held any) bool {
+			phases[fmt.Sprint(uid)] = phaseNames[reflect.ValueOf(held).Elem().FieldByName("phase").Uint()]
+			return true
+		})
+		for uid, before := range p.phases {
+			if now := cmp.Or(phases[uid], absent); now != before {
+				p.world.covered(before + " -> " + now)
+			}
+		}
+		for uid, now := range phases {
+			if _, before := p.phases[uid]; !before {
+				p.world.covered(absent + " -> " + now)
+			}
+		}
+	}
+	p.phases = phases
 }
 
 // views are the views that the plugin would take for valid.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -22,13 +23,20 @@ type result struct {
 	orders, states, runs, steps int
 	// again is how often a state was reached that was reached before.
 	again int
-	took                        time.Duration
+	took  time.Duration
 	// complete is whether all was explored, within the bounds.
 	complete bool
 	// wrong is what was found, "" for nothing, and order the steps that lead there.
 	wrong    string
 	order    []string
 	coverage map[string]int
+}
+
+// transitions returns how often an allocation of a ledger went from one phase to another within a step.
+func (r *result) transitions() map[string]int {
+	taken := maps.Clone(r.coverage)
+	maps.DeleteFunc(taken, func(what string, _ int) bool { return !strings.Contains(what, " -> ") })
+	return taken
 }
 
 func (r *result) String() string {
@@ -259,6 +267,9 @@ func (w *world) take(label string) error {
 	}
 	steps[i].do()
 	w.settle()
+	for _, p := range w.processes {
+		p.phaseChanges()
+	}
 	if steps[i].deliver {
 		w.delivered |= steps[i].touches.processes
 	} else {

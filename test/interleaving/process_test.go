@@ -28,6 +28,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 )
 
@@ -104,6 +105,12 @@ func visible(object metav1.Object) metav1.Object {
 		return nil
 	}
 	return object
+}
+
+// unrecorded reports whether the store has the pod with a node and without a record.
+func (i *informer) unrecorded(pod *corev1.Pod) bool {
+	known, there, _ := i.store.GetByKey("default/" + pod.Name)
+	return there && known.(*corev1.Pod).UID == pod.UID && known.(*corev1.Pod).Spec.NodeName != "" && known.(*corev1.Pod).Annotations[names.GPUAssignedAnnotation] == ""
 }
 
 // take has the store take the next change of a log.
@@ -206,6 +213,8 @@ type process struct {
 	cycle    *cycle
 	// members are the cycles of the members of a group that are to be reserved after cycle.
 	members []*cycle
+	// phases are those of the ledger's allocations after the last step.
+	phases map[string]string
 	// threads are digests of what the goroutine of each pod has read since it waits for more than its
 	// first answer; that of "" is the one that prepares.
 	threads map[string]digest
@@ -495,8 +504,20 @@ func (p *process) reserve() {
 		return
 	}
 	p.world.covered("reserved")
+	for _, info := range p.nodeInfo(c.node).GetPods() {
+		if other := info.GetPod(); device.HasShareRequest(other) && p.pods.unrecorded(other) {
+			p.world.fail("%s is given a share of %s, where %s uses devices without a record", assumed.Name, c.node, other.Name)
+		}
+	}
 	p.binding[assumed.Name] = true
 	go p.bind(c, assumed)
+}
+
+// nodeInfo is the node in the snapshot.
+func (p *process) nodeInfo(name string) fwk.NodeInfo {
+	node, err := p.snapshot.NodeInfos().Get(name)
+	p.must(err)
+	return node
 }
 
 // bind is a binding cycle. Between Unreserve and the moment when the cache forgets the pod other

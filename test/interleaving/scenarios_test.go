@@ -97,6 +97,12 @@ func bound(pod *corev1.Pod, node, device string, milli int) *corev1.Pod {
 	return pod
 }
 
+// onNodeWithoutRecord puts a pod on the node as a scheduler does that knows of no records.
+func onNodeWithoutRecord(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.NodeName = "n"
+	return pod
+}
+
 // notShared is a node whose devices a device plugin hands out.
 func notShared(node *corev1.Node) {
 	node.Labels[names.GPUSharingLabel] = "false"
@@ -272,6 +278,15 @@ var scenarios = []*scenario{
 		bounds: bounds{attempts: 1},
 	},
 	{
+		name:  "the list of devices",
+		nodes: []*corev1.Node{changed(gpuNode("n", 2), uuids("GPU-x,GPU-y"))},
+		pods:  []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 300)},
+		edits: []edit{
+			editNode("a device is replaced", uuids("GPU-z,GPU-y")), editNode("the devices change places", uuids("GPU-y,GPU-x")),
+		},
+		bounds: bounds{attempts: 1},
+	},
+	{
 		name:   "less memory",
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 250), sharePod("b", 250), bound(sharePod("c", 250), "n", "0", 250), bound(sharePod("d", 250), "n", "0", 250)},
@@ -324,6 +339,17 @@ var scenarios = []*scenario{
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		edits:  []edit{deletePod("a"), createAgain("a", 700), terminate("b")},
 		bounds: bounds{attempts: 2, faults: 1},
+	},
+	{
+		name: "foreign", foreign: true, strandable: true, lose: true,
+		nodes: []*corev1.Node{gpuNode("n", 1)},
+		pods:  []*corev1.Pod{sharePod("a", 300), sharePod("c", 300)},
+		edits: []edit{{name: "another scheduler binds c", do: func(s *server) {
+			if pod := s.pods["c"]; pod != nil && pod.Spec.NodeName == "" {
+				s.putPod(onNodeWithoutRecord(pod.DeepCopy()))
+			}
+		}}, deletePod("c")},
+		bounds: bounds{attempts: 1, faults: 1},
 	},
 	{
 		name: "restart", kill: true,
