@@ -288,14 +288,46 @@ func (w *world) steps() []step {
 // next returns those of the steps that an order goes on with. What a watch delivers to a process
 // changes nothing for any other, so of the equivalent orders only that one is executed in which the process does
 // something with it before others do anything; where several wait for time to pass, the first of them comes first.
+//
+// To a process that does nothing any more, all that there is is delivered at once, whatever else may happen.
 func (w *world) next() (next []step, more bool) {
 	steps := w.steps()
+	for i, s := range steps {
+		if s.deliver && slices.ContainsFunc(w.processes, func(p *process) bool { return s.touches.processes == 1<<p.index && p.isIdle() }) {
+			return steps[i : i+1], false
+		}
+	}
 	for _, s := range steps {
 		if s.deliver && s.touches.processes >= w.delivered || !s.deliver && (s.touches.all || w.delivered&^s.touches.processes == 0) {
 			next = append(next, s)
 		}
 	}
 	return next, len(steps) > len(next)
+}
+
+// isIdle reports whether the process does nothing any more before the end.
+func (p *process) isIdle() bool {
+	w := p.world
+	if !p.leading || p.cycle != nil || len(w.edits) > 0 || len(w.group) > 0 || w.relist || w.kill && w.standbys == 0 || p.prepares() {
+		return false
+	}
+	if slices.ContainsFunc(w.net.sorted(), func(r *request) bool { return !r.abandoned && w.processOf(r) == p }) || len(p.threads) > 0 || w.kept(p) {
+		return false
+	}
+	for name := range p.queue {
+		if p.attempts[name] < w.bounds.attempts && p.plugin.Ready() == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// kept reports whether the process keeps pods back, which it tries to fence in the background.
+func (w *world) kept(p *process) bool {
+	return slices.ContainsFunc(w.pods, func(pod *corev1.Pod) bool {
+		status := p.plugin.PreEnqueue(w.ctx, pod)
+		return !status.IsSuccess() && p.plugin.Ready() == nil
+	})
 }
 
 // look is a little longer than a process waits before it looks at its informer again.
