@@ -281,6 +281,7 @@ func (w *world) take(label string) error {
 	w.settle()
 	for _, p := range w.processes {
 		p.phaseChanges()
+		p.forgetThreads()
 	}
 	if steps[i].deliver {
 		w.delivered |= steps[i].touches.processes

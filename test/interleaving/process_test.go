@@ -390,7 +390,12 @@ func (p *process) prepares() bool {
 
 // looks reports whether the process would find, if it looked, that its informer has what it waits for.
 func (p *process) looks() bool {
-	return p.prepares() && p.pods.version > p.looked && p.pods.version >= p.fenced
+	return p.prepares() && p.pods.version > p.looked && p.pods.version >= p.fenced && !p.asks(func(*request) bool { return true })
+}
+
+// asks reports whether the process waits for the answer to such a request.
+func (p *process) asks(such func(*request) bool) bool {
+	return slices.ContainsFunc(p.world.net.sorted(), func(r *request) bool { return !r.abandoned && p.world.processOf(r) == p && such(r) })
 }
 
 // mayTry reports whether a scheduling cycle of the pod may begin.

@@ -194,13 +194,25 @@ const (
 // scenarios are small clusters, each with the events that belong together.
 var scenarios = []*scenario{
 	{
-		name: "the bound", standbys: 1, overlap: true, alike: []string{"a", "b", "c"},
+		name: "three pods after a handover", standbys: 1, kill: true, alike: []string{"a", "b", "c"},
 		nodes:  []*corev1.Node{gpuNode("n", 2)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 600)},
-		bounds: bounds{looks: true, attempts: 1},
+		bounds: bounds{looks: true, attempts: 1, faults: 1}, budget: 5 * time.Minute,
 	},
 	{
-		name: "handover", standbys: 1, kill: true,
+		name: "three pods in an overlap", standbys: 1, overlap: true, alike: []string{"a", "b", "c"},
+		nodes:  []*corev1.Node{gpuNode("n", 2)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 600)},
+		bounds: bounds{looks: true, attempts: 1}, budget: 5 * time.Minute,
+	},
+	{
+		name: "two pods in an overlap", standbys: 1, overlap: true, alike: []string{"a", "b"},
+		nodes:  []*corev1.Node{gpuNode("n", 1)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
+		bounds: bounds{looks: true, attempts: 1}, budget: 5 * time.Minute,
+	},
+	{
+		name: "handover", standbys: 1, kill: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		bounds: bounds{looks: true, attempts: 1, faults: 1},
@@ -220,7 +232,7 @@ var scenarios = []*scenario{
 		bounds: bounds{attempts: 2, handlers: true, cycles: 3},
 	},
 	{
-		name: "given up", refuseBind: true,
+		name: "given up", refuseBind: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		bounds: bounds{attempts: 2, cycles: 3, faults: 1},
@@ -239,19 +251,19 @@ var scenarios = []*scenario{
 		bounds: bounds{looks: true, attempts: 1, faults: 1},
 	},
 	{
-		name: "slow handlers", standbys: 1, kill: true,
+		name: "slow handlers", standbys: 1, kill: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		bounds: bounds{looks: true, attempts: 1, faults: 1, handlers: true},
 	},
 	{
-		name: "overlap", standbys: 1, overlap: true,
+		name: "overlap", standbys: 1, overlap: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		bounds: bounds{looks: true, attempts: 2},
 	},
 	{
-		name: "not fenced", standbys: 1, kill: true, refuse: true,
+		name: "not fenced", standbys: 1, kill: true, refuse: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		bounds: bounds{looks: true, attempts: 1, faults: 2, ticks: []time.Duration{soon}},

@@ -311,7 +311,7 @@ func (p *process) isIdle() bool {
 	if !p.leading || p.cycle != nil || len(w.edits) > 0 || len(w.group) > 0 || w.relist || w.kill && w.standbys == 0 || p.prepares() {
 		return false
 	}
-	if slices.ContainsFunc(w.net.sorted(), func(r *request) bool { return !r.abandoned && w.processOf(r) == p }) || len(p.threads) > 0 || w.kept(p) {
+	if p.asks(func(*request) bool { return true }) || len(p.threads) > 0 || w.kept(p) {
 		return false
 	}
 	for name := range p.queue {
@@ -454,6 +454,20 @@ func (w *world) answer(p *process, r *request) {
 		p.remember(r.pod, text)
 	}
 	w.net.finish(r)
+}
+
+// forgetThreads forgets the goroutines that have ended: what came of them is in the ledger.
+func (p *process) forgetThreads() {
+	prepares := p.prepares()
+	maps.DeleteFunc(p.threads, func(pod string, _ digest) bool {
+		switch {
+		case pod == "":
+			return !prepares
+		case p.binding[pod] || !prepares && p.world.kept(p):
+			return false
+		}
+		return !p.asks(func(r *request) bool { return r.pod == pod })
+	})
 }
 
 // remember adds to what the goroutine that works for a pod has read: its state is a function of that.
