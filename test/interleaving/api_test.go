@@ -50,7 +50,7 @@ type server struct {
 	full string
 	// denied is a pod that a policy keeps from being bound.
 	denied string
-	// counts say of each version of which object it is, and the how manieth; newest how many that has.
+	// counts say of each version of which object it is, and its number; newest has the number of the newest one.
 	counts map[string]counted
 	newest map[string]int
 	// epochs are the versions at which processes began to fence, in order. exact is whether versions
@@ -61,7 +61,7 @@ type server struct {
 	history *oracle.History
 }
 
-// counted is the how manieth version of an object one is.
+// counted is a version of an object, numbered from 1.
 type counted struct {
 	object string
 	count  int

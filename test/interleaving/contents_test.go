@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -419,7 +418,7 @@ func (c *contents) structure(v reflect.Value) string {
 }
 
 // field returns a field that is not exported.
-func field[T any](v reflect.Value) *T { return (*T)(unsafe.Pointer(v.Addr().UnsafePointer())) }
+func field[T any](v reflect.Value) *T { return (*T)(v.Addr().UnsafePointer()) }
 
 // loaded returns what an atomic value holds, and the zero value of any other.
 func loaded(v reflect.Value) reflect.Value {
