@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/oracle"
 )
 
@@ -52,18 +50,38 @@ type server struct {
 	full string
 	// denied is a pod that a policy keeps from being bound.
 	denied string
+	// counts say of each version of which object it is, and its number; newest has the number of the newest one.
+	counts map[string]counted
+	newest map[string]int
+	// epochs are the versions at which processes began to fence, in order. exact is whether versions
+	// are compared with those of other objects.
+	epochs []int
+	exact  bool
 	// history sees every version of every pod.
 	history *oracle.History
 }
 
+// counted is a version of an object, numbered from 1.
+type counted struct {
+	object string
+	count  int
+}
+
 func newServer() *server {
-	return &server{version: 1, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, history: oracle.NewHistory()}
+	return &server{version: 1, counts: map[string]counted{}, newest: map[string]int{}, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, history: oracle.NewHistory()}
+}
+
+// count gives an object the next version.
+func (s *server) count(object metav1.Object) {
+	s.version++
+	object.SetResourceVersion(strconv.Itoa(s.version))
+	s.newest[object.GetName()]++
+	s.counts[object.GetResourceVersion()] = counted{object.GetName(), s.newest[object.GetName()]}
 }
 
 // putPod writes a version of a pod.
 func (s *server) putPod(pod *corev1.Pod) *corev1.Pod {
-	s.version++
-	pod.ResourceVersion = strconv.Itoa(s.version)
+	s.count(pod)
 	old := s.pods[pod.Name]
 	c := change{version: s.version, updated: pod}
 	if old != nil {
@@ -93,18 +111,16 @@ func (s *server) deletePod(name string) {
 	if old == nil {
 		return
 	}
-	s.version++
 	delete(s.pods, name)
 	gone := old.DeepCopy()
-	gone.ResourceVersion = strconv.Itoa(s.version)
+	s.count(gone)
 	s.podLog = append(s.podLog, change{version: s.version, old: gone})
 	s.history.Gone(gone)
 }
 
 // putNode writes a version of a node.
 func (s *server) putNode(node *corev1.Node) {
-	s.version++
-	node.ResourceVersion = strconv.Itoa(s.version)
+	s.count(node)
 	c := change{version: s.version, updated: node}
 	if old := s.nodes[node.Name]; old != nil {
 		c.old = old
@@ -169,22 +185,29 @@ func setCondition(pod *corev1.Pod, condition corev1.PodCondition) bool {
 	return true
 }
 
+// statusPatch is a patch of conditions.
+type statusPatch struct {
+	Metadata struct {
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []corev1.PodCondition `json:"conditions"`
+	} `json:"status"`
+}
+
+// patchOf reads a patch. The plugin's are well formed.
+func patchOf(data []byte) (patch statusPatch) {
+	if err := json.Unmarshal(data, &patch); err != nil {
+		panic(err)
+	}
+	return patch
+}
+
 // patchStatus is StatusREST for a patch of conditions. One that changes nothing leaves the
 // version as it is.
 func (s *server) patchStatus(name string, data []byte) (*corev1.Pod, error) {
-	patch := struct {
-		Metadata struct {
-			UID             types.UID `json:"uid"`
-			ResourceVersion string    `json:"resourceVersion"`
-		} `json:"metadata"`
-		Status struct {
-			Conditions []corev1.PodCondition `json:"conditions"`
-		} `json:"status"`
-	}{}
-	if err := json.Unmarshal(data, &patch); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	pod := s.pods[name]
+	patch, pod := patchOf(data), s.pods[name]
 	switch {
 	case pod == nil:
 		return nil, apierrors.NewNotFound(podsResource, name)
@@ -208,6 +231,9 @@ func (s *server) patchStatus(name string, data []byte) (*corev1.Pod, error) {
 func (s *server) list(name string) *corev1.PodList {
 	list := &corev1.PodList{}
 	list.ResourceVersion = strconv.Itoa(s.version)
+	if name == "" && !slices.Contains(s.epochs, s.version) {
+		s.epochs = append(s.epochs, s.version)
+	}
 	if pod := s.pods[name]; pod != nil {
 		list.Items = append(list.Items, *pod)
 	}
@@ -270,29 +296,4 @@ func (s *server) lists() ([]corev1.Node, []corev1.Pod) {
 		pods = append(pods, *s.pods[name])
 	}
 	return nodes, pods
-}
-
-// digest is all that a later step can depend on. Of a token the number is left out, which several
-// requests that are under way at once draw in any order and nothing depends on.
-func (s *server) digest() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "v%d/%d", s.version, len(s.saved))
-	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
-		b.WriteString(podDigest(s.pods[name]))
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
-		b.WriteString(" " + name + "@" + s.nodes[name].ResourceVersion)
-	}
-	return b.String()
-}
-
-// podDigest is what a version of a pod says that differs between versions.
-func podDigest(pod *corev1.Pod) string {
-	token := ""
-	for i := range pod.Status.Conditions {
-		if condition := &pod.Status.Conditions[i]; condition.Type == names.GPUFenceCondition {
-			token = condition.Message[:max(0, strings.LastIndexByte(condition.Message, '/'))]
-		}
-	}
-	return fmt.Sprintf(" %s@%s:%s%s%s%s%t", pod.UID, pod.ResourceVersion, pod.Spec.NodeName, pod.Annotations[names.GPUAssignedAnnotation], token, pod.Status.Phase, pod.DeletionTimestamp != nil)
 }

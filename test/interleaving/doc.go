@@ -33,7 +33,7 @@
 // # How orders are enumerated
 //
 // Depth first. An order is a sequence of labels. A process cannot be copied, so each further order is executed from the
-// beginning. Two things keep equivalent orders from being executed twice:
+// beginning. Four things keep equivalent orders from being executed twice:
 //
 //   - Sleep sets (Godefroid, 1996): where two steps commute, one of their two orders is left out. Two steps
 //     commute if no process takes part in both, if not both take from the budget of faults, and if
@@ -41,11 +41,21 @@
 //     commutes with nothing. This is what touches says of each step. It is sound because a step of a process
 //     reads nothing but its own state, what was delivered to it and, if it says so, the store; and because
 //     whether it is possible depends on the same things.
+//   - What a watch delivers is delivered late (world.next). It changes nothing but the process that it is delivered to,
+//     so it commutes with all steps of others. Of equivalent orders that one is executed in which the process does something
+//     with it before others do anything. Such a step never sleeps: the orders that begin
+//     with it are not all executed there, which sleep sets would take for granted. To a process that does nothing any more
+//     before the end, everything is delivered at once, for the same reason.
 //   - States: an order that leads to a state that was reached before is not continued, but for steps
-//     that slept at the time. Two states are the same if the store, the requests on their way (with what is in them)
-//     and what has reached each process so far, in order, are the same: a process is deterministic, so
-//     its state is a function of that. No field of the plugin is read, so the comparison cannot forget one.
-//     A killed process has no past, only what it has sent.
+//     that slept at the time. States are compared by what they contain (contents): the store; the requests on their way
+//     with what is in them; of each process its informers, what these have not delivered yet, the scheduler's cache,
+//     the plugin's ledger and the views of nodes that it would take for valid; and of each goroutine that waits for more than its first
+//     answer a digest of what it has read. Of the ledger every field is read, by reflection, but those in
+//     the list unread: a new field is part of the state unless somebody adds it there. Resource versions are counted back from
+//     the newest one of their object, because no code compares those of two objects, but for the position of a watch, which is part
+//     of the state by what is left to deliver, and for a restore of etcd: the scenario "restore" has versions as they are.
+//   - Names: pods that differ in their names alone (scenario.alike) are put into an order of what is said of
+//     them before two states are compared. Where that leaves two equal, equal states may count as two, never the reverse.
 //
 // What is bounded is in bounds: how often a pod is tried, how many faults there are, how far time goes. The log of
 // the test says of each scenario whether it was explored to the end. Where it was not, random
@@ -63,7 +73,7 @@
 //
 // # Why so, and not otherwise
 //
-//   - TLA+ or Spin would explore far more states, of a model. The defects of the past were not in the
+//   - TLA+ (TLC) or Spin would explore far more states, of a model. The defects of the past were not in the
 //     protocol (versions as preconditions, one fence) but in what its code reads in which moment: Reserve read the
 //     snapshot alone (G12), Unreserve came between a snapshot and its Filter (G5), heedToken compared a token with
 //     itself (D2). A model has these only if its author has thought of them. Trace validation ties the model to the code, but only on
@@ -78,12 +88,12 @@
 //
 // What depends on the order of instructions within a step (data races: make test-race); what the models leave out: preemption, other
 // plugins, DRA, the order of the queue; wrong reading of requests and records (the unit tests); whether the model of the API server is
-// right, which test/integration and test/failure show on the real one. A process that goes on although
+// right, which test/integration and test/failure show on the real one; claims of DRA. A process that goes on although
 // it lost its lease may bind a pod that was created after the fence (see the package comment of gpudevice): the
 // scenario "overlap" has pods from before only.
 //
 // # Mutants
 //
 // TestMutants takes one mend after another out of the product and requires that a scenario finds it; the table
-// mutants has them.
+// mutants has them. README.md says after how many orders, and what random orders find of them.
 package interleaving

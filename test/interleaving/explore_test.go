@@ -21,7 +21,9 @@ type result struct {
 	// orders is how many complete orders were executed, states how many states were reached,
 	// runs how many executions it took, and steps how many steps those took.
 	orders, states, runs, steps int
-	took                        time.Duration
+	// again is how often a state was reached that was reached before.
+	again int
+	took  time.Duration
 	// complete is whether all was explored, within the bounds.
 	complete bool
 	// wrong is what was found, "" for nothing, and order the steps that lead there.
@@ -30,12 +32,19 @@ type result struct {
 	coverage map[string]int
 }
 
+// transitions returns how often an allocation of a ledger went from one phase to another within a step.
+func (r *result) transitions() map[string]int {
+	taken := maps.Clone(r.coverage)
+	maps.DeleteFunc(taken, func(what string, _ int) bool { return !strings.Contains(what, " -> ") })
+	return taken
+}
+
 func (r *result) String() string {
 	end := "to the end"
 	if !r.complete {
 		end = "not to the end"
 	}
-	return fmt.Sprintf("%d states, %d orders, %d steps in %d runs, %v, %s", r.states, r.orders, r.steps, r.runs, r.took.Round(time.Millisecond), end)
+	return fmt.Sprintf("%d states (%d times again), %d orders, %d steps in %d runs, %v, %s", r.states, r.again, r.orders, r.steps, r.runs, r.took.Round(time.Millisecond), end)
 }
 
 // history returns the order as a text for people.
@@ -111,12 +120,12 @@ func (e *explorer) run() {
 			}
 		}
 		for {
-			steps := w.steps()
+			steps, more := w.next()
+			if len(steps) == 0 && more {
+				return // nobody does anything with what was delivered last
+			}
 			if len(steps) == 0 {
-				e.result.orders++
-				if wrong := w.complete(); wrong != "" {
-					e.found(wrong)
-				}
+				e.end(w)
 				return
 			}
 			c := e.arrive(w, steps)
@@ -129,6 +138,21 @@ func (e *explorer) run() {
 			}
 		}
 	})
+}
+
+// end lets everything go on, once for each state in which an order ends.
+func (e *explorer) end(w *world) {
+	text, _ := w.state()
+	key := maphash.String(e.seed, text)
+	if _, seen := e.seen[key]; seen {
+		e.result.again++
+		return
+	}
+	e.seen[key] = nil
+	e.result.orders++
+	if wrong := w.complete(); wrong != "" {
+		e.found(wrong)
+	}
 }
 
 // do takes one step, and reports whether all is well after it.
@@ -172,15 +196,17 @@ func (e *explorer) arrive(w *world, steps []step) *choice {
 			}
 		}
 	}
-	key := maphash.String(e.seed, w.state())
+	text, alias := w.state()
+	key := maphash.String(e.seed, text)
 	known, seen := e.seen[key]
 	switch {
 	case !seen:
-		e.seen[key] = maps.Clone(c.asleep)
+		e.seen[key] = renamed(c.asleep, alias)
 	default:
+		e.result.again++
 		// What slept at the time was not explored from here, and is now, unless it sleeps still.
 		missing := map[string]bool{}
-		for label := range known {
+		for label := range renamed(known, inverse(alias)) {
 			if _, asleep := c.asleep[label]; !asleep {
 				missing[label] = true
 			}
@@ -194,13 +220,22 @@ func (e *explorer) arrive(w *world, steps []step) *choice {
 			}
 		}
 		for label := range missing {
-			delete(known, label)
+			delete(known, rename(label, alias))
 		}
 	}
 	if !c.choose() {
 		return nil
 	}
 	return c
+}
+
+// renamed returns steps with the pods' other names.
+func renamed(steps map[string]touches, alias map[string]string) map[string]touches {
+	other := make(map[string]touches, len(steps))
+	for label, touches := range steps {
+		other[rename(label, alias)] = touches
+	}
+	return other
 }
 
 // choose chooses the next step that is neither asleep nor explored.
@@ -220,7 +255,9 @@ func (e *explorer) next() bool {
 		c := e.stack[len(e.stack)-1]
 		c.explored = append(c.explored, c.chosen)
 		done := c.steps[c.chosen]
-		c.asleep[done.label] = done.touches
+		if !done.deliver { // orders that begin with it and go on with another process are not executed: see world.next
+			c.asleep[done.label] = done.touches
+		}
 		if c.choose() {
 			return true
 		}
@@ -242,6 +279,15 @@ func (w *world) take(label string) error {
 	}
 	steps[i].do()
 	w.settle()
+	for _, p := range w.processes {
+		p.phaseChanges()
+		p.forgetThreads()
+	}
+	if steps[i].deliver {
+		w.delivered |= steps[i].touches.processes
+	} else {
+		w.delivered = 0
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ package interleaving
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -55,7 +56,7 @@ var mutants = []mutant{
 		"given up", nil,
 	},
 	{"G1 a device plugin's pods do not count", usage, "v.usedOutsideShares = true", "v.usedOutsideShares = false", "sharing begins", nil},
-	{"G1 shares do not keep a device plugin's pods away", usage, "v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, state, without)", "v.sharesHeld = false", "sharing ends", nil},
+	{"G1 shares do not keep a device plugin's pods away", usage, "v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, without)", "v.sharesHeld = false", "sharing ends", nil},
 	{"G2 devices by index where the container reads UUIDs", "device/allocation.go", "if a.uuids == nil || a.uuids[i] == nil {", "if true {", "UUIDs", nil},
 	{"G5 a pod that was unreserved counts as unrecorded", ledger, "\t\treturn noAllocation\n", "\t\treturn nil\n", "given up", nil},
 	{"G7 derived memory is frozen", "device/allocation.go", "\t\tnow.Shares[i] = a.share(i, n.MemoryMiB)\n", "", "less memory", nil},
@@ -71,15 +72,18 @@ var mutants = []mutant{
 	{"a standby trusts its informer", starts, "	logger := klog.FromContext(ctx)\n	for {\n", "	logger := klog.FromContext(ctx)\n	for {\n\t\tif true {\n\t\t\treturn true, nil\n\t\t}\n", "stale standby", nil},
 	{"the start prepares nothing", starts, "	err := c.waitForSyncAndFence(ctx)\n", "	var err error\n", "handover", nil},
 	{"the first cycle trusts its snapshot", starts, "	shown := map[string]map[types.UID]struct{}{}\n", "	shown := map[string]map[types.UID]struct{}{}\n\tif true {\n\t\treturn nil\n\t}\n", "slow handlers", nil},
-	{"pods that are kept back take nothing", usage, "	v.usage.TakeAnywhere(pl.allocations.kept.load())\n", "", "not fenced", nil},
-	{"Unreserve takes nothing back", ledger, "	case assumed:\n		c.removeLocked(h)\n", "	case assumed:\n", "denied", nil},
+	{"pods that are kept back take nothing", usage, "		v.usage.TakeAnywhere(kept)\n", "", "not fenced", nil},
+	{"a lost answer is taken for no", binds, "unknown: !isClientError(cause),", "unknown: isClientError(cause) && false,", "lost answers", nil},
+	{"a pod without a record uses nothing", usage, "		v.unrecorded = true\n\t\treturn\n", "		return\n", "foreign", nil},
+	{"pods that have become known meanwhile are not fenced", starts, "	if fresh {\n\t\t// What", "	if fresh && false {\n\t\t// What", "stale standby", nil},
+	{"Unreserve takes nothing back", ledger, "h != nil && h.phase == assumed {\n		c.removeLocked(h)", "h != nil && h.phase == bound {\n		c.removeLocked(h)", "denied", nil},
 }
 
 // foundLine is what TestOrders prints of a violation.
 var foundLine = regexp.MustCompile(`found: (.*)`)
 
-// TestMutants takes one mend after the other out of the product, and requires that the orders of one
-// scenario find it within five minutes.
+// TestMutants takes one mend after the other out of the product, and requires that one
+// scenario finds it: in a minute of depth-first orders, or in a minute of random ones. It prints what each of the two has found.
 //
 // It builds the test for each of them, so without BERTH_LONG=1 it is the first alone. With MUTANT=regexp it is those
 // of such names.
@@ -94,16 +98,30 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			binary := m.build(t)
-			command := exec.CommandContext(t.Context(), binary, "-test.v", "-test.run", "^TestOrders$/^"+strings.ReplaceAll(m.scenario, " ", "_")+"$")
-			command.Env = append(os.Environ(), "INTERLEAVING_BUDGET="+(5*time.Minute).String())
-			output, err := command.CombinedOutput()
-			if found := foundLine.FindSubmatch(output); err != nil && found != nil {
-				t.Logf("%s", found[1])
-				return
+			inOrder, output := m.find(t, binary, "orders", time.Minute)
+			t.Logf("orders: %s", cmp.Or(inOrder, "not found"))
+			atRandom := ""
+			if inOrder == "" || len(tried) > 1 {
+				atRandom, output = m.find(t, binary, "random", 4*time.Minute) // a quarter is for random orders
+				t.Logf("at random: %s", cmp.Or(atRandom, "not found"))
 			}
-			t.Errorf("not found by %q (%v):\n%s", m.scenario, err, output)
+			if inOrder == "" && atRandom == "" {
+				t.Errorf("not found by %q:\n%s", m.scenario, output)
+			}
 		})
 	}
+}
+
+// find returns after what the scenario finds the mutant in that way, "" if it does not, and what it printed.
+func (m *mutant) find(t *testing.T, binary, way string, budget time.Duration) (found, output string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), binary, "-test.v", "-test.run", "^TestOrders$/^"+strings.ReplaceAll(m.scenario, " ", "_")+"$")
+	command.Env = append(os.Environ(), "INTERLEAVING_WAY="+way, "INTERLEAVING_BUDGET="+budget.String())
+	printed, err := command.CombinedOutput()
+	if match := foundLine.FindSubmatch(printed); err != nil && match != nil {
+		found = string(match[1])
+	}
+	return found, string(printed)
 }
 
 // build returns a binary of these tests with the mutant in it.

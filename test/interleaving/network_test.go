@@ -6,8 +6,8 @@ package interleaving
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -34,10 +34,10 @@ const (
 // be killed: what it has sent may be served all the same, at any time.
 type request struct {
 	process, verb, pod string
-	// number counts the requests of this kind for this pod by this process.
+	// number tells it from others of this kind for this pod by this process that are under way.
 	number int
 	// payload is what of its content can make a difference.
-	payload string
+	payload func(*contents) string
 	serve   func(*server) (any, error)
 	// served is whether it has taken effect, value and err are the answer.
 	served bool
@@ -59,7 +59,6 @@ func (r *request) writes() bool { return r.verb == verbBind || r.verb == verbPat
 type network struct {
 	mu       sync.Mutex
 	requests []*request
-	counts   map[string]int
 }
 
 // call sends a request, and returns with its answer or when ctx ends.
@@ -69,9 +68,9 @@ func (n *network) call(ctx context.Context, r *request) (any, error) {
 	}
 	r.answer = make(chan struct{})
 	n.mu.Lock()
-	kind := r.process + r.verb + r.pod
-	n.counts[kind]++
-	r.number = n.counts[kind]
+	for r.number = 1; slices.ContainsFunc(n.requests, func(other *request) bool { return other.String() == r.String() }); {
+		r.number++
+	}
 	n.requests = append(n.requests, r)
 	n.mu.Unlock()
 	select {
@@ -155,23 +154,34 @@ type podClient struct {
 }
 
 // do sends a request and returns the answer as a T.
-func do[T any](ctx context.Context, c *client, verb, pod, payload string, serve func(*server) (T, error)) (T, error) {
+func do[T any](ctx context.Context, c *client, verb, pod string, payload func(*contents) string, serve func(*server) (T, error)) (T, error) {
 	value, err := c.net.call(ctx, &request{process: c.process, verb: verb, pod: pod, payload: payload, serve: func(s *server) (any, error) { return serve(s) }})
 	result, _ := value.(T)
 	return result, err
 }
 
-// number is that of a token, which requests draw in any order and nothing depends on.
-var number = regexp.MustCompile(`/[0-9]+"`)
+// nothing is the payload of a request that always asks the same.
+func nothing(*contents) string { return "" }
 
 func (c *podClient) Bind(ctx context.Context, binding *corev1.Binding, _ metav1.CreateOptions) error {
 	sent := binding.DeepCopy()
-	_, err := do(ctx, c.client, verbBind, binding.Name, fmt.Sprint(binding.Target.Name, binding.Annotations, binding.ResourceVersion, binding.UID), func(s *server) (any, error) { return nil, s.bind(sent) })
+	payload := func(c *contents) string {
+		return fmt.Sprint(sent.Target.Name, sent.Annotations, c.version(sent.ResourceVersion), len(sent.UID))
+	}
+	_, err := do(ctx, c.client, verbBind, binding.Name, payload, func(s *server) (any, error) { return nil, s.bind(sent) })
 	return err
 }
 
 func (c *podClient) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
-	return do(ctx, c.client, verbPatch, name, number.ReplaceAllString(string(data), ""), func(s *server) (*corev1.Pod, error) { return s.patchStatus(name, data) })
+	payload := func(c *contents) string {
+		sent := patchOf(data)
+		text := c.version(sent.Metadata.ResourceVersion)
+		for _, condition := range sent.Status.Conditions {
+			text += fmt.Sprint(condition.Type, c.token(condition.Message), condition.LastTransitionTime.Unix(), len(sent.Metadata.UID))
+		}
+		return text
+	}
+	return do(ctx, c.client, verbPatch, name, payload, func(s *server) (*corev1.Pod, error) { return s.patchStatus(name, data) })
 }
 
 func (c *podClient) List(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
@@ -180,9 +190,13 @@ func (c *podClient) List(ctx context.Context, options metav1.ListOptions) (*core
 		return nil, err
 	}
 	name, _ := selector.RequiresExactMatch(metav1.ObjectNameField)
-	return do(ctx, c.client, verbList, name, "", func(s *server) (*corev1.PodList, error) { return s.list(name), nil })
+	return do(ctx, c.client, verbList, name, nothing, func(s *server) (*corev1.PodList, error) { return s.list(name), nil })
 }
 
 func (c *podClient) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return do(ctx, c.client, verbWatch, "", options.ResourceVersion, func(s *server) (watch.Interface, error) { return s.watchFrom(options.ResourceVersion), nil })
+	payload := func(c *contents) string {
+		from, _ := strconv.Atoi(options.ResourceVersion)
+		return strconv.Itoa(c.behind(from))
+	}
+	return do(ctx, c.client, verbWatch, "", payload, func(s *server) (watch.Interface, error) { return s.watchFrom(options.ResourceVersion), nil })
 }

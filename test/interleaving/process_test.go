@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/compat"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 )
 
@@ -47,9 +47,15 @@ type informer struct {
 	// plugin is the handler of GPUDevice, and scheduler what feeds the scheduler's cache and queue;
 	// each with what it has not been told yet.
 	plugin    clientcache.ResourceEventHandler
-	toPlugin  []func()
+	toPlugin  []told
 	scheduler func(old, updated metav1.Object)
-	toCache   []func()
+	toCache   []told
+}
+
+// told is what a handler is told.
+type told struct {
+	old, updated metav1.Object
+	do           func()
 }
 
 func newInformer(scheduler func(old, updated metav1.Object)) *informer {
@@ -101,6 +107,12 @@ func visible(object metav1.Object) metav1.Object {
 	return object
 }
 
+// unrecorded reports whether the store has the pod with a node and without a record.
+func (i *informer) unrecorded(pod *corev1.Pod) bool {
+	known, there, _ := i.store.GetByKey("default/" + pod.Name)
+	return there && known.(*corev1.Pod).UID == pod.UID && known.(*corev1.Pod).Spec.NodeName != "" && known.(*corev1.Pod).Annotations[names.GPUAssignedAnnotation] == ""
+}
+
 // take has the store take the next change of a log.
 func (i *informer) take(log []change) {
 	c := log[i.next]
@@ -133,8 +145,8 @@ func (i *informer) replace(old, updated metav1.Object) {
 
 // tell queues a change for both handlers.
 func (i *informer) tell(old, updated metav1.Object, plugin func()) {
-	i.toPlugin = append(i.toPlugin, plugin)
-	i.toCache = append(i.toCache, func() { i.scheduler(old, updated) })
+	i.toPlugin = append(i.toPlugin, told{old, updated, plugin})
+	i.toCache = append(i.toCache, told{old, updated, func() { i.scheduler(old, updated) }})
 }
 
 // relist replaces the store by what there is now, with no word on what was in between.
@@ -158,14 +170,14 @@ func (i *informer) relist(objects []metav1.Object, version, next int) {
 // drain has the handlers told of everything.
 func (i *informer) drain() {
 	for len(i.toPlugin) > 0 {
-		popFirst(&i.toPlugin)()
+		popFirst(&i.toPlugin).do()
 	}
 	for len(i.toCache) > 0 {
-		popFirst(&i.toCache)()
+		popFirst(&i.toCache).do()
 	}
 }
 
-func popFirst(queue *[]func()) func() {
+func popFirst(queue *[]told) told {
 	first := (*queue)[0]
 	*queue = (*queue)[1:]
 	return first
@@ -201,9 +213,16 @@ type process struct {
 	cycle    *cycle
 	// members are the cycles of the members of a group that are to be reserved after cycle.
 	members []*cycle
-	// past is a digest of everything that has reached the process from outside, in order: its state is a
-	// function of that.
+	// phases are those of the ledger's allocations after the last step.
+	phases map[string]string
+	// threads are digests of what the goroutine of each pod has read since it waits for more than its
+	// first answer; that of "" is the one that prepares.
+	threads map[string]digest
+	// past is a digest of the times that passed.
 	past digest
+	// epoch is the version at which it began to fence, fenced the newest that it has written then,
+	// and looked the one of its informer when it looked last.
+	epoch, fenced, looked int
 	// starts counts how often the process was started.
 	starts int
 }
@@ -215,6 +234,8 @@ type cycle struct {
 	node  string
 	// filtered is whether Filter has been run.
 	filtered bool
+	// past is a digest of what the steps so far have read.
+	past digest
 }
 
 // startProcess starts a process; its informers have listed what there is.
@@ -230,6 +251,7 @@ func (p *process) start(tb testing.TB) {
 	p.ctx, p.cancel = context.WithCancel(p.world.ctx)
 	p.starts++
 	p.alive, p.leading, p.cycle, p.members = true, false, nil, nil
+	p.past, p.epoch, p.fenced, p.looked, p.threads = 0, 0, 0, 0, map[string]digest{}
 	p.queue, p.attempts, p.binding = map[string]*corev1.Pod{}, map[string]int{}, map[string]bool{}
 	p.client = &client{process: p.name + primes(p.starts), net: &p.world.net}
 	p.cache, p.snapshot = compat.NewCache(p.ctx, false), cache.NewEmptySnapshot()
@@ -357,13 +379,23 @@ func (p *process) lead() {
 
 // kill ends the process. What it has sent is on its way.
 func (p *process) kill() {
-	p.alive, p.leading, p.cycle = false, false, nil
+	p.alive, p.leading, p.cycle, p.members = false, false, nil, nil
 	p.cancel()
 }
 
 // prepares reports whether the process leads and gives no shares yet.
 func (p *process) prepares() bool {
 	return p.leading && !p.plugin.PreEnqueue(p.ctx, sharePod("any", 1)).IsSuccess()
+}
+
+// looks reports whether the process would find, if it looked, that its informer has what it waits for.
+func (p *process) looks() bool {
+	return p.prepares() && p.pods.version > p.looked && p.pods.version >= p.fenced && !p.asks(func(*request) bool { return true })
+}
+
+// asks reports whether the process waits for the answer to such a request.
+func (p *process) asks(such func(*request) bool) bool {
+	return slices.ContainsFunc(p.world.net.sorted(), func(r *request) bool { return !r.abandoned && p.world.processOf(r) == p && such(r) })
 }
 
 // mayTry reports whether a scheduling cycle of the pod may begin.
@@ -477,8 +509,20 @@ func (p *process) reserve() {
 		return
 	}
 	p.world.covered("reserved")
+	for _, info := range p.nodeInfo(c.node).GetPods() {
+		if other := info.GetPod(); device.HasShareRequest(other) && p.pods.unrecorded(other) {
+			p.world.fail("%s is given a share of %s, where %s uses devices without a record", assumed.Name, c.node, other.Name)
+		}
+	}
 	p.binding[assumed.Name] = true
 	go p.bind(c, assumed)
+}
+
+// nodeInfo is the node in the snapshot.
+func (p *process) nodeInfo(name string) fwk.NodeInfo {
+	node, err := p.snapshot.NodeInfos().Get(name)
+	p.must(err)
+	return node
 }
 
 // bind is a binding cycle. Between Unreserve and the moment when the cache forgets the pod other
@@ -493,9 +537,10 @@ func (p *process) bind(c *cycle, assumed *corev1.Pod) {
 	if p.ctx.Err() != nil {
 		return
 	}
+	p.world.locked(func() { delete(p.threads, assumed.Name) })
 	if !status.IsSuccess() {
 		p.plugin.Unreserve(p.ctx, c.state, assumed, c.node)
-		if _, err := p.client.net.call(p.ctx, &request{process: p.client.process, verb: verbForget, pod: assumed.Name, serve: func(*server) (any, error) { return nil, nil }}); err != nil {
+		if _, err := p.client.net.call(p.ctx, &request{process: p.client.process, verb: verbForget, pod: assumed.Name, payload: nothing, serve: func(*server) (any, error) { return nil, nil }}); err != nil {
 			return
 		}
 		if p.isAssumed(assumed) {
@@ -507,8 +552,3 @@ func (p *process) bind(c *cycle, assumed *corev1.Pod) {
 
 // errLost is what a client reads whose connection ends before the answer.
 var errLost = errors.New("read tcp 10.0.0.1:443: connection reset by peer")
-
-// state is what the explorer compares.
-func (p *process) state() string {
-	return fmt.Sprintf("%s%t%t:%x", p.client.process, p.alive, p.leading, p.past)
-}

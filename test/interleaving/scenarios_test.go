@@ -97,6 +97,12 @@ func bound(pod *corev1.Pod, node, device string, milli int) *corev1.Pod {
 	return pod
 }
 
+// onNodeWithoutRecord puts a pod on the node as a scheduler does that knows of no records.
+func onNodeWithoutRecord(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.NodeName = "n"
+	return pod
+}
+
 // notShared is a node whose devices a device plugin hands out.
 func notShared(node *corev1.Node) {
 	node.Labels[names.GPUSharingLabel] = "false"
@@ -188,10 +194,28 @@ const (
 // scenarios are small clusters, each with the events that belong together.
 var scenarios = []*scenario{
 	{
-		name: "handover", standbys: 1, kill: true,
+		name: "three pods after a handover", standbys: 1, kill: true, alike: []string{"a", "b", "c"},
+		nodes:  []*corev1.Node{gpuNode("n", 2)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 600)},
+		bounds: bounds{looks: true, attempts: 1, faults: 1}, budget: 5 * time.Minute,
+	},
+	{
+		name: "three pods in an overlap", standbys: 1, overlap: true, alike: []string{"a", "b", "c"},
+		nodes:  []*corev1.Node{gpuNode("n", 2)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 600)},
+		bounds: bounds{looks: true, attempts: 1}, budget: 5 * time.Minute,
+	},
+	{
+		name: "two pods in an overlap", standbys: 1, overlap: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1},
+		bounds: bounds{looks: true, attempts: 1}, budget: 5 * time.Minute,
+	},
+	{
+		name: "handover", standbys: 1, kill: true, alike: []string{"a", "b"},
+		nodes:  []*corev1.Node{gpuNode("n", 1)},
+		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
+		bounds: bounds{looks: true, attempts: 1, faults: 1},
 	},
 	{
 		name: "lost answers", lose: true, repeat: true,
@@ -208,7 +232,7 @@ var scenarios = []*scenario{
 		bounds: bounds{attempts: 2, handlers: true, cycles: 3},
 	},
 	{
-		name: "given up", refuseBind: true,
+		name: "given up", refuseBind: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		bounds: bounds{attempts: 2, cycles: 3, faults: 1},
@@ -224,31 +248,31 @@ var scenarios = []*scenario{
 		name: "stale standby", standbys: 1, kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		edits:  []edit{createPod("a", 600), createPod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1},
+		bounds: bounds{looks: true, attempts: 1, faults: 1},
 	},
 	{
-		name: "slow handlers", standbys: 1, kill: true,
+		name: "slow handlers", standbys: 1, kill: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1, handlers: true},
+		bounds: bounds{looks: true, attempts: 1, faults: 1, handlers: true},
 	},
 	{
-		name: "overlap", standbys: 1, overlap: true,
+		name: "overlap", standbys: 1, overlap: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 2},
+		bounds: bounds{looks: true, attempts: 2},
 	},
 	{
-		name: "not fenced", standbys: 1, kill: true, refuse: true,
+		name: "not fenced", standbys: 1, kill: true, refuse: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 2, ticks: []time.Duration{soon}},
+		bounds: bounds{looks: true, attempts: 1, faults: 2, ticks: []time.Duration{soon}},
 	},
 	{
 		name: "too large", standbys: 1, kill: true, full: "a", strandable: true,
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1, ticks: []time.Duration{soon}},
+		bounds: bounds{looks: true, attempts: 1, faults: 1, ticks: []time.Duration{soon}},
 		bound:  []string{"b"},
 	},
 	{
@@ -263,6 +287,15 @@ var scenarios = []*scenario{
 		nodes:  []*corev1.Node{changed(gpuNode("n", 2), uuids("GPU-x,GPU-y"))},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
 		edits:  []edit{editNode("the devices change places", uuids("GPU-y,GPU-x"))},
+		bounds: bounds{attempts: 1},
+	},
+	{
+		name:  "the list of devices",
+		nodes: []*corev1.Node{changed(gpuNode("n", 2), uuids("GPU-x,GPU-y"))},
+		pods:  []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 300)},
+		edits: []edit{
+			editNode("a device is replaced", uuids("GPU-z,GPU-y")), editNode("the devices change places", uuids("GPU-y,GPU-x")),
+		},
 		bounds: bounds{attempts: 1},
 	},
 	{
@@ -320,9 +353,20 @@ var scenarios = []*scenario{
 		bounds: bounds{attempts: 2, faults: 1},
 	},
 	{
+		name: "foreign", foreign: true, strandable: true, lose: true,
+		nodes: []*corev1.Node{gpuNode("n", 1)},
+		pods:  []*corev1.Pod{sharePod("a", 300), sharePod("c", 300)},
+		edits: []edit{{name: "another scheduler binds c", do: func(s *server) {
+			if pod := s.pods["c"]; pod != nil && pod.Spec.NodeName == "" {
+				s.putPod(onNodeWithoutRecord(pod.DeepCopy()))
+			}
+		}}, deletePod("c")},
+		bounds: bounds{attempts: 1, faults: 1},
+	},
+	{
 		name: "restart", kill: true,
 		nodes:  []*corev1.Node{gpuNode("n", 2)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 900)},
-		bounds: bounds{looks: 1, attempts: 1, faults: 1},
+		bounds: bounds{looks: true, attempts: 1, faults: 1},
 	},
 }

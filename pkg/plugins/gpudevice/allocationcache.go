@@ -32,12 +32,15 @@ import (
 //
 //	         Reserve          Binding sent, no clear answer
 //	(absent) ───────> assumed ─────────────────────────────> bindingUnknown
-//	    ^   Unreserve │   ^            clear answer             │  │ Unreserve
-//	    ├─────────────┤   └─────────────────────────────────────┘  v
-//	    │             │ seen bound                         unreservedInFlight
-//	    │             v                                            │
-//	    │      bound, unrecorded <─────────────────────────────────┤
-//	    └───────── deleted, terminated ────────────────────────────┘
+//	    ^   Unreserve │   ^            clear answer             │
+//	    ├─────────────┤   └─────────────────────────────────────┤
+//	    │             │ seen bound                              │
+//	    │             v                                         │
+//	    │      bound, unrecorded <──────────────────────────────┤
+//	    └───────── deleted, terminated ─────────────────────────┘
+//
+// Bind returns while it is not known whether a Binding was written only when the process ends: what
+// is held then stays so.
 //
 // NodeInfos and cache learn of the same events at different times, and a cycle
 // works on a snapshot while others end: Unreserve takes a pod out of the cache
@@ -47,8 +50,8 @@ import (
 // of these moments:
 //
 //   - A pod with an allocation on the node counts with it where the NodeInfo shows the
-//     pod. One unreservedInFlight counts whether or not a NodeInfo shows it. Reserve moreover
-//     counts every allocation on the node that the NodeInfo does not show (notShown).
+//     pod. Reserve moreover counts every allocation on the node that the NodeInfo does not
+//     show (notShown).
 //   - A pod without an allocation that the NodeInfo shows on its node counts with its own
 //     record if the informer's store has it bound there, and as one of unknown devices
 //     if that cannot be believed. If the store has not, it holds nothing: the cycle
@@ -89,7 +92,7 @@ type allocationCache struct {
 
 	// mu guards what follows, and writing above.
 	mu sync.Mutex
-	// byNode has the allocations by node, without those unreservedInFlight.
+	// byNode has the allocations by node.
 	byNode     map[string]map[types.UID]*podAllocation
 	nodeStates map[string]*nodeState
 	// changes are the nodes whose revision was raised.
@@ -135,18 +138,14 @@ func (c *allocationCache) allocationOfShownPod(pod *corev1.Pod, node string) *de
 	return allocation
 }
 
-// Errors of assume, which users read.
-var (
-	errNotPending         = errors.New("the pod is deleted, has terminated or is bound already")
-	errUnreservedInFlight = errors.New("a Binding of an earlier attempt may still be written for the pod")
-)
+// errNotPending is an error of assume, which users read.
+var errNotPending = errors.New("the pod is deleted, has terminated or is bound already")
 
 // assume assumes devices for a pod, in the place of others that are assumed for it. The
 // error is errNotPending if the informer does not have the pod pending: nothing would ever
 // take the devices back. (The API server may well write its Binding: it binds a pod that
-// has terminated without a node, which the informer never shows.) It is
-// errUnreservedInFlight for a pod in that phase, and errFenced where another process has
-// taken over.
+// has terminated without a node, which the informer never shows.) It is errFenced where
+// another process has taken over.
 func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *device.Allocation, annotations map[string]string) error {
 	h := &podAllocation{
 		pod: pod, node: node, phase: assumed, allocation: allocation,
@@ -159,9 +158,7 @@ func (c *allocationCache) assume(pod *corev1.Pod, node string, allocation *devic
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.get(pod.UID); known != nil && known.phase == unreservedInFlight {
-		return errUnreservedInFlight
-	} else if known != nil && known.phase != assumed && known.phase != bindingUnknown {
+	if known := c.get(pod.UID); known != nil && known.phase != assumed {
 		return errNotPending
 	}
 	c.putLocked(h)
@@ -217,16 +214,8 @@ func (c *allocationCache) notShown(nodeInfo fwk.NodeInfo, without types.UID) pod
 func (c *allocationCache) forgetPod(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.get(uid)
-	if h == nil {
-		return
-	}
-	switch h.phase {
-	case assumed:
+	if h := c.get(uid); h != nil && h.phase == assumed {
 		c.removeLocked(h)
-	case bindingUnknown:
-		c.putLocked(h.in(unreservedInFlight))
-	case unreservedInFlight, bound, unrecorded:
 	}
 }
 
@@ -262,20 +251,16 @@ func (c *allocationCache) removePod(uid types.UID) *podAllocation {
 func (c *allocationCache) putLocked(h *podAllocation) {
 	uid, state := h.pod.UID, c.getOrCreateNodeStateLocked(h.node)
 	old := c.get(uid)
-	if h.phase == unreservedInFlight {
-		state.unreserved.add(h)
-	} else {
-		if c.byNode[h.node] == nil {
-			c.byNode[h.node] = map[types.UID]*podAllocation{}
-		}
-		c.byNode[h.node][uid] = h
+	if c.byNode[h.node] == nil {
+		c.byNode[h.node] = map[types.UID]*podAllocation{}
 	}
+	c.byNode[h.node][uid] = h
 	c.byPod.Store(uid, h)
-	if old != nil && (old.node != h.node || (old.phase == unreservedInFlight) != (h.phase == unreservedInFlight)) {
+	if old != nil && old.node != h.node {
 		c.detachLocked(old)
 	}
 	state.numAllocations.Store(int64(len(c.byNode[h.node])))
-	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || (old.phase == unreservedInFlight) != (h.phase == unreservedInFlight) || h.phase == unrecorded {
+	if old == nil || old.node != h.node || !sameAllocation(old.allocation, h.allocation) || h.phase == unrecorded {
 		c.raiseRevisionLocked(h.node, state)
 	}
 }
@@ -289,14 +274,10 @@ func (c *allocationCache) removeLocked(h *podAllocation) {
 // detachLocked takes an allocation out of the lists of its node.
 func (c *allocationCache) detachLocked(h *podAllocation) {
 	state := c.getOrCreateNodeStateLocked(h.node)
-	if h.phase == unreservedInFlight {
-		state.unreserved.remove(h.pod.UID)
-	} else {
-		delete(c.byNode[h.node], h.pod.UID)
-		state.numAllocations.Store(int64(len(c.byNode[h.node])))
-		if len(c.byNode[h.node]) == 0 {
-			delete(c.byNode, h.node)
-		}
+	delete(c.byNode[h.node], h.pod.UID)
+	state.numAllocations.Store(int64(len(c.byNode[h.node])))
+	if len(c.byNode[h.node]) == 0 {
+		delete(c.byNode, h.node)
 	}
 	c.raiseRevisionLocked(h.node, state)
 	c.deleteNodeStateIfUnusedLocked(h.node)

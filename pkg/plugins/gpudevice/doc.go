@@ -28,7 +28,7 @@
 // need no bookkeeping of their own. Filter reads the view without a lock.
 //
 // What on a node uses which device, whoever allocated it, is one question, and
-// nodeusage.go answers it. The invariant, checked over random histories by TestModelOfDeviceUse: at
+// nodeusage.go answers it. The invariant, checked in all orders of small clusters by test/interleaving: at
 // any time, for every node and what the scheduler knows of it,
 //
 //	what is free of a device = what it has

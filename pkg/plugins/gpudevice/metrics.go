@@ -339,15 +339,7 @@ func (c *allocationCache) allocationsByNode(u *metricsSnapshot) map[string]podAl
 				if h.otherInstance {
 					u.blocked.Insert(node)
 				}
-			case unreservedInFlight:
 			}
-		}
-	}
-	for node, state := range c.nodeStates {
-		for _, h := range state.unreserved.Load().all() {
-			held[node] = append(held[node], h)
-			u.reservations++
-			u.oldest = max(u.oldest, now.Sub(h.since).Seconds())
 		}
 	}
 	return held

@@ -11,10 +11,8 @@ type nodeState struct {
 	// revision is raised when a view may not hold any more although the NodeInfo
 	// is unchanged.
 	revision atomic.Uint64
-	// numAllocations is the number of allocations on the node, without those of unreserved.
+	// numAllocations is the number of allocations on the node.
 	numAllocations atomic.Int64
-	// unreserved are the allocations in phase unreservedInFlight.
-	unreserved allocationList
 	// stoppedSharing is whether this process has seen the node shared, and then not any more.
 	stoppedSharing atomic.Bool
 	// gone is whether the node is deleted: then this is, with the last allocation. The
@@ -57,7 +55,7 @@ func (c *allocationCache) isThere(node string) bool {
 // deleteNodeStateIfUnusedLocked deletes the state of a deleted node without allocations.
 func (c *allocationCache) deleteNodeStateIfUnusedLocked(node string) {
 	state := c.nodeStates[node]
-	if state != nil && state.gone && len(c.byNode[node]) == 0 && len(state.unreserved.Load().all()) == 0 && !c.isThere(node) {
+	if state != nil && state.gone && len(c.byNode[node]) == 0 && !c.isThere(node) {
 		delete(c.nodeStates, node)
 	}
 }

@@ -36,16 +36,15 @@ import (
 // allocation cache knows to be there, perhaps. The pod without is left out.
 func (pl *GPUDevice) calculateUsage(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeState, without types.UID) {
 	if v.node.Kind == device.NodeShared {
-		pl.addPods(v, nodeInfo, state, without)
+		pl.addPods(v, nodeInfo, without)
 		return
 	}
-	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, state, without)
+	v.sharesHeld = pl.holdsShares(v.object.Name, nodeInfo, without)
 	v.keptMayCome = state.stoppedSharing.Load() && len(pl.allocations.kept.load()) > 0
 }
 
 // addPods adds to the usage of a shared node what the pods hold.
-func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeState, without types.UID) {
-	unreserved := state.unreserved.Load()
+func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, without types.UID) {
 	otherRequested := pl.nodeRequestsDevicePluginResource(nodeInfo)
 	var nominated []*corev1.Pod
 	for _, podInfo := range nodeInfo.GetPods() {
@@ -60,8 +59,6 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			continue
 		}
 		switch h := pl.allocations.allocationOn(pod.UID, v.object.Name); {
-		case unreserved.has(pod.UID):
-			// Counted below.
 		case h != nil:
 			v.cachedPods++
 			v.otherInstance = v.otherInstance || h.otherInstance
@@ -72,22 +69,12 @@ func (pl *GPUDevice) addPods(v *nodeView, nodeInfo fwk.NodeInfo, state *nodeStat
 			v.addAllocation(pl.allocations.allocationOfShownPod(pod, v.object.Name))
 		}
 	}
-	v.addUnreserved(unreserved, without)
 	if kept := pl.allocations.kept.load(); len(kept) > 0 {
 		v.withoutKept = &nodeView{node: v.node, usage: v.usage}
 		pl.addNominatedPods(v.withoutKept, nominated)
 		v.usage.TakeAnywhere(kept)
 	}
 	pl.addNominatedPods(v, nominated)
-}
-
-// addUnreserved adds what a Binding in flight may still allocate after its pod's cycle failed.
-func (v *nodeView) addUnreserved(unreserved *podAllocations, without types.UID) {
-	for _, h := range unreserved.all() {
-		if h.pod.UID != without {
-			v.addAllocation(h.allocation)
-		}
-	}
 }
 
 // addAllocation adds what a pod was allocated; nil means unknown.
@@ -146,12 +133,7 @@ func (pl *GPUDevice) besideNominatedPods(v *nodeView, nodeInfo fwk.NodeInfo, pod
 
 // holdsShares reports whether a pod on a node that is not shared holds shares of its
 // devices, of which it may be known which or not.
-func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, state *nodeState, without types.UID) bool {
-	for _, h := range state.unreserved.Load().all() {
-		if h.pod.UID != without {
-			return true
-		}
-	}
+func (pl *GPUDevice) holdsShares(node string, nodeInfo fwk.NodeInfo, without types.UID) bool {
 	requested := nodeInfo.GetRequested().GetScalarResources()
 	if !slices.ContainsFunc(names.ShareResources[:], func(name string) bool { return requested[corev1.ResourceName(name)] != 0 }) {
 		return false // as on nearly every such node

@@ -43,8 +43,7 @@ type nodeView struct {
 	// meaningless, and hasUsage false.
 	usage    device.Usage
 	hasUsage bool
-	// cachedPods is the number of pods of the NodeInfo that have an allocation in the
-	// cache, without those unreservedInFlight.
+	// cachedPods is the number of pods of the NodeInfo that have an allocation in the cache.
 	cachedPods int64
 	// publishedByDRA is whether a DRA driver publishes devices of the node.
 	publishedByDRA bool

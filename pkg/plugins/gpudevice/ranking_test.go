@@ -57,8 +57,7 @@ func checkRanking(t *testing.T, pl *GPUDevice, pod *corev1.Pod, nodes []fwk.Node
 }
 
 // TestRankings changes nodes, pods, slices and what is expected at random, and compares
-// what is remembered of all nodes with what Filter and Score say. (TestHistories does so
-// where the informer, the caches and cycles are at odds.)
+// what is remembered of all nodes with what Filter and Score say.
 func TestRankings(t *testing.T) {
 	for seed := range uint64(8) {
 		strategy := []config.GPUDeviceStrategy{config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit}[seed%2]
