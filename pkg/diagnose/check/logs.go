@@ -168,7 +168,9 @@ func (f *logFile) readLine() (line []byte, tooLong bool, err error) {
 func parseEvent(line []byte) (logEvent, error) {
 	var kind struct {
 		Kind, APIVersion, Type string
-		Object                 struct{ Metadata struct{ ResourceVersion string } }
+		Object                 struct {
+			Metadata struct{ ResourceVersion string }
+		}
 	}
 	if err := json.Unmarshal(line, &kind); err != nil {
 		return logEvent{}, fmt.Errorf("no JSON object: %w", err)
