@@ -115,6 +115,7 @@ func restored(s *scene) time.Time {
 	over := time.Now()
 	// What was seen before is no longer so.
 	s.earlier.versions, s.earlier.bindings = s.versions, s.bindings
+	s.startLog()
 	s.watch = gpuchurn.StartWatch(s.t, s.c)
 	s.endDeletions()
 	s.listKept()

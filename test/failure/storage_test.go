@@ -71,7 +71,8 @@ func staleReads(s *scene) time.Time {
 	etcd := startRelay(s.t, "unix", filepath.Join(s.c.DataDir, "etcd", "client.sock:0"))
 	port := strconv.Itoa(framework.FreePort(s.t))
 	server := &url.URL{Scheme: "https", Host: "127.0.0.1:" + port}
-	second := s.start(s.commandOf(localcluster.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address)
+	s.log.others = []string{filepath.Join(s.t.TempDir(), "audit.log")}
+	second := s.start(s.commandOf(localcluster.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address, "--audit-log-path="+s.log.others[0])
 	config := s.c.Cluster.Config()
 	config.Host = server.String()
 	client, err := kubernetes.NewForConfig(config)
