@@ -6,6 +6,7 @@ package check
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -55,40 +56,36 @@ type logEvent struct {
 	at uint64
 }
 
-// openLogs opens files, folders with files, and stdin.
-func openLogs(names []string, stdin io.Reader) (l *logs, err error) {
-	l = &logs{}
-	defer func() {
-		if err != nil {
-			l.close()
-		}
-	}()
+// add opens files, folders with files, and stdin.
+func (l *logs) add(names []string, stdin io.Reader) error {
 	for _, name := range names {
 		if name == "-" {
 			if err := l.open("standard input", stdin); err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
 		paths := []string{name}
-		if info, err := os.Stat(name); err != nil {
-			return nil, err
-		} else if info.IsDir() {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
 			if paths, err = filepath.Glob(filepath.Join(name, "[^.]*")); err != nil || len(paths) == 0 {
-				return nil, fmt.Errorf("%s: the folder has no files (%w)", name, errors.Join(err, os.ErrNotExist))
+				return fmt.Errorf("%s: the folder has no files (%w)", name, cmp.Or(err, os.ErrNotExist))
 			}
 		}
 		for _, path := range paths {
 			file, err := os.Open(path)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if err := l.open(path, file); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // open adds a file, compressed or not, and reads its first event.
@@ -105,7 +102,8 @@ func (l *logs) open(name string, from io.Reader) error {
 		}
 		f.lines = bufio.NewReaderSize(unpacked, 1<<16)
 	}
-	return l.advance(f)
+	l.advance(f)
+	return nil
 }
 
 func (l *logs) close() {
@@ -117,16 +115,16 @@ func (l *logs) close() {
 }
 
 // advance reads the next event of a file. At its end at is 0.
-func (l *logs) advance(f *logFile) error {
+func (l *logs) advance(f *logFile) {
 	for {
 		f.next = logEvent{}
 		content, tooLong, err := f.readLine()
 		if errors.Is(err, io.EOF) && len(content) == 0 && !tooLong {
-			return nil
+			return
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			l.cannotRead(f, err.Error()) // what is left of the file, as of a compressed one that was cut off
-			return nil
+			return
 		}
 		f.line++
 		if content = bytes.TrimSpace(content); len(content) == 0 && !tooLong {
@@ -137,7 +135,7 @@ func (l *logs) advance(f *logFile) error {
 			continue
 		}
 		if f.next, err = parseEvent(content); err == nil {
-			return nil
+			return
 		}
 		l.cannotRead(f, err.Error())
 	}
@@ -221,9 +219,7 @@ func (l *logs) replay(to *oracle.Replay) error {
 		if audits > 0 && watches > 0 {
 			return fmt.Errorf("%s: audit events and watch events cannot be read together: their times cannot be compared", first.name)
 		}
-		if err := l.advance(first); err != nil {
-			return err
-		}
+		l.advance(first)
 	}
 }
 

@@ -81,11 +81,11 @@ type LogOptions struct {
 
 // Logs checks logs. The error is that one could not be read at all.
 func Logs(o *LogOptions) (*LogReport, error) {
-	l, err := openLogs(o.Files, o.Stdin)
-	if err != nil {
+	l := &logs{}
+	defer l.close()
+	if err := l.add(o.Files, o.Stdin); err != nil {
 		return nil, err
 	}
-	defer l.close()
 	replay := newReplay(o)
 	if err := l.replay(replay); err != nil {
 		return nil, err
