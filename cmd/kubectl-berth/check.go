@@ -97,7 +97,7 @@ audit log is insufficient; 2 the command line is wrong; 5 something was found.`,
   kubectl kustomize manifests/overlays/gpu | kubectl berth check -f - -f deployment.yaml
 
   # Whether a device was ever allocated twice
-  kubectl berth check --audit-log /var/log/kubernetes/audit/ -f before.yaml
+  kubectl berth check --audit-log /var/log/kubernetes/audit/ -f before.json
 
   # A scheduler that runs as a static pod
   kubectl berth check --config /etc/kubernetes/berth/profile.yaml --kubeconfig /etc/kubernetes/scheduler.conf`,

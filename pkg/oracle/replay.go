@@ -194,6 +194,7 @@ func (r *Replay) apply(p *replayed, by Writer) {
 	before := len(r.history.violations)
 	r.history.observe(p.Pod, p.at, by)
 	for _, v := range r.history.violations[before:] {
+		v.Detail = strings.TrimPrefix(v.Detail, "version "+p.ResourceVersion+" ") // it is that of a time
 		r.add(&Found{Violation: v, Node: p.Spec.NodeName, First: p.at.latest, Last: p.at.latest, By: by})
 	}
 	r.history.violations = r.history.violations[:0]

@@ -166,7 +166,7 @@ func (r *LogReport) WriteTable(w io.Writer) error {
 	case r.Verdict == Insufficient:
 		summary = "The log is not sufficient: it shows no violation, but does not show everything"
 	}
-	_, err := fmt.Fprintf(w, "%s: %d writes to pods, %d versions of pods with shares, %d Bindings from %s to %s\n",
-		summary, r.Events, r.Versions, r.Bindings, cmp.Or(r.First, "-"), cmp.Or(r.Last, "-"))
+	_, err := fmt.Fprintf(w, "%s: %s to pods, %s of pods with shares, %s from %s to %s\n",
+		summary, output.Count(r.Events, "write"), output.Count(r.Versions, "version"), output.Count(r.Bindings, "Binding"), cmp.Or(r.First, "-"), cmp.Or(r.Last, "-"))
 	return err
 }
