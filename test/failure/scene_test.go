@@ -160,7 +160,7 @@ func (s *scene) network() faultproxy.Hooks {
 			if hook := now().Binding; hook != nil {
 				return hook(b)
 			}
-			return passOn(b)
+			return faultproxy.PassOn(b)
 		},
 		Drop: func(r *http.Request) bool { hook := now().Drop; return hook != nil && hook(r) },
 		Lose: func(r *http.Request) bool { hook := now().Lose; return hook != nil && hook(r) },
@@ -177,15 +177,6 @@ func (s *scene) network() faultproxy.Hooks {
 			return nil
 		},
 	}
-}
-
-// passOn sends a Binding and returns the API server's answer.
-func passOn(b *faultproxy.Binding) *faultproxy.Answer {
-	answer, err := b.Send()
-	if err != nil {
-		return nil
-	}
-	return answer
 }
 
 // await waits for a condition, and starts schedulers anew that have ended meanwhile.

@@ -42,7 +42,7 @@ func TestPreparedBeforeReady(t *testing.T) {
 	const known = "Every pod with a share of a device is known"
 	c := startPool(t, 1, 1)
 	var down atomic.Bool
-	hooks := faultproxy.Hooks{Binding: passOn, Drop: func(r *http.Request) bool {
+	hooks := faultproxy.Hooks{Binding: faultproxy.PassOn, Drop: func(r *http.Request) bool {
 		// That is how the plugin asks; the informers of pods ask for more.
 		return down.Load() && r.URL.Path == "/api/v1/pods" && r.URL.Query().Get("limit") == "1"
 	}}
@@ -93,16 +93,16 @@ func TestLastBinding(t *testing.T) {
 	}
 	old = start(func(b *faultproxy.Binding) *faultproxy.Answer {
 		if b.Nth > 1 {
-			return passOn(b)
+			return faultproxy.PassOn(b)
 		}
 		close(onItsWay)
 		defer close(answered)
 		<-time.After(slow)
-		led, answer = gpuchurn.Leads(next), passOn(b)
+		led, answer = gpuchurn.Leads(next), faultproxy.PassOn(b)
 		return answer
 	})
 	waitLeads(t, old)
-	next = start(passOn)
+	next = start(faultproxy.PassOn)
 	next.WaitReady(t)
 	c.CreatePod(t, gpuchurn.SharePod("last", "500"))
 	<-onItsWay

@@ -81,7 +81,7 @@ func TestRaceOfTwo(t *testing.T) {
 		schedulers = append(schedulers, startBehind(t, c, profileNamed(t, schedulerName), faultproxy.Hooks{
 			Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
 				wall.pass(t.Context().Done())
-				return passOn(b)
+				return faultproxy.PassOn(b)
 			},
 		}))
 	}

@@ -191,7 +191,7 @@ func TestHangingRequests(t *testing.T) {
 				bindings.Add(1)
 				<-hang
 			}
-			return passOn(b)
+			return faultproxy.PassOn(b)
 		},
 		Answer: func(r *http.Request) *faultproxy.Answer {
 			switch {
@@ -251,7 +251,7 @@ func TestRenamedProfile(t *testing.T) {
 	s := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	c.CreatePod(t, gpuchurn.SharePod("next", "1000"))
 	c.WaitForPodScheduled(t, namespace, "next")
-	if answer := passOn(onItsWay.Load()); answer == nil || answer.Code != http.StatusConflict {
+	if answer := faultproxy.PassOn(onItsWay.Load()); answer == nil || answer.Code != http.StatusConflict {
 		t.Errorf("the Binding of the former leader was answered %+v, want %d", answer, http.StatusConflict)
 	}
 	forceDelete(t, c, "late")

@@ -23,15 +23,6 @@ func startBehind(t *testing.T, c *framework.Cluster, config string, hooks faultp
 	return c.StartBerthScheduler(t, config, framework.SchedulerOptions{Kubeconfig: proxy.Kubeconfig, Args: args})
 }
 
-// passOn sends a Binding and returns the API server's answer.
-func passOn(b *faultproxy.Binding) *faultproxy.Answer {
-	answer, err := b.Send()
-	if err != nil {
-		return nil
-	}
-	return answer
-}
-
 // TestFaultyNetwork loses requests and answers of every kind at random while pods
 // come for more devices than there are.
 func TestFaultyNetwork(t *testing.T) {
@@ -55,19 +46,19 @@ func TestFaultyNetwork(t *testing.T) {
 		faults[fault]++
 		mu.Unlock()
 		if overtaken != nil {
-			passOn(overtaken)
+			faultproxy.PassOn(overtaken)
 		}
 		switch fault {
 		case "answer lost":
-			passOn(b)
+			faultproxy.PassOn(b)
 			return nil
 		case "request lost", "arrives late":
 			return nil
 		case "gateway time-out after it was written":
-			passOn(b)
+			faultproxy.PassOn(b)
 			return &faultproxy.Answer{Code: http.StatusGatewayTimeout}
 		}
-		return passOn(b)
+		return faultproxy.PassOn(b)
 	}})
 	for i := range pods {
 		c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3]))
