@@ -17,17 +17,12 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/gpuchurn"
 )
 
-// replica starts a berth-scheduler with leader election behind a proxy.
-func replica(t *testing.T, c *framework.Cluster, hook func(*faultproxy.Binding) *faultproxy.Answer) *framework.Scheduler {
-	t.Helper()
-	return replicaBehind(t, c, faultproxy.Hooks{Binding: hook})
-}
-
-func replicaBehind(t *testing.T, c *framework.Cluster, hooks faultproxy.Hooks) *framework.Scheduler {
+// replicaBehind starts a berth-scheduler with leader election behind a proxy.
+func replicaBehind(t *testing.T, c *framework.Cluster, hooks faultproxy.Hooks, election ...string) *framework.Scheduler {
 	t.Helper()
 	proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), hooks)
 	return c.LaunchScheduler(t, framework.Binary(t, framework.BerthScheduler), gpuProfile, framework.SchedulerOptions{
-		Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: gpuchurn.QuickElection(),
+		Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: election,
 	})
 }
 
@@ -60,9 +55,9 @@ func TestPreparedBeforeReady(t *testing.T) {
 		}
 	}
 	down.Store(true)
-	old := replicaBehind(t, c, hooks)
+	old := replicaBehind(t, c, hooks, gpuchurn.QuickElection()...)
 	becomesReady(old)
-	next := replicaBehind(t, c, hooks)
+	next := replicaBehind(t, c, hooks, gpuchurn.QuickElection()...)
 	next.WaitForOutput(t, framework.WaitTimeout, "Standing by")
 	next.WaitReady(t)
 	if strings.Contains(next.Output(), known) {
@@ -80,16 +75,13 @@ func TestPreparedBeforeReady(t *testing.T) {
 func TestLastBinding(t *testing.T) {
 	const slow = 2 * time.Second // of the network: longer than the next one takes to see a lease that is free
 	c := startPool(t, 1, 1)
-	election := []string{"--leader-elect-retry-period=500ms"} // the rest as it is: half of 10 s is the patience
 	var next, old *framework.Scheduler
 	onItsWay, answered := make(chan struct{}), make(chan struct{})
 	var led bool
 	var answer *faultproxy.Answer
 	start := func(hook func(*faultproxy.Binding) *faultproxy.Answer) *framework.Scheduler {
-		proxy := faultproxy.Start(t, c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler), faultproxy.Hooks{Binding: hook})
-		return c.LaunchScheduler(t, framework.Binary(t, framework.BerthScheduler), gpuProfile, framework.SchedulerOptions{
-			Kubeconfig: proxy.Kubeconfig, LeaderElect: true, Args: election,
-		})
+		// The rest is as it is: half of 10 s is the patience.
+		return replicaBehind(t, c, faultproxy.Hooks{Binding: hook}, "--leader-elect-retry-period=500ms")
 	}
 	old = start(func(b *faultproxy.Binding) *faultproxy.Answer {
 		if b.Nth > 1 {
