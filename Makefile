@@ -110,10 +110,12 @@ RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/benc
 TESTS ?= ./test/...
 LONG ?= ./pkg/... ./test/...
 
-# How often test-failure makes each fault happen, which faults, and for how long the soak.
+# How often test-failure makes each fault happen, which faults, for how long the soak, and whether
+# (UPDATE=1) the table in test/failure/README.md is written.
 RUNS ?= 3
 FAULTS ?=
 SOAK ?=
+UPDATE ?=
 
 # How many values each parser gets from fuzz.
 FUZZ_VALUES ?= 1000000
@@ -257,8 +259,8 @@ test-scale: build ## Compare start and memory with stock in a large cluster, and
 	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 3h -count 1 -v ./test/integration/scale -args -nodes $(NODES)
 
 .PHONY: test-failure
-test-failure: build ## Break what Berth runs on, and write what came of it into test/failure/README.md (RUNS=3, FAULTS=regexp, SOAK=1h).
-	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 12h -v ./test/failure -run 'TestMatrix/$(FAULTS)' -args -runs $(RUNS) -update
+test-failure: build ## Break what Berth runs on, and print what came of it (RUNS=3, FAULTS=regexp, SOAK=1h; UPDATE=1 writes test/failure/README.md).
+	BERTH_BIN='$(abspath $(BIN))' BERTH_LONG=1 $(GO) test -vet=off -timeout 12h -v ./test/failure -run 'TestMatrix/($(FAULTS)|forged)' -args -runs $(RUNS) $(if $(UPDATE),-update)
 	$(if $(SOAK),BERTH_BIN='$(abspath $(BIN))' $(GO) test -vet=off -timeout 12h -v ./test/failure -run TestSoak -args -soak $(SOAK))
 
 .PHONY: bench

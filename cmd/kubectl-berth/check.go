@@ -6,15 +6,18 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/diagnose/check"
 	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
@@ -27,6 +30,9 @@ type checkOptions struct {
 	flags    []string
 	output   string
 	severity string
+	// auditLogs are checked in place of a cluster.
+	auditLogs []string
+	exempt    []string
 }
 
 // What --severity takes.
@@ -38,10 +44,10 @@ const (
 func newCheckCommand() *cobra.Command {
 	o := &checkOptions{}
 	cmd := &cobra.Command{
-		Use:   "check [--config PROFILE.yaml] [-f FILE…] [-- FLAGS OF THE SCHEDULER]",
-		Short: "Find what is wrong with a profile, or with a cluster that Berth serves",
-		Long: `Find what is wrong, and say what to do about it: what berth-scheduler rejects or warns
-about, without starting it.
+		Use:   "check [--config PROFILE.yaml] [-f FILE…] [--audit-log FILE…] [-- FLAGS OF THE SCHEDULER]",
+		Short: "Find what is wrong with a profile, with a cluster that Berth serves, or was wrong at any time",
+		Long: `Find what is wrong, and say what to do about it: what berth-scheduler refuses or warns
+of, without starting it.
 
 With --config only, it checks that file and contacts no cluster: field by field,
 what keeps a scheduler from starting with it.
@@ -65,12 +71,22 @@ applied: the Deployment of berth-scheduler with its ConfigMap, policies, nodes,
 roles and their bindings, workloads. Other objects are taken as not seen. With --config
 too, the objects are checked for a scheduler with that profile.
 
+With --audit-log, the writes of the past are checked: whether at any moment a device was
+allocated twice, a pod was bound without a record of its devices, a record changed, or a
+pod entered the node of a tenant that is not its own; from when to when, by which
+pods, and who wrote it. The files are audit logs of API servers (audit.k8s.io/v1, a JSON
+object a line, also compressed with gzip; all rotated files of all API servers), or what
+kubectl get --raw '/api/v1/pods?watch=true' has printed. With -f, give the nodes,
+namespaces and pods of the time before the logs began. The result is Clean, Violation, or
+Insufficient: no violation, but the logs do not show everything; what they lack is
+reported on standard error (gaps in JSON).
+
 Nothing is written. What the credential may not see is reported on standard error
 (notSeen in JSON), and is no finding. The permissions of a scheduler are checked with
 SubjectAccessReviews, which need a permission of their own.
 
-Exit codes: 0 nothing was found; 1 the cluster or the file could not be read; 2 the
-command line is wrong; 5 something was found.`,
+Exit codes: 0 nothing was found; 1 the cluster or the file could not be read, or an
+audit log is insufficient; 2 the command line is wrong; 5 something was found.`,
 		Example: `  # The cluster of the current context
   kubectl berth check
 
@@ -79,6 +95,9 @@ command line is wrong; 5 something was found.`,
 
   # Manifests, before they are applied
   kubectl kustomize manifests/overlays/gpu | kubectl berth check -f - -f deployment.yaml
+
+  # Whether a device was ever allocated twice
+  kubectl berth check --audit-log /var/log/kubernetes/audit/ -f before.json
 
   # A scheduler that runs as a static pod
   kubectl berth check --config /etc/kubernetes/berth/profile.yaml --kubeconfig /etc/kubernetes/scheduler.conf`,
@@ -100,6 +119,8 @@ command line is wrong; 5 something was found.`,
 	flags.StringVar(&o.config, "config", "", "a KubeSchedulerConfiguration to check")
 	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or yaml")
 	flags.StringVar(&o.severity, "severity", severityWarning, "minimum severity to report: warning or error; the exit code depends on what is reported")
+	flags.StringArrayVar(&o.auditLogs, "audit-log", nil, "check the writes in this audit log of an API server, file of watch events, or folder of such files, instead of a cluster; - is standard input; may be repeated")
+	flags.StringSliceVar(&o.exempt, "exempt-namespaces", []string{"kube-system", "berth-system"}, "with --audit-log: namespaces whose pods may run on all tenants' nodes, as in the profile")
 	completeFlag(cmd, "output", completeValues(outputTable, outputJSON, outputYAML))
 	completeFlag(cmd, "severity", completeValues(severityWarning, severityError))
 	return cmd
@@ -113,10 +134,27 @@ func (o *checkOptions) complete() error {
 	if err := oneOf("--severity", o.severity, severityWarning, severityError); err != nil {
 		return err
 	}
+	if len(o.auditLogs) > 0 {
+		return o.completeAuditLogs()
+	}
 	if o.offline() {
 		return nil
 	}
 	return o.connect()
+}
+
+// completeAuditLogs checks the flags beside --audit-log.
+func (o *checkOptions) completeAuditLogs() error {
+	if i := duplicate(o.auditLogs); i >= 0 {
+		return usagef("--audit-log: %s is given more than once", o.auditLogs[i])
+	}
+	if slices.Contains(o.auditLogs, "-") && slices.Contains(o.files, "-") {
+		return usagef("--audit-log and -f: only one of them can read standard input")
+	}
+	if o.config != "" || o.chosen() {
+		return usagef("--audit-log: no profile and no cluster is checked with it: leave out --config, --kubeconfig, --context, --cluster and --server")
+	}
+	return nil
 }
 
 // offline reports whether the profile alone is checked.
@@ -126,6 +164,9 @@ func (o *checkOptions) offline() bool {
 
 // run checks, and tells what was found.
 func (o *checkOptions) run(ctx context.Context, stdin io.Reader, out, status io.Writer) error {
+	if len(o.auditLogs) > 0 {
+		return o.runAuditLogs(ctx, stdin, out, status)
+	}
 	report, err := o.check(ctx, stdin)
 	if err != nil {
 		return err
@@ -135,11 +176,7 @@ func (o *checkOptions) run(ctx context.Context, stdin io.Reader, out, status io.
 	}
 	switch {
 	case o.output != outputTable:
-		text, err := marshal(o.output, report)
-		if err != nil {
-			return err
-		}
-		if _, err := io.WriteString(out, text); err != nil {
+		if err := o.print(out, report); err != nil {
 			return err
 		}
 	case len(report.Findings) > 0:
@@ -154,6 +191,50 @@ func (o *checkOptions) run(ctx context.Context, stdin io.Reader, out, status io.
 	}
 	if len(report.Findings) > 0 {
 		return errFound
+	}
+	return nil
+}
+
+// print writes a report as JSON or YAML.
+func (o *checkOptions) print(out io.Writer, report any) error {
+	text, err := marshal(o.output, report)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, text)
+	return err
+}
+
+// runAuditLogs checks logs, and reports what was found.
+func (o *checkOptions) runAuditLogs(ctx context.Context, stdin io.Reader, out, status io.Writer) error {
+	options := &check.LogOptions{Files: o.auditLogs, Stdin: stdin, Exempt: o.exempt}
+	if len(o.files) > 0 {
+		before, notes, err := o.read(ctx, cluster.Listing{}, stdin)
+		if err != nil {
+			return err
+		}
+		printNotes(status, notes)
+		options.Before = before
+	}
+	report, err := check.Logs(options)
+	if err != nil {
+		return fmt.Errorf("--audit-log: %w", err)
+	}
+	if o.output == outputTable {
+		err = report.WriteTable(out)
+	} else {
+		err = o.print(out, report)
+	}
+	for _, gap := range report.Gaps {
+		fmt.Fprintf(status, "%s: not in the log: %s\n", program, gap)
+	}
+	switch {
+	case err != nil:
+		return err
+	case report.Verdict == check.Violated:
+		return errFound
+	case report.Verdict == check.Insufficient:
+		return errors.New("the log is not sufficient: see above")
 	}
 	return nil
 }

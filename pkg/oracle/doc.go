@@ -10,8 +10,10 @@
 //
 // CheckDevices checks one moment: a list of nodes and one of pods. Check checks
 // placement, resources and events besides. History checks every version of every pod
-// that a watch delivers, and whether two ever had a device at once, CheckLost what is
-// gone, and CheckMetrics whether a scheduler counts as the API does. All return
+// that a watch delivers, and whether two ever had a device at once. Replay does so from
+// what was written down: audit logs or watch events, of which it also says what they do
+// not show; and it checks tenants. CheckLost checks what is gone, and CheckMetrics whether
+// a scheduler counts as the API does. All return
 // Violations; a constraint of a pod that Check does not know is one too, so that nothing
 // passes unchecked.
 package oracle

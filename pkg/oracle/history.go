@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,11 +41,17 @@ func NewHistory() *History {
 // Observe checks one version of a pod, as an event or a list delivered it. Pods without
 // shares are left out.
 func (h *History) Observe(pod *corev1.Pod) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	version, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+	h.observe(pod, moment{version, version}, Writer{})
+}
+
+// observe checks a version that was written at a moment.
+func (h *History) observe(pod *corev1.Pod, at moment, by Writer) {
 	if !requestsDevices(pod) {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.versions++
 	h.violations = append(h.violations, torn(pod)...)
 	now := placement{node: pod.Spec.NodeName, record: written(pod)}
@@ -56,7 +63,22 @@ func (h *History) Observe(pod *corev1.Pod) {
 		h.bindings++
 	}
 	h.last[pod.UID] = now
-	h.hold(pod)
+	h.hold(pod, at, by)
+}
+
+// rename has what is known of a pod go by another UID.
+func (h *History) rename(from, to types.UID) {
+	if held := h.holds[from]; held != nil {
+		h.holds[to] = held
+	}
+	h.last[to] = h.last[from]
+	h.forget(from)
+}
+
+// forget drops what is known of a pod.
+func (h *History) forget(uid types.UID) {
+	delete(h.last, uid)
+	delete(h.holds, uid)
 }
 
 // Violations returns what was wrong, how many versions were seen, and of how many pods a

@@ -32,11 +32,11 @@ func TestIndependence(t *testing.T) {
 func TestNames(t *testing.T) {
 	want := []string{
 		names.GPUMilliResource, names.GPUMemoryResource, names.GPUModelAnnotation, names.GPUMinMemoryAnnotation, names.GPUAssignedAnnotation,
-		names.GPUDevicesAnnotationPrefix, names.GPUSharingLabel, names.GPUCordonedAnnotation, names.GPUUUIDsAnnotation,
+		names.GPUDevicesAnnotationPrefix, names.GPUSharingLabel, names.GPUCordonedAnnotation, names.GPUUUIDsAnnotation, names.TenantLabel, names.TenantNodeLabel,
 	}
 	got := []string{
 		string(milliResource), string(memoryResource), modelAnnotation, minMemoryAnnotation, recordAnnotation,
-		devicesPrefix, sharingLabel, cordonedAnnotation, uuidsAnnotation,
+		devicesPrefix, sharingLabel, cordonedAnnotation, uuidsAnnotation, tenantLabel, tenantNodeLabel,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Unexpected names (-want,+got):\n%s", diff)

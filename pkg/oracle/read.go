@@ -30,6 +30,8 @@ const (
 	sharingLabel                            = "berth.dev/gpu-sharing"
 	cordonedAnnotation                      = "berth.dev/gpu-cordoned"
 	uuidsAnnotation                         = "berth.dev/gpu-uuids"
+	tenantLabel                             = "berth.dev/tenant"
+	tenantNodeLabel                         = "berth.dev.node-restriction.kubernetes.io/tenant"
 	countLabel                              = "nvidia.com/gpu.count"
 	memoryLabel                             = "nvidia.com/gpu.memory"
 	modelLabel                              = "nvidia.com/gpu.product"

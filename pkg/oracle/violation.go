@@ -46,6 +46,8 @@ const (
 
 // What else can be wrong with where pods are.
 const (
+	// WrongTenant is a pod that entered the node of a tenant that is not its own.
+	WrongTenant Kind = "WrongTenant"
 	// Misplaced is a pod on a node that a rule keeps it from.
 	Misplaced Kind = "Misplaced"
 	// Unplaced is a pod without a node that should have one.

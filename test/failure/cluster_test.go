@@ -43,7 +43,7 @@ func rivalBindings(s *scene) time.Time {
 			bound[b.Pod] = err
 			mu.Unlock()
 		}
-		return passOn(b)
+		return faultproxy.PassOn(b)
 	}})
 	s.createPods("rival", "500", pods)
 	for i := range pods {

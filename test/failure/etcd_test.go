@@ -41,11 +41,12 @@ func (s *scene) etcdTool(name string, args ...string) string {
 	return string(output)
 }
 
-// revision returns etcd's.
-func (s *scene) revision() int64 {
+// etcdStatus returns etcd's revision, and how large its file is.
+func (s *scene) etcdStatus() (revision, size int64) {
 	s.t.Helper()
 	var statuses []struct {
 		Status struct {
+			DBSize int64 `json:"dbSize"`
 			Header struct {
 				Revision int64 `json:"revision"`
 			} `json:"header"`
@@ -55,7 +56,14 @@ func (s *scene) revision() int64 {
 	if err := json.Unmarshal([]byte(output), &statuses); err != nil || len(statuses) != 1 {
 		s.t.Fatalf("reading %q: %v", output, err)
 	}
-	return statuses[0].Status.Header.Revision
+	return statuses[0].Status.Header.Revision, statuses[0].Status.DBSize
+}
+
+// compact has etcd forget all versions but the present ones.
+func (s *scene) compact() {
+	s.t.Helper()
+	revision, _ := s.etcdStatus()
+	s.etcdTool("etcdctl", "compact", strconv.FormatInt(revision, 10))
 }
 
 // watchExpired breaks the schedulers' watches, compacts away in etcd what they have missed,
@@ -68,7 +76,7 @@ func watchExpired(s *scene) time.Time {
 	// Nobody sees these come and go.
 	s.createPods("unseen", "50", unseen)
 	s.deletePods("unseen")
-	s.etcdTool("etcdctl", "compact", strconv.FormatInt(s.revision(), 10))
+	s.compact()
 	s.hooks.Store(&faultproxy.Hooks{Drop: func(r *http.Request) bool {
 		q := r.URL.Query()
 		if isPods(r) && (q.Get("watch") == "" || q.Get("sendInitialEvents") == "true") {
@@ -115,6 +123,7 @@ func restored(s *scene) time.Time {
 	over := time.Now()
 	// What was seen before is no longer so.
 	s.earlier.versions, s.earlier.bindings = s.versions, s.bindings
+	s.startLog()
 	s.watch = gpuchurn.StartWatch(s.t, s.c)
 	s.endDeletions()
 	s.listKept()

@@ -13,6 +13,7 @@ package failure
 import (
 	"cmp"
 	"flag"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -43,17 +44,19 @@ type fault struct {
 	// through a relay of its own, shifted their clock be shifted, and token has them read their
 	// token from a file.
 	network, relayed, shifted, token bool
+	// away is whether the control plane does not run all the time: its audit log has gaps then.
+	away bool
 }
 
 func faults() []fault {
 	return []fault{
 		{name: "kill-scheduler", text: "kill -9 of the leading scheduler", happen: killScheduler, short: true},
-		{name: "kill-etcd", text: "kill -9 of etcd", happen: killComponent(localcluster.Etcd)},
-		{name: "kill-apiserver", text: "kill -9 of the API server", happen: killComponent(localcluster.APIServer)},
+		{name: "kill-etcd", text: "kill -9 of etcd", happen: killComponent(localcluster.Etcd), away: true},
+		{name: "kill-apiserver", text: "kill -9 of the API server", happen: killComponent(localcluster.APIServer), away: true},
 		{name: "leader-lost-while-binding", text: "leader killed with Bindings on their way, which arrive later", happen: leaderLostWhileBinding, short: true, network: true},
-		{name: "apiserver-away", text: "API server away for 30 s", happen: apiServerAway},
-		{name: "watch-expired", text: "watches broken, and what they missed compacted away in etcd", happen: watchExpired, network: true},
-		{name: "etcd-restored", text: "etcd restored from an older snapshot (`--bump-revision --mark-compacted`)", happen: restored},
+		{name: "apiserver-away", text: "API server away for 30 s", happen: apiServerAway, away: true},
+		{name: "watch-expired", text: "watches broken, and what they missed compacted away in etcd", happen: watchExpired, network: true, away: true},
+		{name: "etcd-restored", text: "etcd restored from an older snapshot (`--bump-revision --mark-compacted`)", happen: restored, away: true},
 		{name: "slow-api", text: "300 ms more for each request", happen: slowAPI, network: true},
 		{name: "lost-answers", text: "5 % of the answers lost", happen: lostAnswers, network: true},
 		{name: "too-many-requests", text: "4 of 5 requests answered with 429", happen: tooManyRequests, network: true},
@@ -65,12 +68,12 @@ func faults() []fault {
 		{name: "deaf-leader", text: "partition: the leader sends, and hears nothing", happen: deafLeader, relayed: true},
 		{name: "mute-leader", text: "partition: the leader hears, and what it sends arrives after its lease", happen: muteLeader, relayed: true},
 		{name: "token-replaced", text: "the schedulers' token revoked, and then replaced in its file", happen: tokenReplaced, token: true},
-		{name: "unwritable-pod", text: "leader killed beside a pending pod so large that nothing can be written to it", happen: unwritablePod},
+		{name: "unwritable-pod", text: "leader killed beside a pending pod so large that nothing can be written to it", happen: unwritablePod, away: true},
 		{name: "flapping-devices", text: "labels and resources of GPU nodes that flap, twenty a second", happen: flappingDevices},
 		{name: "second-berth", text: "a second Berth with a GPU pool of its own, and nodes that change pools, two a second", prepare: startSecond, happen: poolsChange},
-		{name: "stale-reads", text: "two API servers by turns, one of them 1.5 s behind etcd; both schedulers killed", happen: staleReads, network: true},
-		{name: "etcd-out-of-space", text: "etcd out of its quota (NOSPACE) until the leader has lost its lease, then compacted and disarmed", happen: etcdOutOfSpace},
-		{name: "disk-full", text: "etcd's disk full until the leader has lost its lease", happen: diskFull},
+		{name: "stale-reads", text: "two API servers by turns, one of them 1.5 s behind etcd; both schedulers killed", happen: staleReads, network: true, away: true},
+		{name: "etcd-out-of-space", text: "etcd out of its quota (NOSPACE) until the leader has lost its lease, then compacted and disarmed", happen: etcdOutOfSpace, away: true},
+		{name: "disk-full", text: "etcd's disk full until the leader has lost its lease", happen: diskFull, away: true},
 		{name: "memory-limit", text: "leader out of memory (RLIMIT_DATA)", happen: memoryLimit},
 		{name: "read-only-disk", text: "schedulers replaced by some that can write to no file", happen: readOnlyDisk},
 	}
@@ -79,14 +82,19 @@ func faults() []fault {
 // options are those of the control plane of all faults. The collector of orphaned pods
 // would delete those of nodes that come back a little later.
 func options() framework.Options {
-	return framework.Options{ControllerManagerArgs: []string{"--controllers=*,-ttl-controller,-pod-garbage-collector-controller"}}
+	return framework.Options{
+		Audit:                 true,
+		APIServerArgs:         []string{"--audit-policy-file=" + filepath.Join(framework.Root(), "cmd/kubectl-berth/audit-policy.yaml"), "--audit-log-maxsize=100000"},
+		ControllerManagerArgs: []string{"--controllers=*,-ttl-controller,-pod-garbage-collector-controller"},
+	}
 }
 
 // TestMatrix makes each fault happen, and checks that no device was given twice and no pod
-// lost, and that pods are placed again.
+// lost, and that pods are placed again. In the end it forges a record in the log of a run.
 func TestMatrix(t *testing.T) {
 	shared := framework.NewShared(t, options(), func(c *framework.Cluster) { c.ApplyManifests(t, "manifests/base") })
 	results := map[string][]result{}
+	var log *auditLog
 	for _, f := range faults() {
 		t.Run(f.name, func(t *testing.T) {
 			if !f.short {
@@ -96,10 +104,16 @@ func TestMatrix(t *testing.T) {
 				t.Run(strconv.Itoa(i+1), func(t *testing.T) {
 					if r := f.run(t, shared); !t.Failed() {
 						results[f.text] = append(results[f.text], r)
+						if log == nil && !f.away && !f.network {
+							log = r.log
+						}
 					}
 				})
 			}
 		})
+	}
+	if log != nil {
+		t.Run("forged record", log.requireForgedFound)
 	}
 	if framework.Long() {
 		report(t, results)
@@ -114,6 +128,8 @@ type result struct {
 	recovery time.Duration
 	// before and after are pods bound a second, of a batch.
 	before, after float64
+	// log is that of the run.
+	log *auditLog
 }
 
 // run makes the fault happen once.
@@ -140,7 +156,7 @@ func (f fault) run(t *testing.T, shared *framework.Shared) result {
 	if framework.Long() {
 		r.after = s.throughput("after")
 	}
-	r.versions, r.bindings = s.versions, s.bindings
+	r.versions, r.bindings, r.log = s.versions, s.bindings, s.log
 	s.end()
 	t.Logf("%s: recovered after %v; %.0f pods/s before and %.0f after; %d versions of pods with %d bindings checked; %d schedulers lost the lease, %d their cache",
 		f.text, r.recovery.Round(time.Millisecond), r.before, r.after, r.versions, r.bindings, s.Lost, s.Corrupted)

@@ -45,7 +45,7 @@ func slowAPI(s *scene) time.Time {
 		<-time.After(latency) // the fault, not a wait for something
 	}
 	return faulty(s, &faultproxy.Hooks{
-		Binding: func(b *faultproxy.Binding) *faultproxy.Answer { wait(); return passOn(b) },
+		Binding: func(b *faultproxy.Binding) *faultproxy.Answer { wait(); return faultproxy.PassOn(b) },
 		Drop:    func(*http.Request) bool { wait(); return false },
 	}, &slow)
 }
@@ -62,7 +62,7 @@ func lostAnswers(s *scene) time.Time {
 	}
 	return faulty(s, &faultproxy.Hooks{
 		Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
-			answer := passOn(b)
+			answer := faultproxy.PassOn(b)
 			if lose() {
 				return nil
 			}
@@ -88,7 +88,7 @@ func tooManyRequests(s *scene) time.Time {
 			if answer := refuse(); answer != nil {
 				return answer
 			}
-			return passOn(b)
+			return faultproxy.PassOn(b)
 		},
 		Answer: func(*http.Request) *faultproxy.Answer { return refuse() },
 	}, &refused)

@@ -72,7 +72,7 @@ func leaderLostWhileBinding(s *scene) time.Time {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, b := range onTheirWay {
-		if answer := passOn(b); answer == nil || answer.Code != http.StatusConflict && answer.Code != http.StatusNotFound {
+		if answer := faultproxy.PassOn(b); answer == nil || answer.Code != http.StatusConflict && answer.Code != http.StatusNotFound {
 			s.t.Errorf("the Binding of pod %s by the former leader was answered %+v, want it refused", b.Pod, answer)
 		}
 	}

@@ -74,12 +74,17 @@ type scene struct {
 	// expected are violations that the fault itself makes.
 	expected func(oracle.Violation) bool
 
+	// log is what the API servers have written down, and away whether one was away for a while
+	// or was read from beside: it does not show everything then.
+	log  *auditLog
+	away bool
+
 	watch     *gpuchurn.Watch
 	churn     *gpuchurn.Churn
 	stopChurn func()
 	// kept are the UIDs of the pods that must be there in the end.
 	kept map[string]string
-	// versions of pods and bindings were checked, earlier those by a watch before this one.
+	// versions of pods and bindings were checked, earlier those of the log before this one.
 	versions, bindings int
 	earlier            struct{ versions, bindings int }
 }
@@ -87,7 +92,7 @@ type scene struct {
 // newScene starts the schedulers, and returns when one of them leads.
 func newScene(t *testing.T, c *framework.Cluster, f fault) *scene {
 	t.Helper()
-	s := &scene{t: t, c: c, kept: map[string]string{}, clock: filepath.Join(t.TempDir(), "clock"), token: filepath.Join(t.TempDir(), "token")}
+	s := &scene{t: t, c: c, away: f.away, kept: map[string]string{}, clock: filepath.Join(t.TempDir(), "clock"), token: filepath.Join(t.TempDir(), "token")}
 	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
 	if f.network {
 		kubeconfig = faultproxy.Start(t, kubeconfig, s.network()).Kubeconfig
@@ -111,6 +116,7 @@ func newScene(t *testing.T, c *framework.Cluster, f fault) *scene {
 	if !framework.Long() {
 		s.Args = gpuchurn.QuickElection()
 	}
+	s.startLog()
 	s.watch = gpuchurn.StartWatch(t, c)
 	t.Cleanup(func() {
 		s.end()
@@ -154,7 +160,7 @@ func (s *scene) network() faultproxy.Hooks {
 			if hook := now().Binding; hook != nil {
 				return hook(b)
 			}
-			return passOn(b)
+			return faultproxy.PassOn(b)
 		},
 		Drop: func(r *http.Request) bool { hook := now().Drop; return hook != nil && hook(r) },
 		Lose: func(r *http.Request) bool { hook := now().Lose; return hook != nil && hook(r) },
@@ -171,15 +177,6 @@ func (s *scene) network() faultproxy.Hooks {
 			return nil
 		},
 	}
-}
-
-// passOn sends a Binding and returns the API server's answer.
-func passOn(b *faultproxy.Binding) *faultproxy.Answer {
-	answer, err := b.Send()
-	if err != nil {
-		return nil
-	}
-	return answer
 }
 
 // await waits for a condition, and starts schedulers anew that have ended meanwhile.
@@ -337,20 +334,6 @@ func (s *scene) requireRight() {
 	}
 	for i := range conflicts.Items {
 		s.t.Errorf("a conflict was reported: %s", conflicts.Items[i].Message)
-	}
-}
-
-// requireHistory fails if there are violations, these or one that the watch has seen.
-func (s *scene) requireHistory(violations oracle.Violations) {
-	s.t.Helper()
-	history, versions, bindings := s.watch.History.Violations()
-	s.versions, s.bindings = versions+s.earlier.versions, bindings+s.earlier.bindings
-	violations = slices.Concat(violations, history)
-	if s.expected != nil {
-		violations = slices.DeleteFunc(violations, s.expected)
-	}
-	if len(violations) > 0 {
-		s.t.Error(violations)
 	}
 }
 

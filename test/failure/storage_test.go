@@ -4,7 +4,6 @@
 package failure
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -71,7 +70,8 @@ func staleReads(s *scene) time.Time {
 	etcd := startRelay(s.t, "unix", filepath.Join(s.c.DataDir, "etcd", "client.sock:0"))
 	port := strconv.Itoa(framework.FreePort(s.t))
 	server := &url.URL{Scheme: "https", Host: "127.0.0.1:" + port}
-	second := s.start(s.commandOf(localcluster.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address)
+	s.log.others = []string{filepath.Join(s.t.TempDir(), "audit.log")}
+	second := s.start(s.commandOf(localcluster.APIServer), "--secure-port="+port, "--etcd-servers=http://"+etcd.address, "--audit-log-path="+s.log.others[0])
 	config := s.c.Cluster.Config()
 	config.Host = server.String()
 	client, err := kubernetes.NewForConfig(config)
@@ -109,20 +109,12 @@ func staleReads(s *scene) time.Time {
 // administrator has made room and disarmed the alarm.
 func etcdOutOfSpace(s *scene) time.Time {
 	const room = 8 << 20
-	var statuses []struct {
-		Status struct {
-			DBSize int64 `json:"dbSize"`
-		} `json:"Status"`
-	}
-	output := s.etcdTool("etcdctl", "endpoint", "status", "--write-out=json")
-	if err := json.Unmarshal([]byte(output), &statuses); err != nil || len(statuses) != 1 {
-		s.t.Fatalf("reading %q: %v", output, err)
-	}
+	_, size := s.etcdStatus()
 	ordinary := s.commandOf(localcluster.Etcd)
 	if err := s.c.KillComponent(localcluster.Etcd); err != nil {
 		s.t.Fatal(err)
 	}
-	small := s.start(ordinary, "--quota-backend-bytes="+strconv.FormatInt(statuses[0].Status.DBSize+room, 10))
+	small := s.start(ordinary, "--quota-backend-bytes="+strconv.FormatInt(size+room, 10))
 	leader := s.Leader()
 	s.await("etcd to be out of space", func() (bool, error) {
 		err := s.growEtcd()
@@ -131,7 +123,7 @@ func etcdOutOfSpace(s *scene) time.Time {
 	s.await("the leader to lose its lease", func() (bool, error) { return !leader.Running(), nil })
 	// As etcd's manual has it.
 	s.shrinkEtcd()
-	s.etcdTool("etcdctl", "compact", strconv.FormatInt(s.revision(), 10))
+	s.compact()
 	s.etcdTool("etcdctl", "defrag")
 	s.etcdTool("etcdctl", "alarm", "disarm")
 	s.recovery = s.recovered("after-disarm", time.Now())

@@ -5,18 +5,12 @@ package gpuchaos
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/oracle"
@@ -141,6 +135,7 @@ func TestMixedPool(t *testing.T) {
 		}
 		r, pods := gpuchurn.WaitSettled(t, c, -1)
 		requireUnknown(t, r, "unknown-")
+		requireMetric(t, s, "berth_gpudevice_pods_without_allocation_total", 2)
 		for node, names := range byNode(pods) {
 			if r.Blocked.Has(node) && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "half-") }) {
 				t.Errorf("node %s is blocked and was given %v", node, names)
@@ -155,7 +150,6 @@ func TestMixedPool(t *testing.T) {
 			forceDelete(t, c, fmt.Sprintf("half-%d", i))
 		}
 	})
-	t.Run("both at once", func(t *testing.T) { bothAtOnce(t, c, s) })
 }
 
 // requireUnknown fails if there are other violations than pods of a prefix without a
@@ -167,137 +161,5 @@ func requireUnknown(t *testing.T, r *oracle.Devices, prefix string) {
 		if !slices.Contains(kinds, violation.Kind) || !strings.HasPrefix(violation.Object, namespace+"/"+prefix) {
 			t.Error(violation)
 		}
-	}
-}
-
-// bothAtOnce lets pods of both schedulers come and go. A share that Berth binds to
-// a node with an unknown pod must have been on its way when that pod came.
-func bothAtOnce(t *testing.T, c *framework.Cluster, s *framework.Scheduler) {
-	// tooLate is far more than the scheduler takes to hear of a pod; in the full
-	// run a Binding that comes later is one that should not have been sent.
-	const tooLate = 10 * time.Second
-	duration, alive := 8*time.Second, 24
-	if framework.Long() {
-		duration = 10 * time.Minute
-	}
-	o := watchOrder(t, c)
-	rng := rand.New(rand.NewPCG(5, 0))
-	end := time.After(duration)
-	var there []string
-	n := 0
-	for running := true; running; n++ {
-		select {
-		case <-end:
-			running = false
-		default:
-		}
-		name, pod := "", (*corev1.Pod)(nil)
-		switch rng.IntN(8) {
-		case 0:
-			name = fmt.Sprintf("unknown-%d", n)
-			pod = by(corev1.DefaultSchedulerName, gpuchurn.SharePod(name, "200"))
-		case 1:
-			name = fmt.Sprintf("whole-%d", n)
-			pod = by([]string{corev1.DefaultSchedulerName, names.Scheduler}[n%2], wholePod(name))
-		default:
-			name = fmt.Sprintf("share-%d", n)
-			pod = gpuchurn.SharePod(name, []string{"300", "500", "700"}[n%3])
-		}
-		c.CreatePod(t, pod)
-		for there = append(there, name); len(there) > alive; {
-			k := rng.IntN(len(there))
-			forceDelete(t, c, there[k])
-			there = slices.Delete(there, k, k+1)
-		}
-		<-time.After(20 * time.Millisecond) // a pace that lets both schedulers place what comes
-	}
-	r, _ := gpuchurn.WaitSettled(t, c, -1)
-	requireUnknown(t, r, "unknown-")
-	gpuchurn.RequireView(t, c, s, names.Scheduler)
-	crossings, worst, unknown := o.crossings()
-	t.Logf("%d pods in %v; %d shares were bound beside a pod of unknown devices, the latest %v after it; %d pods of unknown devices were reported",
-		n, duration, crossings, worst.Round(time.Millisecond), int(metric(t, s, "berth_gpudevice_pods_without_allocation_total")))
-	if worst > tooLate {
-		t.Errorf("a share was bound %v after a pod of unknown devices", worst)
-	}
-	if reported := int(metric(t, s, "berth_gpudevice_pods_without_allocation_total")); reported < unknown {
-		t.Errorf("%d pods of unknown devices were bound, and %d reported", unknown, reported)
-	}
-}
-
-// order remembers when pods with shares got their node.
-type order struct {
-	mu sync.Mutex
-	// present are the pods of unknown devices, by node, with when they came.
-	present map[string]map[types.UID]time.Time
-	unknown map[types.UID]bool
-	bound   map[types.UID]bool
-	count   int
-	worst   time.Duration
-}
-
-// crossings returns how many shares were bound beside a pod of unknown devices, how
-// long after it the latest was, and how many such pods there were in all.
-func (o *order) crossings() (count int, worst time.Duration, unknown int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.count, o.worst, len(o.unknown)
-}
-
-func watchOrder(t *testing.T, c *framework.Cluster) *order {
-	t.Helper()
-	o := &order{present: map[string]map[types.UID]time.Time{}, unknown: map[types.UID]bool{}, bound: map[types.UID]bool{}}
-	factory := informers.NewSharedInformerFactory(c.Client, 0)
-	informer := factory.Core().V1().Pods().Informer()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    o.saw,
-		UpdateFunc: func(_, obj any) { o.saw(obj) },
-		DeleteFunc: o.gone,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	factory.StartWithContext(t.Context())
-	t.Cleanup(factory.Shutdown)
-	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-		t.Fatal("the informer of pods did not start")
-	}
-	return o
-}
-
-func (o *order) saw(obj any) {
-	pod, ok := obj.(*corev1.Pod)
-	unknown := ok && strings.HasPrefix(pod.Name, "unknown-")
-	if !ok || pod.Spec.NodeName == "" || !unknown && !strings.HasPrefix(pod.Name, "share-") {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.bound[pod.UID] {
-		return
-	}
-	o.bound[pod.UID] = true
-	if unknown {
-		if o.present[pod.Spec.NodeName] == nil {
-			o.present[pod.Spec.NodeName] = map[types.UID]time.Time{}
-		}
-		o.present[pod.Spec.NodeName][pod.UID] = time.Now()
-		o.unknown[pod.UID] = true
-		return
-	}
-	for _, since := range o.present[pod.Spec.NodeName] {
-		o.count++
-		o.worst = max(o.worst, time.Since(since))
-	}
-}
-
-func (o *order) gone(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	if pod, ok := obj.(*corev1.Pod); ok {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.present[pod.Spec.NodeName], pod.UID)
 	}
 }

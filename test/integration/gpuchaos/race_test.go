@@ -12,9 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
-
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/test/integration/framework"
@@ -30,24 +27,12 @@ func profileNamed(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var config map[string]any
-	if err := yaml.Unmarshal(content, &config); err != nil {
-		t.Fatal(err)
-	}
-	profiles, ok := config["profiles"].([]any)
-	if !ok || len(profiles) != 1 {
+	shipped := "schedulerName: " + names.Scheduler
+	if strings.Count(string(content), shipped) != 1 {
 		t.Fatalf("%s has not one profile", gpuProfile)
 	}
-	profile, ok := profiles[0].(map[string]any)
-	if !ok {
-		t.Fatalf("%s: the profile is no object", gpuProfile)
-	}
-	profile["schedulerName"] = name
-	if content, err = yaml.Marshal(config); err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), name+".yaml")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(string(content), shipped, "schedulerName: "+name, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -96,7 +81,7 @@ func TestRaceOfTwo(t *testing.T) {
 		schedulers = append(schedulers, startBehind(t, c, profileNamed(t, schedulerName), faultproxy.Hooks{
 			Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
 				wall.pass(t.Context().Done())
-				return passOn(b)
+				return faultproxy.PassOn(b)
 			},
 		}))
 	}
@@ -167,71 +152,4 @@ func requireTold(t *testing.T, c *framework.Cluster, violation oracle.Violation)
 		}
 		return complete, fmt.Errorf("none of the events names all pods: %q", notes)
 	})
-}
-
-// TestRaceUnforced lets two schedulers place pods on one pool as fast as they can.
-// What the oracle finds and what is reported must be the same devices.
-func TestRaceUnforced(t *testing.T) {
-	framework.OnlyLong(t)
-	tests := []struct {
-		name string
-		// names are the schedulerNames that the two serve.
-		names [2]string
-	}{
-		{"each its own pods", [2]string{"berth-one", "berth-two"}},
-		// Two Bindings of each pod: one of them is refused.
-		{"the same pods", [2]string{names.Scheduler, names.Scheduler}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { raceUnforced(t, tt.names) })
-	}
-}
-
-func raceUnforced(t *testing.T, competing [2]string) {
-	const nodes, devices, pods = 10, 4, 150
-	c := startPool(t, nodes, devices)
-	kubeconfig := c.ServiceAccountKubeconfig(t, names.Namespace, names.Scheduler)
-	var schedulers []*framework.Scheduler
-	for _, schedulerName := range competing {
-		schedulers = append(schedulers, c.LaunchScheduler(t, framework.BerthScheduler, profileNamed(t, schedulerName), framework.SchedulerOptions{Kubeconfig: kubeconfig}))
-	}
-	for _, s := range schedulers {
-		s.WaitReady(t)
-	}
-	for i := range pods {
-		c.CreatePod(t, by(competing[i%2], gpuchurn.SharePod(fmt.Sprintf("pod-%d", i), []string{"300", "500", "700"}[i%3])))
-	}
-	r, _ := gpuchurn.WaitSettled(t, c, -1, competing[:]...)
-	over := r.Violations.Of(oracle.Overcommitted)
-	if len(r.Violations) > len(over) {
-		t.Errorf("there is more wrong than devices allocated more than once\n%s", r.Violations)
-	}
-	var want []string
-	for _, violation := range over {
-		requireTold(t, c, violation)
-		for _, pod := range violation.Pods {
-			_, name, _ := strings.Cut(pod, "/")
-			want = append(want, name)
-		}
-	}
-	var got []string
-	for name := range warned(t, c, "GPUDeviceConflict") {
-		got = append(got, name)
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
-		t.Errorf("Unexpected pods with a conflict event (-want,+got):\n%s", diff)
-	}
-	var reported []float64
-	for i, s := range schedulers {
-		gpuchurn.RequireView(t, c, s, competing[i], competing[:]...)
-		// One at least for each device, and none without.
-		requireMetric(t, s, "berth_gpudevice_assignment_conflicts_total", float64(len(over)))
-		reported = append(reported, metric(t, s, "berth_gpudevice_assignment_conflicts_total"))
-		if len(over) == 0 && reported[i] > 0 {
-			t.Errorf("%v conflicts are reported, and there are none", reported[i])
-		}
-	}
-	t.Logf("%d pods bound and %d pending, %d devices allocated more than once, conflicts reported by the two: %v", r.Bound, r.Pending, len(over), reported)
 }

@@ -1,12 +1,11 @@
 // Copyright The Berth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpuchaos breaks what GPUDevice relies on, on a real API server: it
-// kills schedulers and API servers, loses answers, lets schedulers race, and then
-// has pkg/oracle say from the API alone whether a device was allocated more than
-// once.
-//
-// The tests run small; make test-long runs them at full size.
+// Package gpuchaos breaks what GPUDevice relies on, on a real API server, where that
+// shows what test/interleaving's models cannot: how large an object may be, what a
+// request that hangs keeps, what /readyz, events and metrics say, whom the lease
+// waits for, and what other schedulers do. pkg/oracle says from the API alone whether
+// a device was allocated more than once. What kills and restarts do is test/failure's.
 package gpuchaos
 
 import (

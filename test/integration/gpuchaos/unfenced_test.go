@@ -4,19 +4,13 @@
 package gpuchaos
 
 import (
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,94 +175,6 @@ func TestStrangersPods(t *testing.T) {
 	}
 }
 
-// statusWebhook has the API server ask, before the status of a pod with the label is written,
-// a server that does not answer until release is closed, and then allows it.
-func statusWebhook(t *testing.T, c *framework.Cluster, label string, release <-chan struct{}) (asked *atomic.Int64) {
-	t.Helper()
-	asked = &atomic.Int64{}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		select {
-		case <-release:
-		case <-r.Context().Done():
-			return
-		}
-		body, err := io.ReadAll(r.Body)
-		review := &admissionv1.AdmissionReview{}
-		if err != nil || json.Unmarshal(body, review) != nil {
-			http.Error(w, "not a review", http.StatusBadRequest)
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(review) // the API server may be gone
-	}))
-	t.Cleanup(server.Close)
-	_, err := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "status"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:           "status.example.com",
-			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: "true"}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/status"}},
-			}},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL: ptr.To(server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
-			TimeoutSeconds: ptr.To(int32(30)), FailurePolicy: ptr.To(admissionregistrationv1.Fail),
-			SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return asked
-}
-
-// TestWebhookHangs starts a scheduler where a webhook on pods/status does not answer for one
-// pod that waits for a share. Others are placed meanwhile, wherever they leave room for what
-// a former process may still bind; that comes, and no device is allocated twice; and the other
-// pod of the kind is placed as soon as the webhook answers.
-func TestWebhookHangs(t *testing.T) {
-	const label, devices = "example.com/hangs", 4
-	c := startPool(t, 1, devices)
-	release := make(chan struct{})
-	asked := statusWebhook(t, c, label, release)
-	stuck := func(name string) *corev1.Pod {
-		pod := gpuchurn.SharePod(name, "300")
-		pod.Labels = map[string]string{label: "true"}
-		return c.CreatePod(t, pod)
-	}
-	late, waits := stuck("late"), stuck("waits")
-	s := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
-	framework.WaitForCondition(t, framework.WaitTimeout, "the webhook to be asked", func() (bool, error) { return asked.Load() > 0, nil })
-	// 300 for each of the two are left on each of the four.
-	for i := range 2 * devices {
-		c.CreatePod(t, gpuchurn.SharePod(fmt.Sprintf("other-%d", i), "200"))
-	}
-	for i := range 2 * devices {
-		c.WaitForPodScheduled(t, namespace, fmt.Sprintf("other-%d", i))
-	}
-	c.CreatePod(t, gpuchurn.SharePod("one-more", "200"))
-	c.WaitForPodUnschedulable(t, namespace, "one-more")
-	noneIsNamed(t, c, "one-more", late.Name, waits.Name)
-	requireWarned(t, c, "GPUPodNotFenced", "no answer within", late.Name, waits.Name)
-	if _, same := unchanged(t, c, late); !same {
-		t.Fatal("the webhook has let a write through")
-	}
-	if err := lateBinding(t, c, late, gpuchurn.Nodes(1, devices)[0].Name, "main=0:300m:12288Mi"); err != nil {
-		t.Fatalf("a Binding of a former process: %v", err)
-	}
-	c.WaitForPodScheduled(t, namespace, "one-more") // three devices have room now
-	if current, _ := unchanged(t, c, waits); current.Spec.NodeName != "" {
-		t.Errorf("the pod that cannot be fenced is on node %s", current.Spec.NodeName)
-	}
-	close(release)
-	c.WaitForPodScheduled(t, namespace, waits.Name)
-	requireRight(t, c, s, 2*devices+3)
-}
-
 // TestHangingRequests lets one request of each kind that a scheduler sends hang, and the
 // connection with it: a Binding, the write of a pod's status, the renewal of the lease, and any
 // request for a single namespace. All other pods are placed meanwhile.
@@ -285,7 +191,7 @@ func TestHangingRequests(t *testing.T) {
 				bindings.Add(1)
 				<-hang
 			}
-			return passOn(b)
+			return faultproxy.PassOn(b)
 		},
 		Answer: func(r *http.Request) *faultproxy.Answer {
 			switch {
@@ -323,6 +229,7 @@ func TestHangingRequests(t *testing.T) {
 	if n := bindings.Load(); n != 1 {
 		t.Errorf("the Binding that hangs was sent %d times", n)
 	}
+	requireWarned(t, c, "GPUPodNotFenced", "no answer within", stuck.Name)
 	close(hang)
 	c.WaitForPodScheduled(t, namespace, "hung")
 	forceDelete(t, c, stuck.Name)
@@ -344,7 +251,7 @@ func TestRenamedProfile(t *testing.T) {
 	s := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	c.CreatePod(t, gpuchurn.SharePod("next", "1000"))
 	c.WaitForPodScheduled(t, namespace, "next")
-	if answer := passOn(onItsWay.Load()); answer == nil || answer.Code != http.StatusConflict {
+	if answer := faultproxy.PassOn(onItsWay.Load()); answer == nil || answer.Code != http.StatusConflict {
 		t.Errorf("the Binding of the former leader was answered %+v, want %d", answer, http.StatusConflict)
 	}
 	forceDelete(t, c, "late")

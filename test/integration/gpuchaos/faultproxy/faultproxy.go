@@ -216,3 +216,12 @@ func (a *Answer) write(w http.ResponseWriter) {
 	w.WriteHeader(a.Code)
 	_, _ = w.Write(a.Body) // a scheduler that was killed does not read it
 }
+
+// PassOn sends a Binding and returns the API server's answer, nil if there is none.
+func PassOn(b *Binding) *Answer {
+	answer, err := b.Send()
+	if err != nil {
+		return nil
+	}
+	return answer
+}
