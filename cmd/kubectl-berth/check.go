@@ -46,8 +46,8 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [--config PROFILE.yaml] [-f FILE…] [--audit-log FILE…] [-- FLAGS OF THE SCHEDULER]",
 		Short: "Find what is wrong with a profile, with a cluster that Berth serves, or was wrong at any time",
-		Long: `Find what is wrong, and say what to do about it: what berth-scheduler refuses or warns
-of, without starting it.
+		Long: `Find what is wrong, and say what to do about it: what berth-scheduler rejects or warns
+about, without starting it.
 
 With --config only, it checks that file and contacts no cluster: field by field,
 what keeps a scheduler from starting with it.

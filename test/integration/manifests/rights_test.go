@@ -89,7 +89,7 @@ func checkNamed(t *testing.T, c *framework.Cluster, lost []preflight.Right) {
 	}
 	// Each of the checks at the start has a list of its own.
 	named := 0
-	for _, count := range regexp.MustCompile(fmt.Sprintf(`user %q lacks (\d+) right\(s\)`, schedulerUser)).FindAllStringSubmatch(output, -1) {
+	for _, count := range regexp.MustCompile(fmt.Sprintf(`user %q lacks (\d+) permission\(s\)`, schedulerUser)).FindAllStringSubmatch(output, -1) {
 		n, err := strconv.Atoi(count[1])
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func checkNamed(t *testing.T, c *framework.Cluster, lost []preflight.Right) {
 		named += n
 	}
 	if named != len(lost) {
-		t.Errorf("the output names %d rights, want %d", named, len(lost))
+		t.Errorf("the output names %d permissions, want %d", named, len(lost))
 	}
 }
 
