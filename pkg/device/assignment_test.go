@@ -13,7 +13,7 @@ import (
 )
 
 // allStrategies are the strategies to test with.
-var allStrategies = strategies()
+var allStrategies = Strategies()
 
 // testSite is a site with everything that some strategy reads.
 func testSite(n *Node, s *Usage, w *Workload) CandidateNode {

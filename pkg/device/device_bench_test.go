@@ -108,7 +108,7 @@ func BenchmarkScore(b *testing.B) {
 		Usage: &s, CPUMilli: 40000, MaxNode: MaxNode{CPUMilli: 128000, GPUMilli: 8000},
 		Workload: benchExpected(b, n),
 	}
-	for _, strategy := range strategies() {
+	for _, strategy := range Strategies() {
 		for _, pod := range benchPods(b) {
 			b.Run("strategy="+strategy.String()+"/shapes=20/devices=8/pod="+pod.name, func(b *testing.B) {
 				pod := PodRequest{Request: pod.request, CPUMilli: 8000}
@@ -166,7 +166,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			if got := testing.AllocsPerRun(100, func() { check(n, &s, test.request) }); got != 0 {
 				t.Errorf("Check allocates %v times", got)
 			}
-			for _, strategy := range strategies() {
+			for _, strategy := range Strategies() {
 				if got := testing.AllocsPerRun(100, func() { strategy.Score(node, pod) }); got != 0 {
 					t.Errorf("%v: Score allocates %v times", strategy, got)
 				}

@@ -26,16 +26,16 @@ type Strategy interface {
 	Pick(node CandidateNode, pod PodRequest, left Usage, candidates Set, share Share) int
 }
 
-// strategies are all of this package. Each has a file of its own, scorer_<name>.go,
-// with its formula.
-func strategies() []Strategy {
+// Strategies returns all strategies of this package. Each has a file of its own,
+// scorer_<name>.go, with its formula.
+func Strategies() []Strategy {
 	return []Strategy{FragmentationGradient{}, BestFit{}, MostAllocated{}, LeastAllocated{}}
 }
 
 // ParseStrategy returns the strategy of that name.
 func ParseStrategy(name string) (Strategy, error) {
 	var names []string
-	for _, strategy := range strategies() {
+	for _, strategy := range Strategies() {
 		if strategy.String() == name {
 			return strategy, nil
 		}
@@ -64,9 +64,9 @@ type CandidateNode struct {
 	Usage *Usage
 	// CPUMilli is the CPU that is not requested by any pod, in milli-CPU.
 	CPUMilli int64
-	// Scale is the same for every node of a cycle.
+	// MaxNode is the same for every node of a cycle.
 	MaxNode MaxNode
-	// Expected is the expected workload as it sees this kind of node. Of the
+	// Workload is the expected workload as it sees this kind of node. Of the
 	// strategies here FragmentationGradient alone reads it; nil is an empty workload.
 	Workload *NodeWorkload
 }

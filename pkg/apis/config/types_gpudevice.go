@@ -67,6 +67,11 @@ const (
 	GPUDeviceLeastAllocated GPUDeviceStrategy = "LeastAllocated"
 )
 
+// GPUDeviceStrategies returns all strategies.
+func GPUDeviceStrategies() []GPUDeviceStrategy {
+	return []GPUDeviceStrategy{GPUDeviceFragmentationGradient, GPUDeviceBestFit, GPUDeviceMostAllocated, GPUDeviceLeastAllocated}
+}
+
 // ExpectsWorkload reports whether the strategy reads an expected workload.
 func (s GPUDeviceStrategy) ExpectsWorkload() bool {
 	return s == GPUDeviceFragmentationGradient

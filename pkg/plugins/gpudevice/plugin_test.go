@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -70,12 +71,16 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Every strategy that the arguments name is one that the model of devices has.
+// The arguments name the strategies that the model of devices has, in the same order.
 func TestStrategies(t *testing.T) {
-	for _, strategy := range []config.GPUDeviceStrategy{
-		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated,
-		config.GPUDeviceLeastAllocated,
-	} {
+	var modelled []config.GPUDeviceStrategy
+	for _, strategy := range device.Strategies() {
+		modelled = append(modelled, config.GPUDeviceStrategy(strategy.String()))
+	}
+	if diff := cmp.Diff(config.GPUDeviceStrategies(), modelled); diff != "" {
+		t.Errorf("strategies in the arguments and in the model (-arguments,+model):\n%s", diff)
+	}
+	for _, strategy := range config.GPUDeviceStrategies() {
 		if _, pl := newProfile(t, gpuArgs(withStrategy(strategy)), schedtest.Options{}); pl.strategy.String() != string(strategy) {
 			t.Errorf("%s became %s", strategy, pl.strategy)
 		}

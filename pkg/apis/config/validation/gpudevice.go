@@ -32,8 +32,7 @@ func ValidateGPUDeviceArgs(path *field.Path, args *config.GPUDeviceArgs) error {
 	errs := validateDeviceResources(path.Child("deviceResources"), args.DeviceResources)
 	errs = append(errs, invalid(path.Child("pool"), args.Pool, utilvalidation.IsValidLabelValue(args.Pool))...)
 	errs = append(errs, validateGPUNodeLabels(path.Child("nodeLabels"), &args.NodeLabels)...)
-	errs = append(errs, validateEnum(path.Child("scoringStrategy", "type"), args.ScoringStrategy.Type,
-		config.GPUDeviceFragmentationGradient, config.GPUDeviceBestFit, config.GPUDeviceMostAllocated, config.GPUDeviceLeastAllocated)...)
+	errs = append(errs, validateEnum(path.Child("scoringStrategy", "type"), args.ScoringStrategy.Type, config.GPUDeviceStrategies()...)...)
 
 	workloadPath := path.Child("expectedWorkload")
 	if len(args.ExpectedWorkload) > 0 && !args.ScoringStrategy.Type.ExpectsWorkload() {
