@@ -95,5 +95,40 @@
 // # Mutants
 //
 // TestMutants takes one mend after another out of the product and requires that a scenario finds it; the table
-// mutants has them. README.md says after how many orders, and what random orders find of them.
+// mutants has them. After how many orders, and seconds, of a depth-first exploration and of random orders, as measured on
+// 2026-11-23 on a machine with two cores that had other work; random orders had a minute. Depth first changes the end of an order
+// before its beginning, so each way finds what the other does not.
+//
+//	mutant                                             depth first       random
+//	the ledger forgets what it has assumed             3, 0.01 s         3, 0.01 s
+//	G1 a device plugin's pods do not count             2, 0.01 s         1, 0.01 s
+//	G1 shares do not keep a device plugin's pods away  6, 0.01 s         not found
+//	G2 devices by index                                16, 0.04 s        47, 0.2 s
+//	G5 unreserved counts as unrecorded                 23, 0.05 s        11, 0.02 s
+//	G7 derived memory is frozen                        16, 0.1 s         3, 0.01 s
+//	G8 no fence                                        45, 0.1 s         4, 0.01 s
+//	G11 a 4xx is taken for no                          861, 1.1 s        19, 0.06 s
+//	G12 Reserve reads the snapshot alone               1, 0.01 s         2, 0.01 s
+//	D1 Reserve chooses without nominated pods          1, 0.01 s         1, 0.01 s
+//	D2 a later process's token is not heeded           2729, 6.0 s       4, 0.02 s
+//	a Binding is sent again after a fence              3031, 5.3 s       44, 0.1 s
+//	a Binding is for any version                       7954, 11 s        19, 0.08 s
+//	a lost answer is taken for no                      113, 0.7 s        16, 0.4 s
+//	a pod without a record uses nothing                4142, 7.1 s       6, 0.03 s
+//	pods known meanwhile are not fenced                428, 0.6 s        276, 0.5 s
+//	a Binding in doubt is given up without a fence     630, 1.5 s        25206, 47 s
+//	a standby trusts its informer                      317, 0.7 s        1001, 5.3 s
+//	the start prepares nothing                         19, 0.02 s        6, 0.01 s
+//	the first cycle trusts its snapshot                4281, 3.5 s       4, 0.01 s
+//	pods that are kept back take nothing               not in 5 minutes  4, 0.01 s
+//	Unreserve takes nothing back                       1, 0.01 s         2, 0.01 s
+//
+// # How far it goes
+//
+// Explored to the end within their bounds, in 54 seconds or less each, are all scenarios but these six: "three pods after a handover", "three pods in
+// an overlap", "one process", "slow handlers", "overlap" and "not fenced". So of two processes the largest that is
+// complete are "two pods in an overlap" (two pods, one device, each process tries each pod once, no fault: 16154 states), "too large" (two pods,
+// one device, a kill at any moment, time that passes: 18926 states), "stale standby" (2679 states) and "handover" (2135 states).
+// Two processes, three pods and two devices are not complete: in seven minutes 53109 states after a handover and 57092 in
+// an overlap without any fault. Random orders stand beside these.
 package interleaving

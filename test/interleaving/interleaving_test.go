@@ -23,12 +23,12 @@ func TestMain(m *testing.M) {
 // TestOrders executes all orders of each scenario, or as many as there is time for, and beside those
 // random ones where that is not all. What it finds it prints as a history, and as an entry for the table of TestFormerOrders.
 //
-// BERTH_LONG=1 gives each scenario 60 seconds, or its own budget, and INTERLEAVING_BUDGET=5m as much as it says.
+// BERTH_LONG=1 gives each scenario 45 seconds, or its own budget, and INTERLEAVING_BUDGET=5m as much as it says.
 // INTERLEAVING_WAY=orders leaves the random ones out, and INTERLEAVING_WAY=random all others.
 func TestOrders(t *testing.T) {
 	runs, budget := 700, time.Hour
 	if os.Getenv("BERTH_LONG") == "1" {
-		runs, budget = math.MaxInt, time.Minute
+		runs, budget = math.MaxInt, 45*time.Second
 	}
 	if given, err := time.ParseDuration(os.Getenv("INTERLEAVING_BUDGET")); err == nil {
 		runs, budget = math.MaxInt, given

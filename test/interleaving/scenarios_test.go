@@ -197,19 +197,19 @@ var scenarios = []*scenario{
 		name: "three pods after a handover", standbys: 1, kill: true, alike: []string{"a", "b", "c"},
 		nodes:  []*corev1.Node{gpuNode("n", 2)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 600)},
-		bounds: bounds{looks: true, attempts: 1, faults: 1}, budget: 5 * time.Minute,
+		bounds: bounds{looks: true, attempts: 1, faults: 1}, budget: 2 * time.Minute,
 	},
 	{
 		name: "three pods in an overlap", standbys: 1, overlap: true, alike: []string{"a", "b", "c"},
 		nodes:  []*corev1.Node{gpuNode("n", 2)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600), sharePod("c", 600)},
-		bounds: bounds{looks: true, attempts: 1}, budget: 5 * time.Minute,
+		bounds: bounds{looks: true, attempts: 1}, budget: 2 * time.Minute,
 	},
 	{
 		name: "two pods in an overlap", standbys: 1, overlap: true, alike: []string{"a", "b"},
 		nodes:  []*corev1.Node{gpuNode("n", 1)},
 		pods:   []*corev1.Pod{sharePod("a", 600), sharePod("b", 600)},
-		bounds: bounds{looks: true, attempts: 1}, budget: 5 * time.Minute,
+		bounds: bounds{looks: true, attempts: 1}, budget: 2 * time.Minute,
 	},
 	{
 		name: "handover", standbys: 1, kill: true, alike: []string{"a", "b"},
