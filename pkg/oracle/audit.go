@@ -12,39 +12,54 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// What writes: verbs, and subresources of pods.
+var (
+	writes       = sets.New("create", "update", "patch", "delete", "deletecollection")
+	subresources = sets.New("", "binding", "status", "eviction", "ephemeralcontainers", "resize")
 )
 
 // Audit takes an event of an audit log. Those of one API server come in the order in which they
 // were answered.
 func (r *Replay) Audit(event *auditv1.Event) {
 	ref := event.ObjectRef
-	write := event.Verb == "create" || event.Verb == "update" || event.Verb == "patch" || event.Verb == "delete" || event.Verb == "deletecollection"
-	if event.Stage != auditv1.StageResponseComplete || !write || ref == nil || ref.APIGroup != "" || strings.Contains(event.RequestURI, "dryRun=") {
+	finished := event.Stage == auditv1.StageResponseComplete || event.Stage == auditv1.StagePanic
+	if !finished || !writes.Has(event.Verb) || ref == nil || ref.APIGroup != "" || strings.Contains(event.RequestURI, "dryRun=") {
 		return
 	}
-	at := moment{micros(event.RequestReceivedTimestamp), micros(event.StageTimestamp)}
 	outcome := event.ResponseStatus
-	switch {
-	case outcome != nil && outcome.Code >= http.StatusBadRequest && outcome.Code < http.StatusInternalServerError:
+	unknown := outcome == nil || event.Stage == auditv1.StagePanic || outcome.Code >= http.StatusInternalServerError
+	if !unknown && outcome.Code >= http.StatusBadRequest {
 		return // refused
-	case ref.Resource == "pods":
+	}
+	switch {
+	case ref.Resource == "pods" && subresources.Has(ref.Subresource):
+		at := moment{micros(event.RequestReceivedTimestamp), micros(event.StageTimestamp)}
 		r.begin(at)
-		r.auditPod(event, at, outcome == nil || outcome.Code >= http.StatusInternalServerError)
+		r.auditPod(event, at, unknown)
 		if r.events%settleEvery == 0 {
 			r.settle()
 		}
-	case outcome == nil || outcome.Code >= http.StatusInternalServerError || ref.Subresource != "":
-	case ref.Resource == "nodes":
-		var node corev1.Node
-		if decode(event.ResponseObject, "Node", &node) || decode(event.RequestObject, "Node", &node) {
-			r.nodes[ref.Name] = node.Labels[tenantNodeLabel]
+	case !unknown && ref.Subresource == "":
+		r.auditTenant(event)
+	}
+}
+
+// auditTenant takes the tenant of a node or a namespace.
+func (r *Replay) auditTenant(event *auditv1.Event) {
+	var object metav1.PartialObjectMetadata
+	switch event.ObjectRef.Resource {
+	case "nodes":
+		if decode(event.ResponseObject, "Node", &object) {
+			r.nodes[object.Name] = object.Labels[tenantNodeLabel]
 		}
-	case ref.Resource == "namespaces":
-		var namespace corev1.Namespace
-		if decode(event.ResponseObject, "Namespace", &namespace) || decode(event.RequestObject, "Namespace", &namespace) {
-			r.namespaces[namespace.Name] = namespace.Labels[tenantLabel]
+	case "namespaces":
+		if decode(event.ResponseObject, "Namespace", &object) {
+			r.namespaces[object.Name] = object.Labels[tenantLabel]
 		}
 	}
 }
@@ -60,9 +75,6 @@ func (r *Replay) auditPod(event *auditv1.Event, at moment, unknown bool) {
 		r.statusWrites++
 	}
 	switch {
-	case ref.Subresource != "" && ref.Subresource != "binding" && ref.Subresource != "status" && ref.Subresource != "eviction" &&
-		ref.Subresource != "ephemeralcontainers" && ref.Subresource != "resize":
-		return // it writes nothing
 	case unknown:
 		r.gaps[unknownOutcome]++
 		r.uncertain(event, at)
@@ -96,6 +108,9 @@ func (r *Replay) auditPod(event *auditv1.Event, at moment, unknown bool) {
 
 // uncertain takes note of a write of which it is not known whether or what it wrote.
 func (r *Replay) uncertain(event *auditv1.Event, at moment) {
+	if p := r.pods[event.ObjectRef.Namespace+"/"+event.ObjectRef.Name]; p != nil && event.ObjectRef.Subresource == "binding" {
+		p.bound = true // if a later version shows a node: the gap is counted already
+	}
 	if event.Verb != "deletecollection" {
 		r.opaque(event.ObjectRef.Namespace, event.ObjectRef.Name, at)
 		return
@@ -172,7 +187,6 @@ func (r *Replay) Watch(event *metav1.WatchEvent) bool {
 	if json.Unmarshal(event.Object.Raw, &meta) != nil {
 		return false
 	}
-	kind, gone := meta.Kind, watch.EventType(event.Type) == watch.Deleted
 	switch watch.EventType(event.Type) {
 	case watch.Bookmark:
 		return true
@@ -183,31 +197,37 @@ func (r *Replay) Watch(event *metav1.WatchEvent) bool {
 	default:
 		return false
 	}
-	switch kind {
+	switch meta.Kind {
 	case "Node":
 		r.nodes[meta.Name] = meta.Labels[tenantNodeLabel]
 	case "Namespace":
 		r.namespaces[meta.Name] = meta.Labels[tenantLabel]
 	case "Pod":
-		var pod corev1.Pod
-		if json.Unmarshal(event.Object.Raw, &pod) != nil || versionOf(&pod) == 0 {
-			return false
-		}
-		at := moment{versionOf(&pod), versionOf(&pod)}
-		r.begin(at)
-		if p := r.pods[podName(&pod)]; pod.Spec.NodeName != "" && p != nil && p.Spec.NodeName == "" {
-			r.bindings++
-			p.bound = true
-		}
-		r.seen(&pod, at, Writer{}, watch.EventType(event.Type) == watch.Added, true)
-		if p := r.pods[podName(&pod)]; gone && p != nil && p.UID == pod.UID {
-			r.drop(p, at.earliest)
-		}
-		if r.events%settleEvery == 0 {
-			r.settle()
-		}
+		return r.watchPod(event)
 	default:
 		return false
+	}
+	return true
+}
+
+// watchPod takes a version of a pod.
+func (r *Replay) watchPod(event *metav1.WatchEvent) bool {
+	var pod corev1.Pod
+	if json.Unmarshal(event.Object.Raw, &pod) != nil || versionOf(&pod) == 0 {
+		return false
+	}
+	at := moment{versionOf(&pod), versionOf(&pod)}
+	r.begin(at)
+	if p := r.pods[podName(&pod)]; pod.Spec.NodeName != "" && p != nil && p.Spec.NodeName == "" {
+		r.bindings++
+		p.bound = true
+	}
+	r.seen(&pod, at, Writer{}, watch.EventType(event.Type) == watch.Added, true)
+	if p := r.pods[podName(&pod)]; watch.EventType(event.Type) == watch.Deleted && p != nil && p.UID == pod.UID {
+		r.drop(p, at.earliest)
+	}
+	if r.events%settleEvery == 0 {
+		r.settle()
 	}
 	return true
 }

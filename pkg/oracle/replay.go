@@ -145,13 +145,14 @@ func (r *Replay) begin(at moment) {
 // isAudit reports whether moments are times: no cluster has had so many writes.
 func (r *Replay) isAudit() bool { return r.first > 1e15 }
 
-// seen takes note of a version of a pod. shows is whether the log shows who bound it.
+// seen takes note of a version of a pod. creation and status are whether it was written by its
+// creation, or to its status.
 func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bool) {
 	if _, was := r.gone[pod.UID]; was {
 		return
 	}
-	name, version := podName(pod), versionOf(pod)
-	p := r.pods[name]
+	version := versionOf(pod)
+	p := r.pods[podName(pod)]
 	if p != nil && isOther(p.UID, pod.UID) {
 		if version != 0 && version < p.version {
 			return // of a pod before this one, answered late
@@ -160,32 +161,35 @@ func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bo
 		r.drop(p, p.at.latest)
 		p = nil
 	}
-	if p != nil && creation && !p.created {
+	next := &replayed{Pod: trimmed(pod), version: version, at: at, created: creation}
+	if p == nil {
+		next.bound = creation && pod.Spec.NodeName != ""
+		r.keep(next, by, pod.Spec.NodeName != "")
+		return
+	}
+	switch {
+	case creation && !p.created:
 		r.completed(p, pod)
 		return
+	case version != 0 && version <= p.version:
+		return // answered late
+	case terminated(pod) && !terminated(p.Pod) && !status:
+		r.gaps[missingStatus]++
+		r.history.end(p.UID, p.at.latest)
 	}
-	if p != nil && version != 0 && version <= p.version {
-		return
+	if p.UID != next.UID {
+		r.history.rename(p.UID, next.UID)
 	}
-	small := trimmed(pod)
-	if p != nil && p.UID != small.UID {
-		r.history.rename(p.UID, small.UID)
-		p.UID = small.UID
-	}
-	next := &replayed{Pod: small, version: version, at: at, created: creation}
-	if p != nil {
-		next.created, next.bound, next.boundAt, next.boundBy = p.created, p.bound, p.boundAt, p.boundBy
-		if terminated(pod) && !terminated(p.Pod) && !status {
-			r.gaps[missingStatus]++
-			r.history.end(p.UID, p.at.latest)
-		}
-	}
-	entered := pod.Spec.NodeName != "" && (p == nil || p.Spec.NodeName == "")
-	next.bound = next.bound || entered && creation
-	r.pods[name] = next
-	r.apply(next, by)
-	if entered {
-		r.enter(next, by)
+	next.created, next.bound, next.boundAt, next.boundBy = p.created, p.bound, p.boundAt, p.boundBy
+	r.keep(next, by, p.Spec.NodeName == "" && pod.Spec.NodeName != "")
+}
+
+// keep has a version of a pod checked, and whether the pod may enter its node.
+func (r *Replay) keep(p *replayed, by Writer, enters bool) {
+	r.pods[podName(p.Pod)] = p
+	r.apply(p, by)
+	if enters {
+		r.enter(p, by)
 	}
 }
 
@@ -259,9 +263,7 @@ func (r *Replay) bind(binding *corev1.Binding, namespace, name string, at moment
 		guessRequests(pod)
 	}
 	p.Pod, p.at = pod, at
-	r.pods[podName(pod)] = p
-	r.apply(p, by)
-	r.enter(p, by)
+	r.keep(p, by, true)
 }
 
 // completed takes note of the creation of a pod that was answered after its Binding.

@@ -145,6 +145,8 @@ func TestLogs(t *testing.T) {
 			gaps: []string{"1 pod(s) were created while the log was written"}},
 		{name: "replaced", before: free, log: start + strings.Replace(created(30, "a", "600"), `"uid-a"`, `"uid-2"`, 1), gaps: []string{"1 pod(s) were replaced"}},
 		{name: "an unknown outcome", before: free, log: start + strings.Replace(second, `"code":201`, `"code":504`, 1), gaps: []string{"1 write(s) to pods were answered with an error of the server"}},
+		{name: "an unknown outcome, and it was written", before: free, log: start + strings.Replace(second, `"ResponseComplete"`, `"Panic"`, 1) + status(21, "b", n, "0", "600", "Running"),
+			want: []string{"Overcommitted n/0 21.000000 21.000000 ns/a,ns/b scheduler berth/1"}, gaps: []string{"1 write(s) to pods were answered with an error of the server"}},
 		{name: "a Binding of unknown requests", before: free, log: start + bound(20, "x", n, "", ""), gaps: []string{"1 pod(s) were bound without a record, and what they request"}},
 		{name: "lines that are none", before: free, log: "{\n" + start + "null\n" + `{"kind":"Event","apiVersion":"v1"}`, gaps: []string{"3 line(s) could not be read: standard input:1 (no JSON object: "}},
 		{name: "a long line", before: free, log: strings.Replace(start, `"userAgent":"berth/1"`, `"userAgent":"`+strings.Repeat("x", 10<<20)+`"`, 1) + second,

@@ -31,9 +31,9 @@ func waitLeads(t *testing.T, s *framework.Scheduler) {
 	framework.WaitForCondition(t, framework.WaitTimeout, "the replica to lead", func() (bool, error) { return gpuchurn.Leads(s), nil })
 }
 
-// TestPreparedBeforeReady: a process that leads is not ready before it knows what others have
+// preparedBeforeReady: a process that leads is not ready before it knows what others have
 // placed, without any pod that asks; a standby is, and is not when it leads until it knows too.
-func TestPreparedBeforeReady(t *testing.T) {
+func preparedBeforeReady(t *testing.T) {
 	const known = "Every pod with a share of a device is known"
 	c := startPool(t, 1, 1)
 	var down atomic.Bool
@@ -70,9 +70,9 @@ func TestPreparedBeforeReady(t *testing.T) {
 	c.WaitForPodScheduled(t, namespace, "share")
 }
 
-// TestLastBinding asks a leader to end while a Binding is on its way. The lease stays with
+// lastBinding asks a leader to end while a Binding is on its way. The lease stays with
 // it until the Binding is answered, and only then the next one leads.
-func TestLastBinding(t *testing.T) {
+func lastBinding(t *testing.T) {
 	const slow = 2 * time.Second // of the network: longer than the next one takes to see a lease that is free
 	c := startPool(t, 1, 1)
 	var next, old *framework.Scheduler

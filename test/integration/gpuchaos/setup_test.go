@@ -27,12 +27,25 @@ const (
 	namespace  = gpuchurn.Namespace
 )
 
-// startPool starts a control plane with such nodes, and installs what the scheduler needs.
+// shared is the control plane of TestProcesses.
+var shared *framework.Shared
+
+// TestProcesses are the tests that leave nothing behind which others would meet.
+func TestProcesses(t *testing.T) {
+	shared = framework.NewShared(t, framework.Options{}, func(c *framework.Cluster) { c.ApplyManifests(t, "manifests/base") })
+	t.Run("prepared before ready", preparedBeforeReady)
+	t.Run("last Binding", lastBinding)
+	t.Run("race of two", raceOfTwo)
+	t.Run("hanging requests", hangingRequests)
+	t.Run("renamed profile", renamedProfile)
+	t.Run("two without election", twoWithoutElection)
+	t.Run("faulty network", faultyNetwork)
+}
+
+// startPool returns the shared control plane with such nodes.
 func startPool(t *testing.T, nodes, devices int) *framework.Cluster {
 	t.Helper()
-	c := framework.Start(t, framework.Options{Nodes: gpuchurn.Nodes(nodes, devices)})
-	c.ApplyManifests(t, "manifests/base")
-	return c
+	return shared.Use(t, gpuchurn.Nodes(nodes, devices))
 }
 
 // forceDelete removes a pod at once.

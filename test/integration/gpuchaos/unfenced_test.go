@@ -101,7 +101,8 @@ func noneIsNamed(t *testing.T, c *framework.Cluster, pod string, others ...strin
 // are placed, their events name none of these. And whatever a former process has on its way for
 // one of the large pods is refused: it was fenced, or is too large for a Binding too.
 func TestStrangersPods(t *testing.T) {
-	c := startPool(t, 2, 2)
+	c := framework.Start(t, framework.Options{Nodes: gpuchurn.Nodes(2, 2)})
+	c.ApplyManifests(t, "manifests/base")
 	pods := c.Client.CoreV1().Pods(namespace)
 	most := largest(t, c)
 	var large []*corev1.Pod
@@ -175,10 +176,10 @@ func TestStrangersPods(t *testing.T) {
 	}
 }
 
-// TestHangingRequests lets one request of each kind that a scheduler sends hang, and the
+// hangingRequests lets one request of each kind that a scheduler sends hang, and the
 // connection with it: a Binding, the write of a pod's status, the renewal of the lease, and any
 // request for a single namespace. All other pods are placed meanwhile.
-func TestHangingRequests(t *testing.T) {
+func hangingRequests(t *testing.T) {
 	const others = 30
 	c := startPool(t, 2, 4)
 	hang := make(chan struct{})
@@ -236,9 +237,9 @@ func TestHangingRequests(t *testing.T) {
 	requireRight(t, c, s, others+1)
 }
 
-// TestRenamedProfile ends a leader while a Binding is on its way; the next one serves another
+// renamedProfile ends a leader while a Binding is on its way; the next one serves another
 // schedulerName. What is on its way is refused.
-func TestRenamedProfile(t *testing.T) {
+func renamedProfile(t *testing.T) {
 	c := startPool(t, 1, 1)
 	var onItsWay atomic.Pointer[faultproxy.Binding]
 	old := startBehind(t, c, profileNamed(t, "the-old-name"), faultproxy.Hooks{Binding: func(b *faultproxy.Binding) *faultproxy.Answer {
@@ -258,9 +259,9 @@ func TestRenamedProfile(t *testing.T) {
 	requireRight(t, c, s, 1)
 }
 
-// TestTwoWithoutElection starts a second process that serves the same pods. The first one
+// twoWithoutElection starts a second process that serves the same pods. The first one
 // finds its token on a pod, and gives no share from then on.
-func TestTwoWithoutElection(t *testing.T) {
+func twoWithoutElection(t *testing.T) {
 	c := startPool(t, 1, 4)
 	first := c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	c.CreatePod(t, gpuchurn.SharePod("of-the-first", "500"))

