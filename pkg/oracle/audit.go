@@ -26,12 +26,10 @@ var (
 // Audit takes an event of an audit log. Those of one API server come in the order in which they
 // were answered.
 func (r *Replay) Audit(event *auditv1.Event) {
-	ref := event.ObjectRef
-	finished := event.Stage == auditv1.StageResponseComplete || event.Stage == auditv1.StagePanic
-	if !finished || !writes.Has(event.Verb) || ref == nil || ref.APIGroup != "" || strings.Contains(event.RequestURI, "dryRun=") {
+	ref, outcome := event.ObjectRef, event.ResponseStatus
+	if !isFinishedWrite(event) || ref == nil || ref.APIGroup != "" {
 		return
 	}
-	outcome := event.ResponseStatus
 	unknown := outcome == nil || event.Stage == auditv1.StagePanic || outcome.Code >= http.StatusInternalServerError
 	if !unknown && outcome.Code >= http.StatusBadRequest {
 		return // refused
@@ -47,6 +45,12 @@ func (r *Replay) Audit(event *auditv1.Event) {
 	case !unknown && ref.Subresource == "":
 		r.auditTenant(event)
 	}
+}
+
+// isFinishedWrite reports whether the event ends a request that may have written something.
+func isFinishedWrite(event *auditv1.Event) bool {
+	finished := event.Stage == auditv1.StageResponseComplete || event.Stage == auditv1.StagePanic
+	return finished && writes.Has(event.Verb) && !strings.Contains(event.RequestURI, "dryRun=")
 }
 
 // auditTenant takes the tenant of a node or a namespace.

@@ -170,18 +170,23 @@ func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bo
 	switch {
 	case creation && !p.created:
 		r.completed(p, pod)
-		return
-	case version != 0 && version <= p.version:
-		return // answered late
-	case terminated(pod) && !terminated(p.Pod) && !status:
-		r.gaps[missingStatus]++
-		r.history.end(p.UID, p.at.latest)
+	case version != 0 && version <= p.version: // answered late
+	default:
+		if terminated(pod) && !terminated(p.Pod) && !status {
+			r.gaps[missingStatus]++
+			r.history.end(p.UID, p.at.latest)
+		}
+		r.replace(p, next, by)
 	}
+}
+
+// replace puts the next version of a pod into the place of p.
+func (r *Replay) replace(p, next *replayed, by Writer) {
 	if p.UID != next.UID {
 		r.history.rename(p.UID, next.UID)
 	}
 	next.created, next.bound, next.boundAt, next.boundBy = p.created, p.bound, p.boundAt, p.boundBy
-	r.keep(next, by, p.Spec.NodeName == "" && pod.Spec.NodeName != "")
+	r.keep(next, by, p.Spec.NodeName == "" && next.Spec.NodeName != "")
 }
 
 // keep has a version of a pod checked, and whether the pod may enter its node.

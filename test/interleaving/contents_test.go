@@ -53,30 +53,30 @@ func (w *world) state() (text string, alias map[string]string) {
 // about is what can be said of a pod without the names of others.
 func (w *world) about(name string) string {
 	c := &contents{server: w.server, alias: map[string]string{name: ""}}
-	text := ""
+	var text strings.Builder
 	if pod := w.server.pods[name]; pod != nil {
-		text = c.pod(pod)
+		text.WriteString(c.pod(pod))
 	}
 	for _, p := range w.processes {
 		if !p.alive {
 			continue
 		}
-		text += fmt.Sprint(p.attempts[name], p.binding[name], p.threads[name], p.queue[name] != nil)
+		fmt.Fprint(&text, p.attempts[name], p.binding[name], p.threads[name], p.queue[name] != nil)
 		if known, there, _ := p.pods.store.GetByKey("default/" + name); there {
-			text += c.pod(known.(*corev1.Pod))
+			text.WriteString(c.pod(known.(*corev1.Pod)))
 		}
 		for i, change := range w.server.podLog[p.pods.next:] {
 			if change.old != nil && change.old.GetName() == name {
-				text += strconv.Itoa(i)
+				text.WriteString(strconv.Itoa(i))
 			}
 		}
 	}
 	for _, r := range w.net.sorted() {
 		if r.pod == name {
-			text += fmt.Sprint(r.process, r.verb, r.number, r.served, r.payload(c))
+			fmt.Fprint(&text, r.process, r.verb, r.number, r.served, r.payload(c))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // word is what may be the name of a pod in a label.
@@ -153,12 +153,13 @@ func (c *contents) pod(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return text + pod.Spec.NodeName + pod.Annotations[names.GPUAssignedAnnotation]
 	}
+	fences := []string{text}
 	for i := range pod.Status.Conditions {
 		if condition := &pod.Status.Conditions[i]; condition.Type == names.GPUFenceCondition {
-			text += c.token(condition.Message) + strconv.FormatInt(condition.LastTransitionTime.Unix(), 10)
+			fences = append(fences, c.token(condition.Message), strconv.FormatInt(condition.LastTransitionTime.Unix(), 10))
 		}
 	}
-	return text
+	return strings.Join(fences, "")
 }
 
 // token is a token without its number, which several requests that are under way at once draw in any

@@ -175,11 +175,11 @@ func (c *podClient) Bind(ctx context.Context, binding *corev1.Binding, _ metav1.
 func (c *podClient) Patch(ctx context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
 	payload := func(c *contents) string {
 		sent := patchOf(data)
-		text := c.version(sent.Metadata.ResourceVersion)
+		text := []string{c.version(sent.Metadata.ResourceVersion)}
 		for _, condition := range sent.Status.Conditions {
-			text += fmt.Sprint(condition.Type, c.token(condition.Message), condition.LastTransitionTime.Unix(), len(sent.Metadata.UID))
+			text = append(text, fmt.Sprint(condition.Type, c.token(condition.Message), condition.LastTransitionTime.Unix(), len(sent.Metadata.UID)))
 		}
-		return text
+		return strings.Join(text, "")
 	}
 	return do(ctx, c.client, verbPatch, name, payload, func(s *server) (*corev1.Pod, error) { return s.patchStatus(name, data) })
 }

@@ -289,7 +289,7 @@ func (w *world) steps() []step {
 // changes nothing for any other, so of the equivalent orders only that one is executed in which the process does
 // something with it before others do anything; where several wait for time to pass, the first of them comes first.
 //
-// To a process that does nothing any more, all that there is is delivered at once, whatever else may happen.
+// A process that does nothing any more gets all deliveries at once, whatever else may happen.
 func (w *world) next() (next []step, more bool) {
 	steps := w.steps()
 	for i, s := range steps {
@@ -433,7 +433,7 @@ func (w *world) serve(r *request) {
 // answer has the process read the answer. What it does next depends on that, and on what it reads
 // then.
 func (w *world) answer(p *process, r *request) {
-	text := r.verb + errorText(r.err)
+	read := []string{r.verb + errorText(r.err)}
 	switch value := r.value.(type) {
 	case *corev1.Pod:
 		if value != nil {
@@ -445,13 +445,13 @@ func (w *world) answer(p *process, r *request) {
 			p.epoch = w.server.version
 		}
 		for i := range value.Items {
-			text += (&contents{server: w.server, alias: map[string]string{value.Items[i].Name: ""}}).pod(&value.Items[i])
+			read = append(read, (&contents{server: w.server, alias: map[string]string{value.Items[i].Name: ""}}).pod(&value.Items[i]))
 		}
 	case *finishedWatch:
 		p.looked = p.pods.version
 	}
 	if r.verb != verbBind || r.err != nil {
-		p.remember(r.pod, text)
+		p.remember(r.pod, strings.Join(read, ""))
 	}
 	w.net.finish(r)
 }
@@ -476,11 +476,12 @@ func (p *process) remember(pod, text string) {
 	if known, there, _ := p.pods.store.GetByKey("default/" + pod); there {
 		text += c.pod(known.(*corev1.Pod))
 	}
+	var nodes []string
 	for _, node := range p.nodes.store.List() {
-		text += c.value(reflect.ValueOf(node))
+		nodes = append(nodes, c.value(reflect.ValueOf(node)))
 	}
 	d := p.threads[pod]
-	d.add(text + strconv.FormatBool(p.plugin.Ready() == nil))
+	d.add(text + strings.Join(nodes, "") + strconv.FormatBool(p.plugin.Ready() == nil))
 	p.threads[pod] = d
 }
 
@@ -620,7 +621,8 @@ func (w *world) check() string {
 	nodes, pods := w.server.lists()
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	for _, v := range oracle.CheckDevices(nodes, pods).Violations.Of(oracle.Overcommitted, oracle.OvercommittedMemory, oracle.Unrecorded, oracle.Torn, oracle.WrongRecord) {
-		if v.Kind == oracle.Overcommitted || !w.shrinks && !(w.foreign && (v.Kind == oracle.Unrecorded || v.Kind == oracle.Torn)) {
+		allowed := w.shrinks || w.foreign && (v.Kind == oracle.Unrecorded || v.Kind == oracle.Torn)
+		if v.Kind == oracle.Overcommitted || !allowed {
 			wrong = append(wrong, v.String())
 		}
 	}

@@ -160,10 +160,10 @@ func (r *LogReport) WriteTable(w io.Writer) error {
 		}
 	}
 	summary := "Nothing was found"
-	switch {
-	case r.Verdict == Violated:
+	switch r.Verdict {
+	case Violated:
 		summary = output.Count(len(r.Violations), "violation")
-	case r.Verdict == Insufficient:
+	case Insufficient:
 		summary = "The log is not sufficient: it shows no violation, but does not show everything"
 	}
 	_, err := fmt.Fprintf(w, "%s: %s to pods, %s of pods with shares, %s from %s to %s\n",

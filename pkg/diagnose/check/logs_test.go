@@ -113,11 +113,15 @@ func TestLogs(t *testing.T) {
 		{name: "twice, to the end", before: free, log: start + second, want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"}},
 		{name: "ended before", before: free, log: start + status(15, "a", n, "0", "600", "Succeeded") + second},
 		{name: "deleted while the other one is bound", before: free, log: start + bound(20, "b", n, "0", "600") + deleted(20, "a", n, "0", "600")},
-		{name: "asked to end, and not gone", before: free, log: start +
-			write(15, "delete", "", "a", 200, `{"kind":"DeleteOptions"}`, podJSON("a", 150, n, "0", "600", "Running", `,"deletionTimestamp":"2026-11-23T00:00:59Z","deletionGracePeriodSeconds":30`)) + second,
-			want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"}},
-		{name: "evicted, and not gone", before: free, log: start + write(15, "create", "eviction", "a", 201, `{"kind":"Eviction"}`, "") + second,
-			want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"}},
+		{
+			name: "asked to end, and not gone", before: free, log: start +
+				write(15, "delete", "", "a", 200, `{"kind":"DeleteOptions"}`, podJSON("a", 150, n, "0", "600", "Running", `,"deletionTimestamp":"2026-11-23T00:00:59Z","deletionGracePeriodSeconds":30`)) + second,
+			want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"},
+		},
+		{
+			name: "evicted, and not gone", before: free, log: start + write(15, "create", "eviction", "a", 201, `{"kind":"Eviction"}`, "") + second,
+			want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"},
+		},
 		{name: "deleted with all others", before: free, log: start + write(15, "deletecollection", "", "", 200, `{"kind":"DeleteOptions","gracePeriodSeconds":0}`,
 			`{"kind":"PodList","items":[`+podJSON("a", 120, n, "0", "600", "Running", "")+`]}`) + second},
 		{name: "without a record", before: free, log: start + bound(20, "b", n, "", "") + deleted(30, "a", n, "0", "600"), want: []string{"Torn ns/b 20.000000 20.000000 ns/b scheduler berth/1"}},
@@ -126,8 +130,10 @@ func TestLogs(t *testing.T) {
 		{name: "an answer after the Binding's", before: free, log: bound(11, "a", n, "0", "600") + created(12, "a", "600") + status(13, "a", n, "0", "600", "Running")},
 		{name: "a stranger", before: node(n, "t") + "\n" + namespace("ns", "a"), log: start, want: []string{"WrongTenant ns/a 11.000000 11.000000 ns/a scheduler berth/1"}},
 		{name: "the tenant's own", before: node(n, "a") + "\n" + namespace("ns", "a"), log: start},
-		{name: "from before", before: free + "\n" + podJSON("old", 1, n, "0", "600", "Running", ""), log: start + deleted(15, "a", n, "0", "600"),
-			want: []string{"Overcommitted n/0 11.000000 14.500000 ns/a,ns/old scheduler berth/1"}},
+		{
+			name: "from before", before: free + "\n" + podJSON("old", 1, n, "0", "600", "Running", ""), log: start + deleted(15, "a", n, "0", "600"),
+			want: []string{"Overcommitted n/0 11.000000 14.500000 ns/a,ns/old scheduler berth/1"},
+		},
 		{name: "nothing", gaps: []string{"no write to a pod is in the log"}},
 		{name: "from before, unknown", log: deleted(15, "a", n, "0", "600"), gaps: []string{"1 pod(s) existed before the log began"}},
 		{name: "nodes unknown", log: start, gaps: []string{"1 node(s) that pods entered are not in the log (n, …)"}},
@@ -141,21 +147,29 @@ func TestLogs(t *testing.T) {
 		{name: "no status", before: free, log: created(10, "a", "600") + bound(11, "a", n, "0", "600"), gaps: []string{"no write to pods/status is in the log"}},
 		{name: "an end that was left out", before: free, log: start + strings.Replace(deleted(15, "a", n, "0", "600"), `"Running"`, `"Succeeded"`, 1), gaps: []string{"1 pod(s) ended, and the write of their status is not in the log"}},
 		{name: "a Binding that was left out", before: free, log: created(10, "a", "600") + status(12, "a", n, "0", "600", "Running"), gaps: []string{"1 pod(s) have a node, and their Binding is not in the log"}},
-		{name: "a creation that was left out", before: free, log: strings.Replace(start, "00:00:05Z", "00:00:11Z", -1) + strings.Replace(status(20, "c", n, "1", "1", "Running"), "00:00:05Z", "00:00:15Z", 1),
-			gaps: []string{"1 pod(s) were created while the log was written"}},
+		{
+			name: "a creation that was left out", before: free, log: strings.ReplaceAll(start, "00:00:05Z", "00:00:11Z") + strings.Replace(status(20, "c", n, "1", "1", "Running"), "00:00:05Z", "00:00:15Z", 1),
+			gaps: []string{"1 pod(s) were created while the log was written"},
+		},
 		{name: "replaced", before: free, log: start + strings.Replace(created(30, "a", "600"), `"uid-a"`, `"uid-2"`, 1), gaps: []string{"1 pod(s) were replaced"}},
 		{name: "an unknown outcome", before: free, log: start + strings.Replace(second, `"code":201`, `"code":504`, 1), gaps: []string{"1 write(s) to pods were answered with an error of the server"}},
-		{name: "an unknown outcome, and it was written", before: free, log: start + strings.Replace(second, `"ResponseComplete"`, `"Panic"`, 1) + status(21, "b", n, "0", "600", "Running"),
-			want: []string{"Overcommitted n/0 21.000000 21.000000 ns/a,ns/b scheduler berth/1"}, gaps: []string{"1 write(s) to pods were answered with an error of the server"}},
+		{
+			name: "an unknown outcome, and it was written", before: free, log: start + strings.Replace(second, `"ResponseComplete"`, `"Panic"`, 1) + status(21, "b", n, "0", "600", "Running"),
+			want: []string{"Overcommitted n/0 21.000000 21.000000 ns/a,ns/b scheduler berth/1"}, gaps: []string{"1 write(s) to pods were answered with an error of the server"},
+		},
 		{name: "a Binding of unknown requests", before: free, log: start + bound(20, "x", n, "", ""), gaps: []string{"1 pod(s) were bound without a record, and what they request"}},
 		{name: "lines that are none", before: free, log: "{\n" + start + "null\n" + `{"kind":"Event","apiVersion":"v1"}`, gaps: []string{"3 line(s) could not be read: standard input:1 (no JSON object: "}},
-		{name: "a long line", before: free, log: strings.Replace(start, `"userAgent":"berth/1"`, `"userAgent":"`+strings.Repeat("x", 10<<20)+`"`, 1) + second,
-			want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"}},
+		{
+			name: "a long line", before: free, log: strings.Replace(start, `"userAgent":"berth/1"`, `"userAgent":"`+strings.Repeat("x", 10<<20)+`"`, 1) + second,
+			want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"},
+		},
 		{name: "a watch", log: watched("ADDED", node(n, "")) + watched("ADDED", podJSON("a", 10, "", "", "600", "Pending", "")) + watched("MODIFIED", podJSON("a", 11, n, "0", "600", "Running", "")) +
 			watched("BOOKMARK", podJSON("", 12, "", "", "", "", "")) + watched("DELETED", podJSON("a", 13, n, "0", "600", "Running", "")) +
 			watched("ADDED", podJSON("b", 14, "", "", "600", "", "")) + watched("MODIFIED", podJSON("b", 15, n, "0", "600", "Running", ""))},
-		{name: "a watch of a device given twice", log: watched("ADDED", node(n, "")) + watched("ADDED", podJSON("a", 10, n, "0", "600", "Running", "")) + watched("ADDED", podJSON("b", 15, n, "0", "600", "Running", "")),
-			want: []string{"Overcommitted n/0 15 15 ns/a,ns/b  "}},
+		{
+			name: "a watch of a device given twice", log: watched("ADDED", node(n, "")) + watched("ADDED", podJSON("a", 10, n, "0", "600", "Running", "")) + watched("ADDED", podJSON("b", 15, n, "0", "600", "Running", "")),
+			want: []string{"Overcommitted n/0 15 15 ns/a,ns/b  "},
+		},
 		{name: "a watch that ended", log: watched("ADDED", podJSON("a", 10, "", "", "600", "", "")) + watched("ERROR", `{"kind":"Status"}`), gaps: []string{"1 watch(es) ended with an error"}},
 	}
 	for _, tt := range tests {

@@ -64,7 +64,7 @@ type Measure interface {
 	// Distance returns the rank of the node and how much is missing there, in relation to
 	// what is asked for; 0, 0 if nothing is.
 	Distance(node fwk.NodeInfo) (rank int, gap float64)
-	// Describe says what is missing there, as in "device 2 has 800m free, and the pod requests 1000m
-	//". It is called for few nodes.
+	// Describe says what is missing there, as in "device 2 has 800m free, and the pod
+	// requests 1000m". It is called for few nodes.
 	Describe(node fwk.NodeInfo) string
 }

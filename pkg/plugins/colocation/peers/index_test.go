@@ -47,10 +47,6 @@ func nodeEndpoint(name string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{NodeName: ptr.To(name)}
 }
 
-func zoneEndpoint(zone string) discoveryv1.Endpoint {
-	return discoveryv1.Endpoint{Zone: ptr.To(zone)}
-}
-
 // TestTopologyKeysAreBounded asks for more keys than are kept, and for keys that
 // nobody has.
 func TestTopologyKeysAreBounded(t *testing.T) {
