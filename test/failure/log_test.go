@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/berth-scheduler/berth/pkg/apis/names"
@@ -123,7 +124,9 @@ var oneContainer = regexp.MustCompile(`^main=(\d+)[:,]`)
 func (l *auditLog) requireForgedFound(t *testing.T) {
 	t.Helper()
 	lines := bytes.SplitAfter(l.content(t), []byte("\n"))
+	const maxForged = 10
 	var former *corev1.Binding
+	var misses []string
 	for i, line := range lines {
 		var event auditv1.Event
 		if json.Unmarshal(line, &event) != nil || event.ObjectRef == nil || event.ObjectRef.Subresource != "binding" || event.ResponseStatus.Code != 201 {
@@ -156,12 +159,14 @@ func (l *auditLog) requireForgedFound(t *testing.T) {
 		}
 		report := l.check(t, slices.Concat(bytes.Join(lines[:i], nil), forged, []byte("\n"), bytes.Join(lines[i+1:], nil)))
 		want := []string{gpuchurn.Namespace + "/" + former.Name, gpuchurn.Namespace + "/" + binding.Name}
-		slices.Sort(want)
 		found := slices.IndexFunc(report.Violations, func(v check.LogViolation) bool {
-			return v.Kind == string(oracle.Overcommitted) && v.Object == former.Target.Name+"/"+index && slices.Equal(v.Pods, want)
+			return v.Kind == string(oracle.Overcommitted) && v.Object == former.Target.Name+"/"+index && sets.New(v.Pods...).HasAll(want...)
 		})
-		if found < 0 {
-			former = binding // gone by then: the next two
+		if found < 0 { // gone by then: the next two
+			misses = append(misses, fmt.Sprintf("%v on device %s of node %s: %+v", want, index, former.Target.Name, report))
+			if former = binding; len(misses) == maxForged {
+				break
+			}
 			continue
 		}
 		v := report.Violations[found]
@@ -173,5 +178,5 @@ func (l *auditLog) requireForgedFound(t *testing.T) {
 		}
 		return
 	}
-	t.Error("no forged record was found")
+	t.Errorf("no forged record was found:\n%s", strings.Join(misses, "\n"))
 }

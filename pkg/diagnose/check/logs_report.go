@@ -159,8 +159,10 @@ func (r *LogReport) WriteTable(w io.Writer) error {
 			return err
 		}
 	}
-	summary := "Nothing was found"
+	var summary string
 	switch r.Verdict {
+	case Clean:
+		summary = "Nothing was found"
 	case Violated:
 		summary = output.Count(len(r.Violations), "violation")
 	case Insufficient:

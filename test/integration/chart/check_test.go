@@ -32,7 +32,7 @@ func TestCheckFiles(t *testing.T) {
 	}{
 		{name: "as it is rendered"},
 		{name: "without its ClusterRole", leftOut: "kind: ClusterRole\n", want: &check.Finding{
-			Severity: check.Error, Object: "User system:serviceaccount:team:east", Message: "may not list pods: pods are what is scheduled", WayOut: upgrade,
+			Severity: check.Error, Object: "User system:serviceaccount:team:east", Message: "has no permission to list pods: pods are what is scheduled", WayOut: upgrade,
 		}},
 		{name: "without a policy", leftOut: "name: berth-tenancy-pods\n", want: &check.Finding{
 			Severity: check.Error, Object: "ValidatingAdmissionPolicy berth-tenancy-pods", Message: "is not installed", WayOut: feature,
@@ -105,7 +105,7 @@ func TestCheckFindsOnePool(t *testing.T) {
 			}
 			var found []string
 			for _, f := range report.Findings {
-				if strings.Contains(f.Message, "both give shares") {
+				if strings.Contains(f.Message, "both allocate shares") {
 					found = append(found, f.Message)
 					if f.Severity != check.Error || f.Field != "profiles[].pluginConfig[GPUDevice].args.pool" || !strings.Contains(f.WayOut, "gpu.pool in the values of helm -n west upgrade west") {
 						t.Errorf("got %+v", f)

@@ -68,7 +68,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{kind: ServiceAccount, name: developer, namespace: default}]
 `)
 	stdout, _ := s.run(t, s.ServiceAccountKubeconfig(t, "default", "developer"), exitNotPlaced, "pod/large", "-o", "wide")
-	for _, want := range []string{"The scheduler reports: 0/8 nodes are available", "Insufficient cpu", "Not seen: nodes were left out", "Not seen: leases", "nothing was tried"} {
+	for _, want := range []string{"The scheduler reports: 0/8 nodes are available", "Insufficient cpu", "Not seen: nodes were left out", "Not seen: leases", "no change was tried"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("want %q in\n%s", want, stdout)
 		}

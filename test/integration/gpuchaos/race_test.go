@@ -141,7 +141,7 @@ func requireTold(t *testing.T, c *framework.Cluster, violation oracle.Violation)
 		complete := false
 		for _, pod := range violation.Pods {
 			_, name, _ := strings.Cut(pod, "/")
-			if !strings.Contains(strings.Join(notes[name], "\n"), fmt.Sprintf("device(s) %s of node %q", index, node)) {
+			if !strings.Contains(strings.Join(notes[name], "\n"), fmt.Sprintf("Device(s) %s of node %q", index, node)) {
 				return false, fmt.Errorf("pod %s has the events %q", name, notes[name])
 			}
 			for _, note := range notes[name] {

@@ -73,7 +73,7 @@ func missingRightIsNamedAtStart(t *testing.T) {
 				if subresource != "" {
 					want += "/" + subresource
 				}
-				for _, text := range []string{want, "lacks 1 right", "system:serviceaccount:berth-system:random-scheduler"} {
+				for _, text := range []string{want, "lacks 1 permission", "system:serviceaccount:berth-system:random-scheduler"} {
 					if !strings.Contains(p.Output(), text) {
 						t.Errorf("output does not contain %q:\n%s", text, p.Output())
 					}
