@@ -256,7 +256,7 @@ func (n *Node) status(d *Device, nominated []string) string {
 	case n.Kind == DevicePlugin:
 		parts = append(parts, "handed out by a device plugin")
 	case n.Kind == Invalid:
-		parts = append(parts, "refused: "+n.Problem)
+		parts = append(parts, "rejected: "+n.Problem)
 	case n.Kind == NotShared:
 		parts = append(parts, "not shared, and shares are allocated")
 	case n.Kind == Unknown:
