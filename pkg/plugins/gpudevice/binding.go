@@ -212,6 +212,9 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 		return true, u.cause
 	}
 	if err := pl.allocations.heedToken(current); err != nil {
+		if u.unknown {
+			return false, nil // the Binding may still be written, so the devices stay allocated
+		}
 		return true, fmt.Errorf("binding pod %s: %w: %w", klog.KObj(pod), err, u.cause)
 	}
 	u.binding = h.binding(current)
