@@ -80,7 +80,7 @@ type Options struct {
 type ExpectedWorkload string
 
 const (
-	// WorkloadOfProfile is what the profile says, given or learnt.
+	// WorkloadOfProfile is what the profile says, given or learned.
 	WorkloadOfProfile ExpectedWorkload = "profile"
 	// WorkloadOfInput is the pods that will come, where the profile gives none.
 	WorkloadOfInput ExpectedWorkload = "oracle"

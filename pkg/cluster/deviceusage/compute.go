@@ -198,7 +198,7 @@ func (c *computation) addShares(u *use, held *device.Held, pod Pod) {
 		return
 	}
 	if missing := held.Allocation.Missing(u.parsed); len(missing) > 0 {
-		pod.Problem = fmt.Sprintf("was given devices that the node does not list any more: %v", missing)
+		pod.Problem = fmt.Sprintf("was given devices that the node no longer lists: %v", missing)
 	} else if pod.Problem == "" && u.parsed.Kind == device.NodeWithoutDevices && u.node.Kind != Unknown {
 		pod.Problem = "holds shares of a node that is not shared: it takes no pod of a device plugin until this one is gone"
 	}

@@ -37,7 +37,7 @@ func annotated(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Annotations[key] = value }
 }
 
-func labelled(key, value string) func(*corev1.Node) {
+func labeled(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[key] = value }
 }
 
@@ -162,7 +162,7 @@ func TestByDevice(t *testing.T) {
 			name: "handed out by others",
 			objects: Objects{
 				Nodes: []*corev1.Node{
-					node("dra", "1"), node("bad", "1", labelled(names.GPUSharingLabel, "True")), node("plugin", "2", plugin("2")),
+					node("dra", "1"), node("bad", "1", labeled(names.GPUSharingLabel, "True")), node("plugin", "2", plugin("2")),
 					node("was-shared", "1", func(n *corev1.Node) { delete(n.Labels, names.GPUSharingLabel) }),
 					{ObjectMeta: metav1.ObjectMeta{Name: "plain"}},
 				},

@@ -233,7 +233,7 @@ func (pl *Colocation) Filter(ctx context.Context, state fwk.CycleState, _ *corev
 		pl.instance.recordRejection(klog.FromContext(ctx), s.rejection)
 	}
 	reason := s.targets[i].noPeer
-	if why == nodeUnlabelled {
+	if why == nodeUnlabeled {
 		reason = s.targets[i].noLabel
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
@@ -249,7 +249,7 @@ func (s *preFilterState) check(labels map[string]string) (outcome, int) {
 		}
 		value, ok := labels[t.required.key]
 		if !ok {
-			return nodeUnlabelled, i
+			return nodeUnlabeled, i
 		}
 		if t.first {
 			continue

@@ -22,7 +22,7 @@ import (
 func (e *Engine) Set(ctx context.Context, obj runtime.Object) error {
 	kind, ok := cluster.KindOf(obj)
 	if !ok {
-		return fmt.Errorf("objects of type %T have no part in scheduling", obj)
+		return fmt.Errorf("objects of type %T play no part in scheduling", obj)
 	}
 	informer, logger := e.informers.byResource[kind.Resource], klog.FromContext(ctx)
 	old, known, err := informer.GetIndexer().Get(obj)
@@ -55,7 +55,7 @@ func (e *Engine) Set(ctx context.Context, obj runtime.Object) error {
 func (e *Engine) Remove(ctx context.Context, obj runtime.Object) error {
 	kind, ok := cluster.KindOf(obj)
 	if !ok {
-		return fmt.Errorf("objects of type %T have no part in scheduling", obj)
+		return fmt.Errorf("objects of type %T play no part in scheduling", obj)
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
 		return e.Delete(ctx, pod.Namespace, pod.Name)
