@@ -42,7 +42,7 @@ func TestCandidatesAndPodGroups(t *testing.T) {
 		counts.add(&m.candidateCounts)
 	}
 	t.Logf("%+v, %+v", counts, gangs)
-	if least := clusters / 4; counts.narrowed < 50*least || gangs.whole < 16*least || gangs.inPart < least || gangs.preempted < least || gangs.refused < 2*least {
+	if !testing.Short() && (counts.narrowed < 150 || gangs.whole < 50 || gangs.inPart < 3 || gangs.preempted < 3 || gangs.refused < 5) {
 		t.Errorf("%+v, %+v: the clusters show little", counts, gangs)
 	}
 }
