@@ -75,6 +75,15 @@ func DevicesOf(claim *resourcev1.ResourceClaim) []ClaimDevice {
 	return devices
 }
 
+// String returns "DRIVER/POOL/DEVICE", with what the claim has of a shared device in brackets.
+func (d *ClaimDevice) String() string {
+	name := d.Driver + "/" + d.Pool + "/" + d.Device
+	if share := d.Share(); share != "" {
+		name += " (" + share + ")"
+	}
+	return name
+}
+
 // Share writes what the claim has of a shared device, as in "cores=50 memory=10Gi".
 func (d *ClaimDevice) Share() string {
 	parts := make([]string, 0, len(d.Consumed))
