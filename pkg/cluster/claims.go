@@ -35,6 +35,20 @@ func ClaimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
+// CurrentSlices returns the slices of the newest generation of each pool: the others are
+// left over while a driver replaces them.
+func CurrentSlices(list []*resourcev1.ResourceSlice) []*resourcev1.ResourceSlice {
+	type pool struct{ driver, name string }
+	newest := map[pool]int64{}
+	for _, slice := range list {
+		p := pool{slice.Spec.Driver, slice.Spec.Pool.Name}
+		newest[p] = max(newest[p], slice.Spec.Pool.Generation)
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(slice *resourcev1.ResourceSlice) bool {
+		return slice.Spec.Pool.Generation < newest[pool{slice.Spec.Driver, slice.Spec.Pool.Name}]
+	})
+}
+
 // ClaimDevice is a device that a ResourceClaim has, or a part of one.
 type ClaimDevice struct {
 	// Claim is the claim's name, in the namespace of its pod, and Request the request in it
@@ -73,6 +87,15 @@ func DevicesOf(claim *resourcev1.ResourceClaim) []ClaimDevice {
 		devices = append(devices, device)
 	}
 	return devices
+}
+
+// DeviceNames returns the devices as text.
+func DeviceNames(devices []ClaimDevice) []string {
+	names := make([]string, 0, len(devices))
+	for i := range devices {
+		names = append(names, devices[i].String())
+	}
+	return names
 }
 
 // String returns "DRIVER/POOL/DEVICE", with what the claim has of a shared device in brackets.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,16 +62,10 @@ type published struct {
 // publishedOn returns what each driver publishes for each node, by node and driver: the
 // newest generation of each pool.
 func publishedOn(list []*resourcev1.ResourceSlice) map[string]map[string]*published {
-	type pool struct{ driver, name string }
-	newest := map[pool]int64{}
-	for _, slice := range list {
-		p := pool{slice.Spec.Driver, slice.Spec.Pool.Name}
-		newest[p] = max(newest[p], slice.Spec.Pool.Generation)
-	}
 	byNode := map[string]map[string]*published{}
-	for _, slice := range list {
+	for _, slice := range cluster.CurrentSlices(list) {
 		node, driver := ptr.Deref(slice.Spec.NodeName, ""), slice.Spec.Driver
-		if node == "" || slice.Spec.Pool.Generation < newest[pool{driver, slice.Spec.Pool.Name}] {
+		if node == "" {
 			continue
 		}
 		if byNode[node] == nil {
@@ -234,13 +227,4 @@ func (n *Node) isolation(dimension func(*Isolation) string) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// published writes how many devices drivers publish for the node.
-func (n *Node) published() string {
-	devices := 0
-	for i := range n.Isolation {
-		devices += n.Isolation[i].Devices
-	}
-	return strconv.Itoa(devices)
 }

@@ -135,6 +135,11 @@ func (r *Report) nodeTable(wide bool) *Table {
 	for i := range r.Nodes {
 		node := &r.Nodes[i]
 		devices, cordoned, conflicts, whole := len(node.Devices), 0, 0, 0
+		if node.Kind == Driver {
+			for j := range node.Isolation {
+				devices += node.Isolation[j].Devices
+			}
+		}
 		var free int64
 		for j := range node.Devices {
 			d := &node.Devices[j]
@@ -154,9 +159,6 @@ func (r *Report) nodeTable(wide bool) *Table {
 		cells := []string{node.Name, string(node.Kind), node.Model, strconv.Itoa(devices), r.atMost() + milli(free), strconv.Itoa(whole)}
 		if h := node.HandedOut; h != nil {
 			cells = []string{node.Name, string(node.Kind), node.Model, strconv.FormatInt(h.Devices, 10), h.free(r.atMost()), strconv.FormatInt(h.Devices-h.Held, 10)}
-		}
-		if node.Kind == Driver {
-			cells[3] = node.published()
 		}
 		if node.Kind == Unknown || node.Kind == Invalid || node.Kind == Driver {
 			cells[4], cells[5] = "", ""
@@ -181,7 +183,7 @@ func (r *Report) podTable(wide bool) *Table {
 		case pod.WholeDevices > 0:
 			held = output.Count(int(pod.WholeDevices), "device")
 		case len(pod.Claimed) > 0 && len(pod.Devices) == 0:
-			held = claimedText(pod.Claimed)
+			held = output.List(cluster.DeviceNames(pod.Claimed), maxHolders)
 		case len(pod.Devices) == 0:
 			held = ""
 		}
@@ -285,15 +287,6 @@ var conflictText = map[Conflict]string{
 	GivenTwice:   "allocated twice",
 	MemoryShrank: "more memory allocated than it has",
 	NotThere:     "no longer on the node",
-}
-
-// claimedText writes the devices of a pod's claims.
-func claimedText(devices []cluster.ClaimDevice) string {
-	parts := make([]string, 0, len(devices))
-	for i := range devices {
-		parts = append(parts, devices[i].String())
-	}
-	return output.List(parts, maxHolders)
 }
 
 // maxHolders bounds the cell of a device that many pods hold.

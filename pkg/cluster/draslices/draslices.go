@@ -57,14 +57,14 @@ func (l Layout) Driver() string {
 
 // Classes returns the DeviceClasses that the layout's driver is installed with.
 func (l Layout) Classes() []*resourcev1.DeviceClass {
-	switch l {
-	case HAMi:
+	if l == HAMi {
 		return []*resourcev1.DeviceClass{newClass(HAMiDriver, HAMiDriver, typeHAMi)}
-	case DynamicMIG:
-		return []*resourcev1.DeviceClass{newClass(NVIDIADriver, NVIDIADriver, typeGPU), newClass(MIGClass, NVIDIADriver, typeMIG)}
-	case Whole:
 	}
-	return []*resourcev1.DeviceClass{newClass(NVIDIADriver, NVIDIADriver, typeGPU)}
+	classes := []*resourcev1.DeviceClass{newClass(NVIDIADriver, NVIDIADriver, typeGPU)}
+	if l == DynamicMIG {
+		classes = append(classes, newClass(MIGClass, NVIDIADriver, typeMIG))
+	}
+	return classes
 }
 
 func newClass(name, driver, deviceType string) *resourcev1.DeviceClass {
@@ -85,9 +85,12 @@ func (l Layout) Slices(node string, gpus int, model Model) []*resourcev1.Resourc
 	case DynamicMIG:
 		specs = dynamicMIG(node, gpus, &model)
 	case Whole, HAMi:
-		devices := make([]resourcev1.Device, 0, gpus)
+		devices, newDevice := make([]resourcev1.Device, 0, gpus), gpuDevice
+		if l == HAMi {
+			newDevice = hamiDevice
+		}
 		for i := range gpus {
-			devices = append(devices, l.device(node, i, &model))
+			devices = append(devices, newDevice(node, i, &model))
 		}
 		for part := range slices.Chunk(devices, resourcev1.ResourceSliceMaxDevices) {
 			specs = append(specs, resourcev1.ResourceSliceSpec{Devices: part})
@@ -113,14 +116,7 @@ const (
 	typeHAMi = "hami-gpu"
 )
 
-// device returns a GPU that has no partitions.
-func (l Layout) device(node string, index int, model *Model) resourcev1.Device {
-	if l == HAMi {
-		return hamiDevice(node, index, model)
-	}
-	return gpuDevice(node, index, model)
-}
-
+// gpuDevice returns a GPU that one claim gets as a whole.
 func gpuDevice(node string, index int, model *Model) resourcev1.Device {
 	return resourcev1.Device{
 		Name:       fmt.Sprintf("gpu-%d", index),

@@ -72,17 +72,18 @@ func T4() Model {
 type engine struct {
 	capacity resourcev1.QualifiedName
 	counter  string
+	format   resource.Format
 	of       func(*Profile) int64
 }
 
 var engines = []engine{
-	{"memory", "memory", func(p *Profile) int64 { return p.MemoryMiB << 20 }},
-	{"multiprocessors", "multiprocessors", func(p *Profile) int64 { return p.Multiprocessors }},
-	{"copyEngines", "copy-engines", func(p *Profile) int64 { return p.CopyEngines }},
-	{"decoders", "decoders", func(p *Profile) int64 { return p.Decoders }},
-	{"encoders", "encoders", func(*Profile) int64 { return 0 }},
-	{"jpegEngines", "jpeg-engines", func(p *Profile) int64 { return p.JPEGEngines }},
-	{"ofaEngines", "ofa-engines", func(p *Profile) int64 { return p.OFAEngines }},
+	{"memory", "memory", resource.BinarySI, func(p *Profile) int64 { return p.MemoryMiB << 20 }},
+	{"multiprocessors", "multiprocessors", resource.DecimalSI, func(p *Profile) int64 { return p.Multiprocessors }},
+	{"copyEngines", "copy-engines", resource.DecimalSI, func(p *Profile) int64 { return p.CopyEngines }},
+	{"decoders", "decoders", resource.DecimalSI, func(p *Profile) int64 { return p.Decoders }},
+	{"encoders", "encoders", resource.DecimalSI, func(*Profile) int64 { return 0 }},
+	{"jpegEngines", "jpeg-engines", resource.DecimalSI, func(p *Profile) int64 { return p.JPEGEngines }},
+	{"ofaEngines", "ofa-engines", resource.DecimalSI, func(p *Profile) int64 { return p.OFAEngines }},
 }
 
 // dynamicMIG returns the slices of counter sets, and one for each GPU.
@@ -90,7 +91,7 @@ func dynamicMIG(node string, gpus int, model *Model) []resourcev1.ResourceSliceS
 	counters := map[string]resourcev1.Counter{}
 	for i := range engines {
 		for j := range model.Profiles {
-			counter := resourcev1.Counter{Value: *resource.NewQuantity(engines[i].of(&model.Profiles[j]), formatOf(&engines[i]))}
+			counter := resourcev1.Counter{Value: *resource.NewQuantity(engines[i].of(&model.Profiles[j]), engines[i].format)}
 			if most, ok := counters[engines[i].counter]; !ok || most.Value.Cmp(counter.Value) < 0 {
 				counters[engines[i].counter] = counter
 			}
@@ -124,13 +125,6 @@ func dynamicMIG(node string, gpus int, model *Model) []resourcev1.ResourceSliceS
 
 func counterSet(gpu int) string { return fmt.Sprintf("gpu-%d-counter-set", gpu) }
 
-func formatOf(e *engine) resource.Format {
-	if e.counter == "memory" {
-		return resource.BinarySI
-	}
-	return resource.DecimalSI
-}
-
 // addSlices adds a counter for each memory slice of a placement.
 func addSlices(counters map[string]resourcev1.Counter, start, count int) {
 	for i := start; i < start+count; i++ {
@@ -145,7 +139,7 @@ func migDevice(node string, gpu int, model *Model, profile *Profile, start int) 
 	attributes["profile"] = text(profile.Name)
 	capacity, counters := map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{}, map[string]resourcev1.Counter{}
 	for i := range engines {
-		amount := *resource.NewQuantity(engines[i].of(profile), formatOf(&engines[i]))
+		amount := *resource.NewQuantity(engines[i].of(profile), engines[i].format)
 		capacity[engines[i].capacity] = resourcev1.DeviceCapacity{Value: amount}
 		counters[engines[i].counter] = resourcev1.Counter{Value: amount}
 	}

@@ -56,9 +56,7 @@ func (r *claimRequest) change(cost float64, edits func(*resourcev1.ExactDeviceRe
 	return &Change{
 		Who: OnPod, Kind: "device-request", cost: cost, Text: fmt.Sprintf("%s %s, request %s: %s", where, name, r.name, fmt.Sprintf(format, args...)),
 		edits: []edit{{object: r.owner, change: func(object runtime.Object) {
-			if exact := r.spec(object).Devices.Requests[r.index].Exactly; exact != nil {
-				edits(exact)
-			}
+			edits(requestsOf(object)[r.index].Exactly)
 		}}},
 	}
 }

@@ -28,10 +28,9 @@ import (
 
 // claimRequest is a request of a ResourceClaim that the pod has no devices for yet.
 type claimRequest struct {
-	// owner is the template of the claim, or the claim that the pod names, and spec the part
-	// of it that has the request at this index.
+	// owner is the template of the claim, or the claim that the pod names, and index the place
+	// of the request in it.
 	owner runtime.Object
-	spec  func(runtime.Object) *resourcev1.ResourceClaimSpec
 	index int
 	name  string
 	exact *resourcev1.ExactDeviceRequest
@@ -41,10 +40,10 @@ type claimRequest struct {
 // alternatives are left out: none of them alone keeps the pod waiting.
 func (s *situation) claimRequests() []claimRequest {
 	var requests []claimRequest
-	add := func(owner runtime.Object, spec func(runtime.Object) *resourcev1.ResourceClaimSpec) {
-		for i, request := range spec(owner).Devices.Requests {
+	add := func(owner runtime.Object) {
+		for i, request := range requestsOf(owner) {
 			if request.Exactly != nil {
-				requests = append(requests, claimRequest{owner, spec, i, request.Name, request.Exactly})
+				requests = append(requests, claimRequest{owner, i, request.Name, request.Exactly})
 			}
 		}
 	}
@@ -52,30 +51,27 @@ func (s *situation) claimRequests() []claimRequest {
 		podClaim := &s.pod.Spec.ResourceClaims[i]
 		for _, template := range others[*resourcev1.ResourceClaimTemplate](s.in) {
 			if template.Namespace == s.pod.Namespace && template.Name == ptr.Deref(podClaim.ResourceClaimTemplateName, "") {
-				add(template, specOfTemplate)
+				add(template)
 			}
 		}
 		for _, claim := range others[*resourcev1.ResourceClaim](s.in) {
 			if claim.Namespace == s.pod.Namespace && claim.Name == ptr.Deref(podClaim.ResourceClaimName, "") && claim.Status.Allocation == nil {
-				add(claim, specOfClaim)
+				add(claim)
 			}
 		}
 	}
 	return requests
 }
 
-func specOfTemplate(object runtime.Object) *resourcev1.ResourceClaimSpec {
-	if template, ok := object.(*resourcev1.ResourceClaimTemplate); ok {
-		return &template.Spec.Spec
+// requestsOf returns the requests of a template or a claim.
+func requestsOf(owner runtime.Object) []resourcev1.DeviceRequest {
+	switch owner := owner.(type) {
+	case *resourcev1.ResourceClaimTemplate:
+		return owner.Spec.Spec.Devices.Requests
+	case *resourcev1.ResourceClaim:
+		return owner.Spec.Devices.Requests
 	}
-	return &resourcev1.ResourceClaimSpec{}
-}
-
-func specOfClaim(object runtime.Object) *resourcev1.ResourceClaimSpec {
-	if claim, ok := object.(*resourcev1.ResourceClaim); ok {
-		return &claim.Spec
-	}
-	return &resourcev1.ResourceClaimSpec{}
+	return nil
 }
 
 // publishedDevice is a device that a driver publishes for a node, and what is used of it.
@@ -93,17 +89,10 @@ type publishedDevice struct {
 // publishedOn returns the devices of the node, of the newest generation of each pool. Devices
 // that are not of one node are left out.
 func (s *situation) publishedOn(node string) []publishedDevice {
-	type pool struct{ driver, name string }
-	newest := map[pool]int64{}
-	list := others[*resourcev1.ResourceSlice](s.in)
-	for _, slice := range list {
-		p := pool{slice.Spec.Driver, slice.Spec.Pool.Name}
-		newest[p] = max(newest[p], slice.Spec.Pool.Generation)
-	}
 	var devices []publishedDevice
 	rules, users := s.in.Objects.DeviceTaintRules(), s.claimsByDevice()
-	for _, slice := range list {
-		if ptr.Deref(slice.Spec.NodeName, "") != node || slice.Spec.Pool.Generation < newest[pool{slice.Spec.Driver, slice.Spec.Pool.Name}] {
+	for _, slice := range cluster.CurrentSlices(others[*resourcev1.ResourceSlice](s.in)) {
+		if ptr.Deref(slice.Spec.NodeName, "") != node {
 			continue
 		}
 		for i := range slice.Spec.Devices {
@@ -340,7 +329,11 @@ func (s *situation) causes(request *claimRequest, devices []publishedDevice) (fr
 		case selector != "":
 			note("not selected by " + selector)
 		case len(taints) > 0:
-			note(strings.TrimSuffix(fmt.Sprintf("tainted with %s:%s (%s", taintText(taints[0]), taints[0].Effect, ruleText(d)), " ("))
+			cause := fmt.Sprintf("tainted with %s:%s", taintText(taints[0]), taints[0].Effect)
+			if len(d.rules) > 0 {
+				cause += " (DeviceTaintRule " + strings.Join(d.rules, ", ") + ")"
+			}
+			note(cause)
 		case d.lacksCapacity(request.exact):
 			note("too small")
 		case d.isTaken(request.exact):
@@ -363,14 +356,6 @@ func (s *situation) causes(request *claimRequest, devices []publishedDevice) (fr
 
 func taintText(taint resourcev1.DeviceTaint) string {
 	return strings.TrimSuffix(taint.Key+"="+taint.Value, "=")
-}
-
-// ruleText names the DeviceTaintRules that taint the device, with the closing bracket.
-func ruleText(d *publishedDevice) string {
-	if len(d.rules) == 0 {
-		return ""
-	}
-	return "DeviceTaintRule " + strings.Join(d.rules, ", ") + ")"
 }
 
 // usersOf names the pods that use the claim or, without any, the claim.

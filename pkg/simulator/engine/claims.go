@@ -179,8 +179,7 @@ func (e *Engine) createClaims(ctx context.Context, pod *corev1.Pod) (*corev1.Pod
 		if template == nil || !e.lacksClaim(pod, podClaim) {
 			continue
 		}
-		claim := newClaim(pod, podClaim.Name, template)
-		claim, err := e.claims.create(claim, string(pod.UID)+"/"+podClaim.Name)
+		claim, err := e.claims.create(newClaim(pod, podClaim.Name, template), string(pod.UID)+"/"+podClaim.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
@@ -144,10 +145,7 @@ func (p *Placement) devices() string {
 	if p.Devices != "" {
 		parts = append(parts, p.Devices)
 	}
-	for i := range p.Claimed {
-		parts = append(parts, p.Claimed[i].String())
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, cluster.DeviceNames(p.Claimed)...), ", ")
 }
 
 // why says in a line what there is to be said of the pod.
