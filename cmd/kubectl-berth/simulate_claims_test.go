@@ -97,6 +97,30 @@ func TestSimulateClaims(t *testing.T) {
 	}, "simulate", "-f", "-", "--config", gpuProfile)
 }
 
+// TestClaimsPage places the two manifests of the page about shares and claims, each on the
+// kind of node that it is for.
+func TestClaimsPage(t *testing.T) {
+	const shared = `---
+apiVersion: v1
+kind: Node
+metadata: {name: shared, uid: shared, labels: {berth.dev/gpu-sharing: "true", nvidia.com/gpu.count: "1", nvidia.com/gpu.memory: "15360", nvidia.com/gpu.product: Tesla-T4}}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+`
+	both := file(t, "cluster.yaml", publishedCluster(t, draslices.HAMi, 1)+shared)
+	var manifests []string
+	for _, block := range strings.Split(read(t, "../../manifests/CLAIMS.md"), "```yaml\n")[1:] {
+		manifest, _, _ := strings.Cut(block, "```")
+		manifests = append(manifests, manifest)
+	}
+	if len(manifests) != 2 {
+		t.Fatalf("the page has %d manifests, want one of shares and one of claims", len(manifests))
+	}
+	runCases(t, []commandCase{
+		{name: "shares", stdin: manifests[0], wantStdout: []string{"All 2 pods fit.", "default/inference-0   shared   main=0:500m:6144Mi", "default/inference-1   shared   main=0:500m:6144Mi"}},
+		{name: "claims", stdin: manifests[1], wantStdout: []string{"All 2 pods fit.", "default/inference-0   n1     hami-core-gpu.project-hami.io/n1/hami-gpu-0 (cores=50 memory=6Gi)", "default/inference-1   n1     hami-core-gpu.project-hami.io/n1/hami-gpu-0 (cores=50 memory=6Gi)"}},
+	}, "simulate", "-f", both, "-f", "-", "--config", gpuProfile)
+}
+
 // TestSimulateClaimsForPrograms: the devices of claims are in JSON and YAML.
 func TestSimulateClaimsForPrograms(t *testing.T) {
 	reported := forPrograms[report.Report](t, claimManifest(1, draslices.HAMiDriver, `, capacity: {requests: {cores: "40", memory: 5Gi}}`), exitOK,
