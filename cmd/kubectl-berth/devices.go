@@ -43,7 +43,7 @@ const watchInterval = time.Second
 func newDevicesCommand() *cobra.Command {
 	o := &devicesOptions{}
 	cmd := &cobra.Command{
-		Use:   "devices [NODE…] [--by node|pod|namespace|model]",
+		Use:   "devices [NODE…] [--by node|pod|namespace|model|claim]",
 		Short: "Show what is free of each device, which pods use the rest, and what is wrong",
 		Long: `Show the devices of the nodes: what is free of each, which pods use the rest, whether it
 is cordoned, and what is wrong with it: allocated more than once, used by a pod whose
@@ -56,6 +56,10 @@ context), the free amount is an upper bound, marked "<=".
 
 Fragmented is what is free but unusable for the most common shapes of the cluster's pods.
 
+Devices that DRA drivers publish are shown with the ResourceClaims that have them. "Enforced"
+means that the driver keeps pods within their part; "accounted", that it is only counted, as
+shares are. --by claim has a row for each device of a claim.
+
 Exit codes: 0 shown; 1 the cluster or a file could not be read, or a node is not
 there; 2 the command line is wrong.`,
 		Example: `  # All devices
@@ -63,6 +67,9 @@ there; 2 the command line is wrong.`,
 
   # Who uses the devices of two nodes
   kubectl berth devices gpu-1 gpu-2 --by pod
+
+  # Who has which device of a DRA driver, and how much of it
+  kubectl berth devices --by claim
 
   # Allocation and fragmentation of each model
   kubectl berth devices --by model
@@ -79,7 +86,7 @@ there; 2 the command line is wrong.`,
 	o.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show pods of all namespaces, the default without -n; fail if you are not allowed to list them")
-	flags.StringVar(&o.by, "by", string(deviceusage.ByDevice), "what the table has a row for: device, node, pod, namespace or model")
+	flags.StringVar(&o.by, "by", string(deviceusage.ByDevice), "what the table has a row for: device, node, pod, namespace, model or claim")
 	addOutputFlag(cmd, &o.output, devicesOutputs)
 	flags.BoolVarP(&o.watch, "watch", "w", false, "after the table, print each row that changes")
 	flags.BoolVar(&o.noHeaders, "no-headers", false, "print no header above the table")
