@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/diagnose/check"
+	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/scheduler/settings"
 )
 
@@ -214,6 +215,9 @@ func (o *checkOptions) runAuditLogs(ctx context.Context, stdin io.Reader, out, s
 		}
 		printNotes(status, notes)
 		options.Before = before
+		if len(before.Pods()) == 0 {
+			printNotes(status, []string{"-f has no pods: it is assumed that none existed before the log began"})
+		}
 	}
 	report, err := check.Logs(options)
 	if err != nil {
@@ -225,7 +229,7 @@ func (o *checkOptions) runAuditLogs(ctx context.Context, stdin io.Reader, out, s
 		err = o.print(out, report)
 	}
 	for _, gap := range report.Gaps {
-		fmt.Fprintf(status, "%s: not in the log: %s\n", program, gap)
+		fmt.Fprintf(status, "%s: not in the log: %s\n", program, output.Line(gap))
 	}
 	switch {
 	case err != nil:

@@ -4,9 +4,10 @@
 package oracle
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
-	"strings"
+	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -30,9 +31,16 @@ func (r *Replay) Audit(event *auditv1.Event) {
 	if !isFinishedWrite(event) || ref == nil || ref.APIGroup != "" {
 		return
 	}
-	unknown := outcome == nil || event.Stage == auditv1.StagePanic || outcome.Code >= http.StatusInternalServerError
+	unknown := outcome == nil || event.Stage == auditv1.StagePanic || outcome.Code >= http.StatusInternalServerError || outcome.Code == http.StatusRequestTimeout
 	if !unknown && outcome.Code >= http.StatusBadRequest {
 		return // refused
+	}
+	if ref.Resource == "bindings" { // the resource that pods/binding has replaced, and that API servers still have
+		event = event.DeepCopy()
+		var binding metav1.PartialObjectMetadata
+		decode(event.RequestObject, "Binding", &binding)
+		ref = event.ObjectRef
+		ref.Resource, ref.Subresource, ref.Name = "pods", "binding", cmp.Or(ref.Name, binding.Name)
 	}
 	switch {
 	case ref.Resource == "pods" && subresources.Has(ref.Subresource):
@@ -42,30 +50,57 @@ func (r *Replay) Audit(event *auditv1.Event) {
 		if r.events%settleEvery == 0 {
 			r.settle()
 		}
-	case !unknown && ref.Subresource == "":
-		r.auditTenant(event)
+	case ref.Subresource == "":
+		r.auditTenant(event, unknown)
 	}
 }
 
 // isFinishedWrite reports whether the event ends a request that may have written something.
 func isFinishedWrite(event *auditv1.Event) bool {
 	finished := event.Stage == auditv1.StageResponseComplete || event.Stage == auditv1.StagePanic
-	return finished && writes.Has(event.Verb) && !strings.Contains(event.RequestURI, "dryRun=")
+	return finished && writes.Has(event.Verb) && !isDryRun(event)
 }
 
-// auditTenant takes the tenant of a node or a namespace.
-func (r *Replay) auditTenant(event *auditv1.Event) {
-	var object metav1.PartialObjectMetadata
+// isDryRun reports whether a request wrote nothing. Deletions say so in their options, which clients send
+// in the body.
+func isDryRun(event *auditv1.Event) bool {
+	if uri, err := url.Parse(event.RequestURI); err == nil && uri.Query().Has("dryRun") {
+		return true
+	}
+	options := deleteOptions(event.RequestObject)
+	return options != nil && len(options.DryRun) > 0
+}
+
+// deleteOptions returns the options of a deletion or an eviction; nil if it has none.
+func deleteOptions(request *runtime.Unknown) *metav1.DeleteOptions {
+	var options metav1.DeleteOptions
+	if decode(request, "DeleteOptions", &options) {
+		return &options
+	}
+	var eviction policyv1.Eviction
+	decode(request, "Eviction", &eviction)
+	return eviction.DeleteOptions
+}
+
+// auditTenant takes the tenant of a node or a namespace. If the event does not show it, it is not known any more.
+func (r *Replay) auditTenant(event *auditv1.Event, unknown bool) {
+	tenants, kind, label := r.nodes, "Node", tenantNodeLabel
 	switch event.ObjectRef.Resource {
 	case "nodes":
-		if decode(event.ResponseObject, "Node", &object) {
-			r.nodes[object.Name] = object.Labels[tenantNodeLabel]
-		}
 	case "namespaces":
-		if decode(event.ResponseObject, "Namespace", &object) {
-			r.namespaces[object.Name] = object.Labels[tenantLabel]
+		tenants, kind, label = r.namespaces, "Namespace", tenantLabel
+		if event.Verb == "create" && event.ObjectRef.Name == metav1.NamespaceSystem {
+			r.fromStart = true
 		}
+	default:
+		return
 	}
+	var object metav1.PartialObjectMetadata
+	if !unknown && decode(event.ResponseObject, kind, &object) {
+		tenants[object.Name] = object.Labels[label]
+		return
+	}
+	delete(tenants, event.ObjectRef.Name)
 }
 
 // auditPod takes an event about a pod that was not refused.
@@ -97,12 +132,7 @@ func (r *Replay) auditPod(event *auditv1.Event, at moment, unknown bool) {
 		}
 		r.bind(&binding, ref.Namespace, ref.Name, at, by)
 	case ref.Subresource == "eviction":
-		var eviction policyv1.Eviction
-		var grace *int64
-		if decode(event.RequestObject, "Eviction", &eviction) && eviction.DeleteOptions != nil {
-			grace = eviction.DeleteOptions.GracePeriodSeconds
-		}
-		r.deleted(ref.Namespace, ref.Name, grace, at)
+		r.deleted(ref.Namespace, ref.Name, graceOf(event.RequestObject), at)
 	case event.Verb == "deletecollection":
 		r.auditCollection(event, at)
 	default:
@@ -148,7 +178,7 @@ func (r *Replay) auditVersion(event *auditv1.Event, at moment, by Writer) {
 	case decode(event.ResponseObject, "Pod", &pod):
 		r.seen(&pod, at, by, creation, ref.Subresource == "status")
 		if p := r.pods[podName(&pod)]; p != nil && p.UID == pod.UID && ended(&pod) {
-			r.drop(p, at.earliest)
+			r.drop(p, at)
 		}
 	case event.Verb == "delete":
 		r.deleted(ref.Namespace, ref.Name, graceOf(event.RequestObject), at)
@@ -159,6 +189,8 @@ func (r *Replay) auditVersion(event *auditv1.Event, at moment, by Writer) {
 			return
 		}
 		r.seen(&pod, at, by, true, false)
+	case creation:
+		r.gaps[metadataOnly]++
 	default:
 		r.opaque(ref.Namespace, ref.Name, at)
 	}
@@ -169,11 +201,12 @@ func ended(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 && len(pod.Finalizers) == 0
 }
 
-// graceOf returns the grace period of a request to delete.
+// graceOf returns the grace period of a request to delete or evict; nil if it names none.
 func graceOf(request *runtime.Unknown) *int64 {
-	var options metav1.DeleteOptions
-	decode(request, "DeleteOptions", &options)
-	return options.GracePeriodSeconds
+	if options := deleteOptions(request); options != nil {
+		return options.GracePeriodSeconds
+	}
+	return nil
 }
 
 // decode reads an object of an audit event, if it is there and of the kind.
@@ -222,13 +255,16 @@ func (r *Replay) watchPod(event *metav1.WatchEvent) bool {
 	}
 	at := moment{versionOf(&pod), versionOf(&pod)}
 	r.begin(at)
+	if p := r.pods[podName(&pod)]; p != nil && p.UID == pod.UID && watch.EventType(event.Type) == watch.Added {
+		r.gaps[watchEnded]++ // another watch lists what this one has shown already
+	}
 	if p := r.pods[podName(&pod)]; pod.Spec.NodeName != "" && p != nil && p.Spec.NodeName == "" {
 		r.bindings++
 		p.bound = true
 	}
 	r.seen(&pod, at, Writer{}, watch.EventType(event.Type) == watch.Added, true)
 	if p := r.pods[podName(&pod)]; watch.EventType(event.Type) == watch.Deleted && p != nil && p.UID == pod.UID {
-		r.drop(p, at.earliest)
+		r.drop(p, at)
 	}
 	if r.events%settleEvery == 0 {
 		r.settle()

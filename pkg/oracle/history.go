@@ -94,11 +94,13 @@ func (h *History) Violations() (violations Violations, versions, bindings int) {
 // without a node.
 func torn(pod *corev1.Pod) Violations {
 	record := written(pod)
-	_, complete := record[recordAnnotation]
+	given, err := readRecord(pod)
+	complete := err == nil
 	requests, _ := readRequests(pod)
 	for _, r := range requests {
 		_, reads := record[devicesPrefix+r.container]
-		complete = complete && reads
+		_, recorded := given[r.container]
+		complete = complete && reads && recorded
 	}
 	if pod.Spec.NodeName != "" && complete || pod.Spec.NodeName == "" && len(record) == 0 {
 		return nil

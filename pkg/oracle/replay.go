@@ -21,10 +21,12 @@ import (
 )
 
 const (
+	// MaxDisorder is by how much events of an audit log may be out of order.
+	MaxDisorder = 10 * time.Minute
 	// settleEvery is after how many events a Replay looks for devices that were given twice and
-	// forgets what has ended longer ago than late: events may be out of order by so much.
+	// forgets what has ended longer ago than MaxDisorder.
 	settleEvery = 4096
-	late        = uint64(10 * time.Minute / time.Microsecond)
+	late        = uint64(MaxDisorder / time.Microsecond)
 )
 
 // Writer is who wrote something, as an audit log names it.
@@ -56,14 +58,18 @@ type Replay struct {
 
 	history *History
 	pods    map[string]*replayed
-	// gone are the UIDs of pods that were deleted, with when: answers may come later.
+	// gone are the UIDs of pods that were deleted, with when they certainly were: answers may come later.
 	gone       map[types.UID]uint64
 	nodes      map[string]string // tenants, by name
 	namespaces map[string]string
 	// before is what existed before the log; nil if nothing is known about it.
 	before map[string]*corev1.Pod
-	found  map[string]*Found
-	gaps   map[gap]int
+	// fromStart is whether the log shows the creation of the namespace kube-system: no pod existed before it.
+	fromStart bool
+	found     map[string]*Found
+	gaps      map[gap]int
+	// forms are how the pods of each node name its devices.
+	forms map[string]deviceForms
 
 	first, last      uint64
 	events, bindings int
@@ -84,6 +90,9 @@ type replayed struct {
 	boundBy                 Writer
 }
 
+// deviceForms are the ways in which containers are given the devices of a node.
+type deviceForms struct{ index, uuid bool }
+
 // gap is something that a log does not show.
 type gap string
 
@@ -100,7 +109,9 @@ const (
 	unknownRequests gap = "pod(s) were bound without a record, and what they request is not in the log"
 	unnamed         gap = "pod(s) were created with generateName and logged without the answer, which has their name: level RequestResponse shows it"
 	unknownTenant   gap = "pod(s) entered a tenant's node, and their Namespace is not in the log: give the namespaces with -f"
-	watchEnded      gap = "watch(es) ended with an error: what happened until the next one is not known"
+	watchEnded      gap = "time(s) a watch ended with an error, or another one began: what happened in between is not known"
+	stillThere      gap = "pod(s) were written to after their deletion: it was not carried out, or the log is not in order"
+	bothForms       gap = "node(s) gave out devices by index and by UUID: whether they are the same is not known"
 )
 
 // NewReplay returns one that has seen nothing. The objects are those that existed before the
@@ -108,7 +119,7 @@ const (
 func NewReplay(exempt []string, nodes []corev1.Node, namespaces []corev1.Namespace, pods []corev1.Pod) *Replay {
 	r := &Replay{
 		Exempt: sets.New(exempt...), history: NewHistory(), pods: map[string]*replayed{}, gone: map[types.UID]uint64{},
-		nodes: map[string]string{}, namespaces: map[string]string{}, found: map[string]*Found{}, gaps: map[gap]int{}, unknownNodes: sets.New[string](),
+		nodes: map[string]string{}, namespaces: map[string]string{}, found: map[string]*Found{}, gaps: map[gap]int{}, forms: map[string]deviceForms{}, unknownNodes: sets.New[string](),
 	}
 	for i := range nodes {
 		r.nodes[nodes[i].Name] = nodes[i].Labels[tenantNodeLabel]
@@ -137,7 +148,7 @@ func (r *Replay) begin(at moment) {
 		if r.isAudit() && pod.CreationTimestamp.UnixMicro() > int64(at.latest) {
 			continue // listed after the log began, which has its creation
 		}
-		r.pods[name] = &replayed{Pod: pod, at: moment{1, 1}, created: true, bound: true, boundAt: moment{1, 1}}
+		r.pods[name] = &replayed{Pod: pod, version: versionOf(pod), at: moment{1, 1}, created: true, bound: true, boundAt: moment{1, 1}}
 		r.history.observe(pod, moment{1, 1}, Writer{})
 	}
 }
@@ -148,6 +159,9 @@ func (r *Replay) isAudit() bool { return r.first > 1e15 }
 // seen takes note of a version of a pod. creation and status are whether it was written by its
 // creation, or to its status.
 func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bool) {
+	if !ended(pod) {
+		r.revive(pod.UID, at)
+	}
 	if _, was := r.gone[pod.UID]; was {
 		return
 	}
@@ -158,7 +172,7 @@ func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bo
 			return // of a pod before this one, answered late
 		}
 		r.gaps[missingDeletion]++
-		r.drop(p, p.at.latest)
+		r.drop(p, moment{p.at.latest, p.at.latest})
 		p = nil
 	}
 	next := &replayed{Pod: trimmed(pod), version: version, at: at, created: creation}
@@ -177,6 +191,15 @@ func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bo
 			r.history.end(p.UID, p.at.latest)
 		}
 		r.replace(p, next, by)
+	}
+}
+
+// revive takes note that a pod was written to at a moment. If that was requested after its deletion was answered, the
+// pod is there.
+func (r *Replay) revive(uid types.UID, at moment) {
+	if gone, was := r.gone[uid]; was && at.earliest > gone {
+		r.gaps[stillThere]++
+		delete(r.gone, uid)
 	}
 }
 
@@ -207,6 +230,25 @@ func (r *Replay) apply(p *replayed, by Writer) {
 		r.add(&Found{Violation: v, Node: p.Spec.NodeName, First: p.at.latest, Last: p.at.latest, By: by})
 	}
 	r.history.violations = r.history.violations[:0]
+	if held := r.history.holds[p.UID]; held != nil {
+		for name := range held.milli {
+			r.nameDevice(p.Spec.NodeName, name)
+		}
+	}
+}
+
+// nameDevice takes note of how a device of a node is named, as node/index or node/UUID.
+func (r *Replay) nameDevice(node, name string) {
+	forms := r.forms[node]
+	if forms.index && forms.uuid {
+		return
+	}
+	_, err := strconv.Atoi(strings.TrimPrefix(name, node+"/"))
+	forms.index, forms.uuid = forms.index || err == nil, forms.uuid || err != nil
+	r.forms[node] = forms
+	if forms.index && forms.uuid {
+		r.gaps[bothForms]++
+	}
 }
 
 // add keeps what was found, once for each object and kind, from the first to the last time.
@@ -243,6 +285,7 @@ func (r *Replay) enter(p *replayed, by Writer) {
 
 // bind takes note of a Binding.
 func (r *Replay) bind(binding *corev1.Binding, namespace, name string, at moment, by Writer) {
+	r.revive(binding.UID, at)
 	if _, was := r.gone[binding.UID]; was {
 		return
 	}
@@ -250,7 +293,7 @@ func (r *Replay) bind(binding *corev1.Binding, namespace, name string, at moment
 	p := r.pods[namespace+"/"+name]
 	if p != nil && isOther(p.UID, binding.UID) {
 		r.gaps[missingDeletion]++
-		r.drop(p, p.at.latest)
+		r.drop(p, moment{p.at.latest, p.at.latest})
 		p = nil
 	}
 	if p == nil {
@@ -326,16 +369,16 @@ func (r *Replay) deleted(namespace, name string, grace *int64, at moment) {
 		period = *grace
 	}
 	if len(p.Finalizers) == 0 && (period == 0 || p.Spec.NodeName == "" || terminated(p.Pod)) {
-		r.drop(p, at.earliest)
+		r.drop(p, at)
 	}
 }
 
 // drop takes note that a pod is gone, and of what the log did not show of it.
-func (r *Replay) drop(p *replayed, at uint64) {
-	r.history.end(p.UID, at)
+func (r *Replay) drop(p *replayed, at moment) {
+	r.history.end(p.UID, at.earliest)
 	r.history.forget(p.UID)
 	delete(r.pods, podName(p.Pod))
-	r.gone[p.UID] = at
+	r.gone[p.UID] = at.latest
 	r.missing(p)
 }
 
@@ -408,6 +451,9 @@ func (r *Replay) Result() *Result {
 		result.Gaps = append(result.Gaps, "no write to a pod is in the log")
 	} else if r.isAudit() && r.bindings > 0 && r.statusWrites == 0 {
 		result.Gaps = append(result.Gaps, "no write to pods/status is in the log: if the policy leaves them out, pods that have ended look as if they ran")
+	}
+	if r.isAudit() && r.before == nil && !r.fromStart {
+		result.Gaps = append(result.Gaps, "the pods that existed before the log began are not known: give them with -f, as kubectl get pods,nodes,namespaces -A -o yaml prints them")
 	}
 	if n := r.unknownNodes.Len(); n > 0 {
 		result.Gaps = append(result.Gaps, fmt.Sprintf("%d node(s) that pods entered are not in the log (%s, …), so their tenants are not known: give the nodes with -f", n, slices.Min(r.unknownNodes.UnsortedList())))

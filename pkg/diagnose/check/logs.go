@@ -16,10 +16,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/oracle"
 )
 
@@ -37,6 +39,8 @@ type logs struct {
 	// unreadable counts the lines that are no events, and named has the first of them.
 	unreadable int
 	named      []string
+	// disordered counts the events that are too much older than one before them in their file.
+	disordered int
 }
 
 // logFile is one of them.
@@ -46,6 +50,8 @@ type logFile struct {
 	closer []io.Closer
 	line   int
 	next   logEvent
+	// newest is when the newest audit event that was read was answered.
+	newest uint64
 }
 
 // logEvent is an event of the one kind or of the other.
@@ -135,9 +141,13 @@ func (l *logs) advance(f *logFile) {
 			continue
 		}
 		if f.next, err = parseEvent(content); err == nil {
+			if f.next.audit != nil && f.next.at+uint64(oracle.MaxDisorder/time.Microsecond) < f.newest {
+				l.disordered++
+			}
+			f.newest = max(f.newest, f.next.at)
 			return
 		}
-		l.cannotRead(f, err.Error())
+		l.cannotRead(f, messages.Cut(err.Error()))
 	}
 }
 
@@ -225,8 +235,12 @@ func (l *logs) replay(to *oracle.Replay) error {
 
 // gaps says which lines could not be read.
 func (l *logs) gaps() []string {
-	if l.unreadable == 0 {
-		return nil
+	var gaps []string
+	if l.unreadable > 0 {
+		gaps = append(gaps, fmt.Sprintf("%d line(s) could not be read: %s", l.unreadable, strings.Join(l.named, ", ")))
 	}
-	return []string{fmt.Sprintf("%d line(s) could not be read: %s", l.unreadable, strings.Join(l.named, ", "))}
+	if l.disordered > 0 {
+		gaps = append(gaps, fmt.Sprintf("%d event(s) are more than %v older than one before them in their file: give each file of a rotated log as a file of its own", l.disordered, oracle.MaxDisorder))
+	}
+	return gaps
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/messages"
 	"github.com/berth-scheduler/berth/pkg/oracle"
 	"github.com/berth-scheduler/berth/pkg/output"
 )
@@ -67,6 +68,9 @@ type LogViolation struct {
 	// Message says it in words.
 	Message string `json:"message"`
 }
+
+// maxWriter is how many bytes of a writer's name the table shows; its user agent is what it likes.
+const maxWriter = 120
 
 // LogOptions say what logs are checked.
 type LogOptions struct {
@@ -153,7 +157,7 @@ func (r *LogReport) WriteTable(w io.Writer) error {
 		for i := range r.Violations {
 			v := &r.Violations[i]
 			writer := strings.TrimSpace(v.Writer.User + " " + v.Writer.UserAgent)
-			table.Add(v.Kind, v.Object, cmp.Or(v.First, "before"), v.Last, strings.Join(v.Pods, ","), cmp.Or(writer, "-"), v.Message)
+			table.Add(v.Kind, v.Object, cmp.Or(v.First, "before"), v.Last, strings.Join(v.Pods, ","), cmp.Or(messages.CutTo(writer, maxWriter), "-"), v.Message)
 		}
 		if err := table.Write(w); err != nil {
 			return err

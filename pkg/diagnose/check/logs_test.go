@@ -88,6 +88,17 @@ func namespace(name, tenant string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"labels":{"berth.dev/tenant":%q}}}`, name, tenant)
 }
 
+// logCase is a log, and what is found in it.
+type logCase struct {
+	name, log string
+	// before are the objects of before the log. Default: none is known.
+	before string
+	// want are the violations: kind, object, from and to, pods.
+	want []string
+	// gaps are contained in those that are reported, one each.
+	gaps []string
+}
+
 // TestLogs: what logs show of devices, records and tenants, and what they do not show.
 func TestLogs(t *testing.T) {
 	const n = "n"
@@ -99,15 +110,7 @@ func TestLogs(t *testing.T) {
 		head, _, _ := strings.Cut(line, `,"responseObject"`)
 		return head + "}\n"
 	}
-	tests := []struct {
-		name, log string
-		// before are the objects of before the log. Default: none is known.
-		before string
-		// want are the violations: kind, object, from and to, pods.
-		want []string
-		// gaps are contained in those that are reported, one each.
-		gaps []string
-	}{
+	tests := []logCase{
 		{name: "one after the other", before: free, log: start + deleted(15, "a", n, "0", "600") + second},
 		{name: "twice", before: free, log: start + second + deleted(30, "a", n, "0", "600"), want: []string{"Overcommitted n/0 20.000000 29.500000 ns/a,ns/b scheduler berth/1"}},
 		{name: "twice, to the end", before: free, log: start + second, want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"}},
@@ -170,8 +173,41 @@ func TestLogs(t *testing.T) {
 			name: "a watch of a device given twice", log: watched("ADDED", node(n, "")) + watched("ADDED", podJSON("a", 10, n, "0", "600", "Running", "")) + watched("ADDED", podJSON("b", 15, n, "0", "600", "Running", "")),
 			want: []string{"Overcommitted n/0 15 15 ns/a,ns/b  "},
 		},
-		{name: "a watch that ended", log: watched("ADDED", podJSON("a", 10, "", "", "600", "", "")) + watched("ERROR", `{"kind":"Status"}`), gaps: []string{"1 watch(es) ended with an error"}},
+		{name: "a watch that ended", log: watched("ADDED", podJSON("a", 10, "", "", "600", "", "")) + watched("ERROR", `{"kind":"Status"}`), gaps: []string{"1 time(s) a watch ended with an error"}},
 	}
+	dryRun := func(second int, name, options string) string {
+		return write(second, "delete", "", name, 200, options, podJSON(name, second*10, n, "0", "600", "Running", `,"deletionTimestamp":"2026-11-23T00:00:59Z","deletionGracePeriodSeconds":0`))
+	}
+	twice := []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"}
+	evicted := write(15, "create", "eviction", "b", 201, `{"kind":"Eviction"}`, "")
+	about := func(line, resource string) string { return strings.Replace(line, `"resource":"pods","namespace":"ns"`, `"resource":"`+resource+`"`, 1) }
+	tests = append(tests, []logCase{
+		{name: "pods from before unknown", log: start, gaps: []string{"the pods that existed before the log began are not known"}},
+		{name: "from the cluster's start", log: about(write(1, "create", "", "kube-system", 201, "", namespace("kube-system", "")), "namespaces") + about(write(2, "create", "", n, 201, "", node(n, "")), "nodes") + start},
+		{name: "a dry run", before: free, log: start + dryRun(15, "a", `{"kind":"DeleteOptions","dryRun":["All"]}`) + second, want: twice},
+		{name: "a dry run of an eviction", before: free, log: start + write(15, "create", "eviction", "b", 201, `{"kind":"Eviction","deleteOptions":{"dryRun":["All"]}}`, "") + second, want: twice},
+		{name: "dryRun in another parameter", before: free, log: start + strings.Replace(second, `"requestURI":"/api/v1"`, `"requestURI":"/api/v1/x?fieldManager=dryRun="`, 1), want: twice},
+		{
+			name: "evicted, and bound after that", before: free, log: start + evicted + bound(20, "b", n, "0", "600") + status(25, "b", n, "0", "600", "Running"),
+			want: []string{"Overcommitted n/0 20.000000 25.000000 ns/a,ns/b scheduler berth/1"}, gaps: []string{"1 pod(s) were written to after their deletion"},
+		},
+		{name: "a record that cannot be read", before: free, log: start + strings.Replace(second, "main=0:600m:1Mi", "main=zero", 1), want: []string{"Torn ns/b 20.000000 20.000000 ns/b scheduler berth/1"}},
+		{name: "a record of another container", before: free, log: start + strings.Replace(second, "main=0:", "other=0:", 1), want: []string{"Torn ns/b 20.000000 20.000000 ns/b scheduler berth/1"}},
+		{name: "by index and by UUID", before: free, log: start + strings.Replace(second, `"gpu.berth.dev/main":"0"`, `"gpu.berth.dev/main":"GPU-1"`, 1), gaps: []string{"1 node(s) gave out devices by index and by UUID"}},
+		{
+			name: "a later file before an earlier one", before: free, log: strings.ReplaceAll(start, "2026-11-23T00:00", "2026-11-23T00:20") + start,
+			gaps: []string{"4 event(s) are more than 10m0s older than one before them in their file"},
+		},
+		{name: "the older resource of Bindings", before: free, log: start + strings.Replace(strings.Replace(second, `"pods"`, `"bindings"`, 1), `"subresource":"binding"`, `"subresource":""`, 1), want: twice},
+		{name: "a creation without its content", before: free, log: start + write(20, "create", "", "c", 201, "", ""), gaps: []string{"1 write(s) to pods are logged without their content"}},
+		{name: "a tenant that is not shown", before: node(n, "a") + "\n" + namespace("ns", "a"), log: metadata(about(write(9, "patch", "", n, 200, "{}", ""), "nodes")) + start, gaps: []string{"1 node(s) that pods entered are not in the log"}},
+		{name: "timed out", before: free, log: start + strings.Replace(second, `"code":201`, `"code":408`, 1), gaps: []string{"1 write(s) to pods were answered with an error of the server"}},
+		{name: "listed after the log began", before: node(n, "") + "\n" + podJSON("old", 120, n, "0", "600", "Running", ""), log: write(10, "patch", "status", "old", 200, "{}", podJSON("old", 100, "", "", "600", "Pending", "")) + status(13, "old", n, "0", "600", "Running")},
+		{
+			name: "another watch in the same file", log: watched("ADDED", node(n, "")) + watched("ADDED", podJSON("a", 10, "", "", "600", "Pending", "")) + watched("ADDED", podJSON("a", 10, "", "", "600", "Pending", "")),
+			gaps: []string{"another one began"},
+		},
+	}...)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			o := &check.LogOptions{Files: []string{"-"}, Stdin: strings.NewReader(tt.log)}

@@ -199,15 +199,7 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 	expired := !pl.clock.Now().Before(u.sendUntil) || !pl.offers(h.node)
 	switch {
 	case expired && u.unknown:
-		// The pod may get other devices next: nothing that was sent may be written then.
-		_, err := pl.allocations.fencePod(ctx, pl.allocations.client, current)
-		if errors.Is(err, errTooLarge) {
-			return true, u.cause
-		}
-		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Could not rule out that the Binding is still written", "pod", klog.KObj(pod), "err", err)
-		}
-		return false, nil
+		return pl.ruleOut(ctx, u, current)
 	case expired, !u.unknown && (!stale || !apierrors.IsConflict(u.cause)):
 		return true, u.cause
 	}
@@ -226,6 +218,19 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 		u.cause = err
 	}
 	u.unknown = u.unknown || !isClientError(err)
+	return false, nil
+}
+
+// ruleOut sees to it that nothing that was sent is written any more: the pod may get other devices next. It
+// reports whether that is so already.
+func (pl *GPUDevice) ruleOut(ctx context.Context, u *unresolved, current *corev1.Pod) (settled bool, err error) {
+	_, err = pl.allocations.fencePod(ctx, pl.allocations.client, current)
+	if errors.Is(err, errTooLarge) {
+		return true, u.cause
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Could not rule out that the Binding is still written", "pod", klog.KObj(current), "err", err)
+	}
 	return false, nil
 }
 
