@@ -98,7 +98,7 @@ func TestSimulateClaims(t *testing.T) {
 	c.ApplyManifests(t, "manifests/base")
 	c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	got := map[string]string{}
-	for _, text := range strings.Split(strings.TrimSuffix(strings.TrimSpace(manifests.String()), "---"), "---") {
+	for text := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(manifests.String()), "---"), "---") {
 		c.Apply(t, text)
 		_, name, isPod := strings.Cut(text, "kind: Pod\nmetadata: {name: ")
 		if !isPod {
