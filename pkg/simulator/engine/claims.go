@@ -25,6 +25,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
@@ -301,16 +302,21 @@ func (e *Engine) Claims(pod *corev1.Pod) []*resourcev1.ResourceClaim {
 // RunPreBindPlugins runs them, but for VolumeBinding's, which waits for controllers that are
 // not here. The others write what Reserve has decided: the allocations of claims.
 func (f cycleFramework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	for _, enabled := range f.ListPlugins().PreBind.Enabled {
-		plugin, ok := f.cycle.engine.instances[f.ProfileName()][enabled.Name].(fwk.PreBindPlugin)
-		if !ok || enabled.Name == pluginnames.VolumeBinding {
-			continue
-		}
+	for _, plugin := range f.cycle.engine.preBind[f.ProfileName()] {
 		if status := plugin.PreBind(ctx, state, pod, node); !status.IsSuccess() {
-			return fwk.AsStatus(fmt.Errorf("running PreBind plugin %q: %w", enabled.Name, status.AsError())).WithPlugin(enabled.Name)
+			return fwk.AsStatus(fmt.Errorf("running PreBind plugin %q: %w", plugin.Name(), status.AsError())).WithPlugin(plugin.Name())
 		}
 	}
 	return nil
+}
+
+// setPreBind finds the PreBind plugins of a profile that run.
+func (e *Engine) setPreBind(profile string, effective *schedconfig.Plugins) {
+	for _, enabled := range effective.PreBind.Enabled {
+		if plugin, ok := e.instances[profile][enabled.Name].(fwk.PreBindPlugin); ok && enabled.Name != pluginnames.VolumeBinding {
+			e.preBind[profile] = append(e.preBind[profile], plugin)
+		}
+	}
 }
 
 // patchPodStatus takes what DynamicResources writes into the status of a pod: which claim
