@@ -117,11 +117,6 @@ func (s *claimStore) serve(action clienttesting.Action) (runtime.Object, error) 
 			return nil, s.informer.remove(claim)
 		}
 		return nil, s.notFound(action.GetName())
-	case clienttesting.GetAction:
-		if claim := s.get(action.GetNamespace(), action.GetName()); claim != nil {
-			return claim.DeepCopy(), nil
-		}
-		return nil, s.notFound(action.GetName())
 	}
 	return nil, apierrors.NewMethodNotSupported(resourcev1.Resource(claimResource), action.GetVerb()+" (the simulator has no API server)")
 }
@@ -218,11 +213,8 @@ func newClaim(pod *corev1.Pod, name string, template *resourcev1.ResourceClaimTe
 // lacksClaim reports whether the claim of a template has to be made for the pod.
 func (e *Engine) lacksClaim(pod *corev1.Pod, podClaim *corev1.PodResourceClaim) bool {
 	name, checkOwner, err := resourceclaim.Name(pod, podClaim)
-	if err != nil {
-		return true
-	}
-	if name == nil {
-		return false // the controller found that none is needed
+	if err != nil || name == nil {
+		return err != nil // without a name the controller found that none is needed
 	}
 	claim := e.claims.get(pod.Namespace, *name)
 	return claim == nil || checkOwner && !metav1.IsControlledBy(claim, pod)
