@@ -36,9 +36,6 @@ const (
 	HAMi Layout = "hami"
 )
 
-// Layouts returns every Layout, each call a fresh slice.
-func Layouts() []Layout { return []Layout{Whole, DynamicMIG, HAMi} }
-
 // The drivers, and the DeviceClasses that they are installed with.
 const (
 	NVIDIADriver = "gpu.nvidia.com"

@@ -103,12 +103,11 @@ func dynamicMIG(node string, gpus int, model *Model) []resourcev1.ResourceSliceS
 	var specs []resourcev1.ResourceSliceSpec
 	for i := range gpus {
 		whole := gpuDevice(node, i, model)
-		devices := make([]resourcev1.Device, 0, resourcev1.ResourceSliceMaxDevicesWithAdvancedFeatures)
 		if len(model.Profiles) > 0 {
 			sets = append(sets, resourcev1.CounterSet{Name: counterSet(i), Counters: counters})
 			whole.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: counterSet(i), Counters: counters}}
 		}
-		devices = append(devices, whole)
+		devices := []resourcev1.Device{whole}
 		for j := range model.Profiles {
 			for _, start := range model.Profiles[j].Starts {
 				devices = append(devices, migDevice(node, i, model, &model.Profiles[j], start))

@@ -175,6 +175,7 @@ func (s *situation) selector(request *resourcev1.ExactDeviceRequest, d *publishe
 		if compiled.Error != nil {
 			return selector.CEL.Expression
 		}
+		//nolint:forbidigo // the cost of an expression is bounded; proposers have no context
 		matches, _, err := compiled.DeviceMatches(context.Background(), cel.Device{
 			Driver: d.driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
 		})

@@ -80,7 +80,7 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 		}
 	}
 	if action.GetResource().GroupResource() == resourcev1.Resource(claimResource) {
-		a.sent.claims = a.sent.claims || verb != "get"
+		a.sent.claims = true
 		answer, err = a.claims.serve(action)
 		return true, answer, err
 	}

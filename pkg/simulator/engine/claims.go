@@ -25,6 +25,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
@@ -114,11 +115,6 @@ func (s *claimStore) serve(action clienttesting.Action) (runtime.Object, error) 
 	case clienttesting.DeleteAction:
 		if claim := s.get(action.GetNamespace(), action.GetName()); claim != nil {
 			return nil, s.informer.remove(claim)
-		}
-		return nil, s.notFound(action.GetName())
-	case clienttesting.GetAction:
-		if claim := s.get(action.GetNamespace(), action.GetName()); claim != nil {
-			return claim.DeepCopy(), nil
 		}
 		return nil, s.notFound(action.GetName())
 	}
@@ -217,11 +213,8 @@ func newClaim(pod *corev1.Pod, name string, template *resourcev1.ResourceClaimTe
 // lacksClaim reports whether the claim of a template has to be made for the pod.
 func (e *Engine) lacksClaim(pod *corev1.Pod, podClaim *corev1.PodResourceClaim) bool {
 	name, checkOwner, err := resourceclaim.Name(pod, podClaim)
-	if err != nil {
-		return true
-	}
-	if name == nil {
-		return false // the controller found that none is needed
+	if err != nil || name == nil {
+		return err != nil // without a name the controller found that none is needed
 	}
 	claim := e.claims.get(pod.Namespace, *name)
 	return claim == nil || checkOwner && !metav1.IsControlledBy(claim, pod)
@@ -301,16 +294,21 @@ func (e *Engine) Claims(pod *corev1.Pod) []*resourcev1.ResourceClaim {
 // RunPreBindPlugins runs them, but for VolumeBinding's, which waits for controllers that are
 // not here. The others write what Reserve has decided: the allocations of claims.
 func (f cycleFramework) RunPreBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	for _, enabled := range f.ListPlugins().PreBind.Enabled {
-		plugin, ok := f.cycle.engine.instances[f.ProfileName()][enabled.Name].(fwk.PreBindPlugin)
-		if !ok || enabled.Name == pluginnames.VolumeBinding {
-			continue
-		}
+	for _, plugin := range f.cycle.engine.preBind[f.ProfileName()] {
 		if status := plugin.PreBind(ctx, state, pod, node); !status.IsSuccess() {
-			return fwk.AsStatus(fmt.Errorf("running PreBind plugin %q: %w", enabled.Name, status.AsError())).WithPlugin(enabled.Name)
+			return fwk.AsStatus(fmt.Errorf("running PreBind plugin %q: %w", plugin.Name(), status.AsError())).WithPlugin(plugin.Name())
 		}
 	}
 	return nil
+}
+
+// setPreBind finds the PreBind plugins of a profile that run.
+func (e *Engine) setPreBind(profile string, effective *schedconfig.Plugins) {
+	for _, enabled := range effective.PreBind.Enabled {
+		if plugin, ok := e.instances[profile][enabled.Name].(fwk.PreBindPlugin); ok && enabled.Name != pluginnames.VolumeBinding {
+			e.preBind[profile] = append(e.preBind[profile], plugin)
+		}
+	}
 }
 
 // patchPodStatus takes what DynamicResources writes into the status of a pod: which claim

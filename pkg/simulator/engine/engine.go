@@ -38,6 +38,8 @@ type Engine struct {
 	only framework.Framework
 	// instances are the plugins by profile and name.
 	instances map[string]map[string]fwk.Plugin
+	// preBind are those of each profile whose PreBind runs, in its order.
+	preBind map[string][]fwk.PreBindPlugin
 
 	cache     schedcache.Cache
 	snapshot  *schedcache.Snapshot
@@ -99,6 +101,7 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 		preempts:    opts.Preemption,
 		podGroups:   podGroups,
 		sampleSizes: map[sampleKey]int{},
+		preBind:     map[string][]fwk.PreBindPlugin{},
 		cancel:      cancel,
 	}
 	if e.cycle, err = newCycle(ctx, e, config.PercentageOfNodesToScore); err != nil {

@@ -68,6 +68,7 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 		fw.SetPodNominator(e.nominator)
 		fw.SetPodActivator(e.activated)
 		effective[name] = fw.ListPlugins()
+		e.setPreBind(name, effective[name])
 	}
 	if err := registry.CheckConfiguration(config, effective); err != nil {
 		return nil, err

@@ -43,8 +43,9 @@ spec:
 // object, and asks for devices of each: first the simulator, of what kubectl prints, then
 // the scheduler with kube-controller-manager. Both give each pod the same devices.
 func TestSimulateClaims(t *testing.T) {
+	layouts := []draslices.Layout{draslices.Whole, draslices.DynamicMIG, draslices.HAMi}
 	var nodes []corev1.Node
-	for i, layout := range draslices.Layouts() {
+	for i, layout := range layouts {
 		node := localcluster.FakeNodes(i + 1)[i]
 		node.Name = string(layout)
 		node.Labels[corev1.LabelHostname] = string(layout)
@@ -54,7 +55,7 @@ func TestSimulateClaims(t *testing.T) {
 	// Nine GPUs have their counters in two slices.
 	const gpus = 9
 	created := map[string]bool{}
-	for _, layout := range draslices.Layouts() {
+	for _, layout := range layouts {
 		for _, class := range layout.Classes() {
 			if created[class.Name] {
 				continue
@@ -98,7 +99,7 @@ func TestSimulateClaims(t *testing.T) {
 	c.ApplyManifests(t, "manifests/base")
 	c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
 	got := map[string]string{}
-	for _, text := range strings.Split(strings.TrimSuffix(strings.TrimSpace(manifests.String()), "---"), "---") {
+	for text := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(manifests.String()), "---"), "---") {
 		c.Apply(t, text)
 		_, name, isPod := strings.Cut(text, "kind: Pod\nmetadata: {name: ")
 		if !isPod {
