@@ -328,7 +328,9 @@ const look = 25 * time.Millisecond
 func (w *world) pass(d time.Duration) {
 	for _, p := range w.processes {
 		for name := range p.threads {
-			p.remember(name, d.String())
+			if d > look || name != "" && !p.asks(func(r *request) bool { return r.pod == name }) {
+				p.remember(name, d.String())
+			}
 		}
 		if d > look && p.alive && (p.leading || p.cycle != nil) {
 			p.past.add(d.String())
@@ -436,6 +438,9 @@ func (w *world) answer(p *process, r *request) {
 			p.epoch = w.server.version
 		}
 		for i := range value.Items {
+			if !p.binding[r.pod] {
+				break
+			}
 			read = append(read, (&contents{server: w.server, alias: map[string]string{value.Items[i].Name: ""}}).pod(&value.Items[i]))
 		}
 	case *finishedWatch:
@@ -463,6 +468,12 @@ func (p *process) forgetThreads() {
 
 // remember adds to what the goroutine that works for a pod has read: its state is a function of that.
 func (p *process) remember(pod, text string) {
+	if pod != "" && !p.binding[pod] { // a fence: what it makes of what it reads is in its next request
+		d := p.threads[pod]
+		d.add(text)
+		p.threads[pod] = d
+		return
+	}
 	c := &contents{server: p.world.server, alias: map[string]string{pod: ""}}
 	if known, there, _ := p.pods.store.GetByKey("default/" + pod); there {
 		text += c.pod(known.(*corev1.Pod))
