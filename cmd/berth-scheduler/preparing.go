@@ -25,7 +25,7 @@ type preparer interface {
 }
 
 // errNotPrepared is why a process that schedules, or may do so in a moment, is not ready.
-var errNotPrepared = errors.New("this scheduler process has just started and still reads earlier allocations; pods that ask for shares of devices wait until it is done")
+var errNotPrepared = errors.New("this scheduler process has just started and is still reading earlier allocations; pods that ask for shares of devices wait until it is done")
 
 // preparation is that of all plugins.
 type preparation struct {

@@ -43,9 +43,6 @@ type benchOptions struct {
 	command string
 }
 
-// outputMarkdown is what --output takes beside table and json.
-const outputMarkdown = "markdown"
-
 func newBenchCommand() *cobra.Command {
 	o := &benchOptions{}
 	cmd := &cobra.Command{
@@ -111,7 +108,7 @@ finished a round, the results are printed and written in all cases.`,
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds per scheduler (default: the workload's)")
 	flags.IntVar(&o.steadyRounds, "steady-rounds", 1, "rounds per scheduler at 80 % of its throughput; only for workloads whose pods all arrive at once")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json and report.html to")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "output format: table, json or markdown")
+	addOutputFlag(cmd, &o.output, benchOutputs)
 	flags.StringVar(&o.binDir, "bin-dir", "", "folder with berth-local and the schedulers (default: where kubectl-berth is)")
 	flags.BoolVar(&o.ignoreSpread, "ignore-spread-constraints", false, "with --kubeconfig: run although new pods with topologySpreadConstraints may stay Pending meanwhile")
 	cmd.AddCommand(newBenchCleanCommand())
@@ -154,7 +151,6 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 	}{
 		{o.file == "", usagef("-f: required: name a workload, such as config/bench/smoke.yaml; bench uses the cluster of a kubeconfig only with --kubeconfig or --context, not because KUBECONFIG is set")},
 		{len(o.schedulers) == 0, usagef("--schedulers: required: name schedulers, such as default-scheduler,berth-scheduler")},
-		{!slices.Contains([]string{outputTable, outputJSON, outputMarkdown}, o.output), usagef("-o: invalid value %q: must be table, json or markdown", o.output)},
 		{roundsSet && (o.rounds < 1 || o.rounds > 100), usagef("--rounds: %d must be from 1 to 100", o.rounds)},
 		{o.steadyRounds < 0 || o.steadyRounds > 100, usagef("--steady-rounds: %d must be from 0 to 100", o.steadyRounds)},
 		{o.existing() && len(o.configs) > 0, usagef("--config: only without --kubeconfig: schedulers that run already have their profiles")},
@@ -165,6 +161,9 @@ func (o *benchOptions) checkFlags(roundsSet bool) error {
 		if check.wrong {
 			return check.err
 		}
+	}
+	if err := oneOf("-o", o.output, benchOutputs...); err != nil {
+		return err
 	}
 	if i := duplicate(o.schedulers); i >= 0 {
 		return usagef("--schedulers: %s is given more than once", o.schedulers[i])

@@ -117,18 +117,17 @@ audit log is insufficient; 2 the command line is wrong; 5 something was found.`,
 	o.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "a KubeSchedulerConfiguration to check")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, json or yaml")
+	addOutputFlag(cmd, &o.output, checkOutputs)
 	flags.StringVar(&o.severity, "severity", severityWarning, "minimum severity to report: warning or error; the exit code depends on what is reported")
 	flags.StringArrayVar(&o.auditLogs, "audit-log", nil, "check the writes in this audit log of an API server, file of watch events, or folder of such files, instead of a cluster; - is standard input; may be repeated")
 	flags.StringSliceVar(&o.exempt, "exempt-namespaces", []string{"kube-system", "berth-system"}, "with --audit-log: namespaces whose pods may run on all tenants' nodes, as in the profile")
-	completeFlag(cmd, "output", completeValues(outputTable, outputJSON, outputYAML))
 	completeFlag(cmd, "severity", completeValues(severityWarning, severityError))
 	return cmd
 }
 
 // complete checks the flags.
 func (o *checkOptions) complete() error {
-	if err := oneOf("-o", o.output, outputTable, outputJSON, outputYAML); err != nil {
+	if err := oneOf("-o", o.output, checkOutputs...); err != nil {
 		return err
 	}
 	if err := oneOf("--severity", o.severity, severityWarning, severityError); err != nil {

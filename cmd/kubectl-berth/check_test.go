@@ -106,7 +106,7 @@ func TestCheckFiles(t *testing.T) {
 			"Warning", "spec.replicas   is 0: the scheduler is switched off, and none of its pods is scheduled: start it with kubectl -n berth-system scale deployment berth-scheduler --replicas=1, or delete it",
 		}},
 		{name: "a profile for the workloads of a file", args: []string{"--config", gpuProfile}, stdin: changed("berth.dev/gpu-model: ", "berth.dev/gpu-modell: "), wantCode: exitFound, wantStdout: []string{"no plugin reads berth.dev/gpu-modell; did you mean berth.dev/gpu-model?"}, wantStderr: []string{"not seen"}},
-		{name: "a misspelt field", stdin: changed("containers:", "container:"), wantCode: exitFailed, wantStderr: []string{`-f: -:`, `unknown field "spec.template.spec.container"`}},
+		{name: "a misspelled field", stdin: changed("containers:", "container:"), wantCode: exitFailed, wantStderr: []string{`-f: -:`, `unknown field "spec.template.spec.container"`}},
 		{name: "a workload alone", stdin: "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulerName: somebody, containers: [{name: c, image: i, resources: {limits: {berth.dev/gpu-milli: \"500\"}}}]}\n", wantStdout: []string{"Nothing was found. Schedulers: none"}, wantStderr: []string{
 			"not seen: Deployments, and so which schedulers there are (name a profile with --config): not among the files",
 		}},

@@ -8,8 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -128,12 +126,4 @@ func printNotes(status io.Writer, notes []string) {
 	for _, note := range notes {
 		fmt.Fprintf(status, "%s: note: %s\n", program, note)
 	}
-}
-
-// oneOf returns an error unless the flag has one of the values.
-func oneOf(flag, value string, values ...string) error {
-	if slices.Contains(values, value) {
-		return nil
-	}
-	return usagef("%s: invalid value %q: must be one of %s", flag, value, strings.Join(values, ", "))
 }

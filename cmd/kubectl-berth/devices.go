@@ -14,12 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/device"
-	"github.com/berth-scheduler/berth/pkg/output"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
@@ -39,19 +37,13 @@ type devicesOptions struct {
 	keys      *device.NodeKeys
 }
 
-// What --output takes beside table and json.
-const (
-	outputWide = "wide"
-	outputYAML = "yaml"
-)
-
 // watchInterval is the least time between two lines of a watch about the same device.
 const watchInterval = time.Second
 
 func newDevicesCommand() *cobra.Command {
 	o := &devicesOptions{}
 	cmd := &cobra.Command{
-		Use:   "devices [NODE…] [--by node|pod|namespace|model]",
+		Use:   "devices [NODE…] [--by node|pod|namespace|model|claim]",
 		Short: "Show what is free of each device, which pods use the rest, and what is wrong",
 		Long: `Show the devices of the nodes: what is free of each, which pods use the rest, whether it
 is cordoned, and what is wrong with it: allocated more than once, used by a pod whose
@@ -64,6 +56,10 @@ context), the free amount is an upper bound, marked "<=".
 
 Fragmented is what is free but unusable for the most common shapes of the cluster's pods.
 
+Devices that DRA drivers publish are shown with the ResourceClaims that have them. "Enforced"
+means that the driver keeps pods within their part; "accounted", that it is only counted, as
+shares are. --by claim has a row for each device of a claim.
+
 Exit codes: 0 shown; 1 the cluster or a file could not be read, or a node is not
 there; 2 the command line is wrong.`,
 		Example: `  # All devices
@@ -71,6 +67,9 @@ there; 2 the command line is wrong.`,
 
   # Who uses the devices of two nodes
   kubectl berth devices gpu-1 gpu-2 --by pod
+
+  # Who has which device of a DRA driver, and how much of it
+  kubectl berth devices --by claim
 
   # Allocation and fragmentation of each model
   kubectl berth devices --by model
@@ -87,14 +86,13 @@ there; 2 the command line is wrong.`,
 	o.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "show pods of all namespaces, the default without -n; fail if you are not allowed to list them")
-	flags.StringVar(&o.by, "by", string(deviceusage.ByDevice), "what the table has a row for: device, node, pod, namespace or model")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "what to print: table, wide, json or yaml")
+	flags.StringVar(&o.by, "by", string(deviceusage.ByDevice), "what the table has a row for: device, node, pod, namespace, model or claim")
+	addOutputFlag(cmd, &o.output, devicesOutputs)
 	flags.BoolVarP(&o.watch, "watch", "w", false, "after the table, print each row that changes")
 	flags.BoolVar(&o.noHeaders, "no-headers", false, "print no header above the table")
 	flags.StringVar(&o.config, "config", "", "a KubeSchedulerConfiguration whose GPUDevice says by which labels nodes describe their devices (default: those of NVIDIA's GPU feature discovery)")
 	cmd.ValidArgsFunction = o.completeNodes
 	completeFlag(cmd, "by", completeValues(groupings()...))
-	completeFlag(cmd, "output", completeValues(outputTable, outputWide, outputJSON, outputYAML))
 	return cmd
 }
 
@@ -113,7 +111,7 @@ func (o *devicesOptions) complete(nodes []string, named bool) error {
 	if err := oneOf("--by", o.by, groupings()...); err != nil {
 		return err
 	}
-	if err := oneOf("-o", o.output, outputTable, outputWide, outputJSON, outputYAML); err != nil {
+	if err := oneOf("-o", o.output, devicesOutputs...); err != nil {
 		return err
 	}
 	if o.watch && len(o.files) > 0 {
@@ -215,15 +213,4 @@ func (s *shownDevices) show(out io.Writer, whole *deviceusage.Report) error {
 		return table.Write(out, !o.noHeaders)
 	}
 	return table.Changed(before).Write(out, false)
-}
-
-// marshal writes a result for programs.
-func marshal(format string, value any) (string, error) {
-	if format == outputYAML {
-		text, err := yaml.Marshal(value)
-		return string(text), err
-	}
-	var text strings.Builder
-	err := output.WriteJSON(&text, value)
-	return text.String(), err
 }

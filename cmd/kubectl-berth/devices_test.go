@@ -31,7 +31,7 @@ func TestDevices(t *testing.T) {
 		{name: "a missing file", args: []string{"-f", "testdata/none.yaml"}, wantCode: exitFailed, wantStderr: []string{"-f: open testdata/none.yaml: no such file"}},
 		{name: "a profile without the plugin", args: []string{"-f", objects, "--config", stockProfile}, wantCode: exitFailed, wantStderr: []string{"no profile runs GPUDevice"}},
 		{name: "no cluster", args: []string{"--kubeconfig", "testdata/none"}, wantCode: exitFailed, wantStderr: []string{"--kubeconfig testdata/none: "}},
-		{name: "rows for what there are none", args: []string{"-f", objects, "--by", "rack"}, wantCode: exitUsage, wantStderr: []string{`--by: invalid value "rack": must be one of device, node, pod, namespace, model`}},
+		{name: "rows for what there are none", args: []string{"-f", objects, "--by", "rack"}, wantCode: exitUsage, wantStderr: []string{`--by: invalid value "rack": must be one of device, node, pod, namespace, model, claim`}},
 		{name: "an output that is none", args: []string{"-f", objects, "-o", "csv"}, wantCode: exitUsage, wantStderr: []string{`-o: invalid value "csv": must be one of table, wide, json, yaml`}},
 		{name: "files that are watched", args: []string{"-f", objects, "--watch"}, wantCode: exitUsage, wantStderr: []string{"--watch: files do not change"}},
 		{name: "a file twice", args: []string{"-f", objects, "-f", objects}, wantCode: exitUsage, wantStderr: []string{"-f: testdata/cluster.yaml is given more than once"}},

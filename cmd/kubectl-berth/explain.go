@@ -22,7 +22,6 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain"
 	"github.com/berth-scheduler/berth/pkg/diagnose/explain/source"
@@ -105,15 +104,14 @@ Exit codes: 0 the pod has a node, or would get one; 1 the pod could not be expla
 	flags.StringArrayVar(&o.Snapshots, "snapshot", nil, "read the cluster from this file or folder, as kubectl get prints it with -o yaml or json, instead of an API server; may be repeated")
 	flags.StringVar(&o.Config, "config", "", "KubeSchedulerConfiguration file to use instead of the running scheduler's profile")
 	flags.IntVar(&o.Parallelism, "parallel", runtime.GOMAXPROCS(0), "number of goroutines that filter and score; the result does not depend on it")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "output format: table, wide, json or yaml")
+	addOutputFlag(cmd, &o.output, explainOutputs)
 	cmd.ValidArgsFunction = o.completePods
-	completeFlag(cmd, "output", completeValues(outputTable, outputWide, outputJSON, outputYAML))
 	return cmd
 }
 
 // complete checks the command line and connects to the cluster, if one is read.
 func (o *explainOptions) complete(args []string) error {
-	if err := oneOf("-o", o.output, outputTable, outputWide, outputJSON, outputYAML); err != nil {
+	if err := oneOf("-o", o.output, explainOutputs...); err != nil {
 		return err
 	}
 	if o.Parallelism < 1 {
@@ -207,15 +205,12 @@ func (o *explainOptions) print(out io.Writer, explanations []*explain.Explanatio
 	if len(explanations) == 1 {
 		value = explanations[0]
 	}
-	switch o.output {
-	case outputJSON:
-		return output.WriteJSON(out, value)
-	case outputYAML:
-		content, err := yaml.Marshal(value)
+	if o.output == outputJSON || o.output == outputYAML {
+		text, err := marshal(o.output, value)
 		if err != nil {
 			return err
 		}
-		_, err = out.Write(content)
+		_, err = io.WriteString(out, text)
 		return err
 	}
 	for i, x := range explanations {

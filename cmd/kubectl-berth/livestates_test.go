@@ -102,7 +102,7 @@ func liveStates() []liveState {
 		// UUIDs.
 		{name: "UUIDs as they were", objects: on(liveNode(a100, withUUIDs("GPU-a,GPU-b")), liveShare("a", "n", 1000, "1", reads("GPU-b"))), asks: "gpu-milli 1000", node: "n", devices: "0:1000m", held: map[string]string{"a": "1:1000m"}},
 		{name: "UUIDs reordered", objects: on(liveNode(a100, withUUIDs("GPU-b,GPU-a")), liveShare("a", "n", 1000, "1", reads("GPU-b"))), asks: "gpu-milli 1000", node: "n", devices: "1:1000m", held: map[string]string{"a": "0:1000m"}},
-		{name: "the device is gone", objects: on(liveNode(a100, withUUIDs("GPU-a,GPU-c")), liveShare("a", "n", 1000, "1", reads("GPU-b"))), asks: "gpu-milli 1000", node: "n", devices: "0:1000m", held: map[string]string{"a": ""}, problem: "does not list any more"},
+		{name: "the device is gone", objects: on(liveNode(a100, withUUIDs("GPU-a,GPU-c")), liveShare("a", "n", 1000, "1", reads("GPU-b"))), asks: "gpu-milli 1000", node: "n", devices: "0:1000m", held: map[string]string{"a": ""}, problem: "no longer lists"},
 		{name: "no list of UUIDs any more", objects: on(liveNode(a100), liveShare("a", "n", 1000, "1", reads("GPU-b"))), asks: "gpu-milli 500", held: map[string]string{"a": "1:1000m"}, problem: "was given devices by UUID"},
 
 		// Memory.
@@ -329,7 +329,7 @@ func holding(p *deviceusage.Pod) string {
 		return fmt.Sprintf("whole %d", p.WholeDevices)
 	case len(p.Devices) > 0:
 		return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(p.Devices)), ","), "[]") + fmt.Sprintf(":%dm", p.Held.Milli)
-	case strings.Contains(p.Problem, "does not list any more"):
+	case strings.Contains(p.Problem, "no longer lists"):
 		return ""
 	}
 	return "unknown"

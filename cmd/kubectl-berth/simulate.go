@@ -37,17 +37,11 @@ type simulateOptions struct {
 	output         string
 }
 
-// What --output and --shares take.
+// What --shares takes.
 const (
-	outputTable = "table"
-	outputJSON  = "json"
-	outputCSV   = "csv"
-
 	sharesWhole = "whole"
 	sharesKeep  = "keep"
 )
-
-var simulateOutputs = []string{outputTable, outputJSON, outputYAML, outputCSV}
 
 // defaultTargetLoad is the paper's.
 const defaultTargetLoad = "1.3"
@@ -128,8 +122,7 @@ placed in every run (always the case if a trace asks for more than the nodes hav
 	flags.BoolVar(&o.Preemption, "preemption", false, "let pods evict others if the profile would; evicted pods are not recreated")
 	flags.IntVar(&o.Parallel, "parallel", runtime.GOMAXPROCS(0), "number of parallel runs or, if there are fewer runs, of goroutines that share the work of each; the results do not depend on it")
 	flags.StringVar(&o.outDir, "out", "", "folder to write report.json, summary.csv, series.csv, placements.csv and plots (SVG and PNG) to")
-	flags.StringVarP(&o.output, "output", "o", outputTable, "output format: table, json, yaml, or csv with a row for each run")
-	completeFlag(cmd, "output", completeValues(simulateOutputs...))
+	addOutputFlag(cmd, &o.output, simulateOutputs)
 	completeFlag(cmd, "shares", completeValues(sharesWhole, sharesKeep))
 	return cmd
 }

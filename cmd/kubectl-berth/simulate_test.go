@@ -83,7 +83,7 @@ func TestSimulateManifest(t *testing.T) {
 				there[0], `note: -: Deployment default/web: spec.priorityClassName: there is no PriorityClass "urgent": create it, or name another (it is placed with priority 0)`,
 			},
 		},
-		{name: "with a misspelt field", stdin: strings.Replace(webManifest(1, "1", ""), "replicas", "replica", 1), wantCode: exitFailed, wantStderr: []string{
+		{name: "with a misspelled field", stdin: strings.Replace(webManifest(1, "1", ""), "replicas", "replica", 1), wantCode: exitFailed, wantStderr: []string{
 			`-:2: Deployment default/web: unknown field "spec.replica"`,
 		}},
 		{name: "of another namespace", args: []string{"-n", "team"}, stdin: webManifest(1, "1", ""), wantStdout: []string{"The pod fits;", "team/web-0"}},

@@ -148,7 +148,7 @@ func (c *Cluster) ListedIn(resource string) string { return c.listedIn[resource]
 func (c *Cluster) Add(obj runtime.Object) error {
 	kind, ok := KindOf(obj)
 	if !ok {
-		return fmt.Errorf("objects of type %T have no part in scheduling", obj)
+		return fmt.Errorf("objects of type %T play no part in scheduling", obj)
 	}
 	accessor, err := meta.Accessor(obj)
 	if err != nil {

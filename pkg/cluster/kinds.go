@@ -66,7 +66,8 @@ var supported = slices.Concat([]Kind{
 	kind(resourcev1.SchemeGroupVersion, "deviceclasses", false, &resourcev1.DeviceClass{}, func(c api, _ string) pages { return page(c.ResourceV1().DeviceClasses().List) }),
 	kind(resourcev1.SchemeGroupVersion, "resourceslices", false, &resourcev1.ResourceSlice{}, func(c api, _ string) pages { return page(c.ResourceV1().ResourceSlices().List) }),
 	kind(resourcev1.SchemeGroupVersion, "resourceclaims", true, &resourcev1.ResourceClaim{}, func(c api, ns string) pages { return page(c.ResourceV1().ResourceClaims(ns).List) }),
-}, podGroupKinds, []Kind{
+	kind(resourcev1.SchemeGroupVersion, "resourceclaimtemplates", true, &resourcev1.ResourceClaimTemplate{}, func(c api, ns string) pages { return page(c.ResourceV1().ResourceClaimTemplates(ns).List) }),
+}, deviceTaintRuleKinds, podGroupKinds, []Kind{
 	kind(corev1.SchemeGroupVersion, "nodes", false, &corev1.Node{}, func(c api, _ string) pages { return page(c.CoreV1().Nodes().List) }),
 	kind(corev1.SchemeGroupVersion, "pods", true, &corev1.Pod{}, func(c api, ns string) pages { return page(c.CoreV1().Pods(ns).List) }),
 })

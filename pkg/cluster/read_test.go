@@ -158,11 +158,11 @@ func TestReadManifests(t *testing.T) {
 			want: []string{"Pod team/web-0 pending", "StatefulSet"}, notes: []string{"input: StatefulSet team/web: its pods are placed without the volumes of spec.volumeClaimTemplates"},
 		},
 		{
-			name: "a misspelt field", text: manifest("v1", "Pod", "containers: [{name: c, image: i}], nodeSelektor: {a: b}"),
+			name: "a misspelled field", text: manifest("v1", "Pod", "containers: [{name: c, image: i}], nodeSelektor: {a: b}"),
 			err: `input:1: Pod team/web: unknown field "spec.nodeSelektor": correct the spelling, or remove it`,
 		},
 		{
-			name: "a misspelt field of a template", text: manifest("apps/v1", "Deployment", "replica: 2, "+template),
+			name: "a misspelled field of a template", text: manifest("apps/v1", "Deployment", "replica: 2, "+template),
 			err: `input:1: Deployment team/web: unknown field "spec.replica": correct the spelling, or remove it`,
 		},
 		{

@@ -45,9 +45,11 @@ func validate(kind Kind, obj runtime.Object, meta metav1.Object) error {
 		return errors.Join(validateAmounts(status.Child("allocatable"), obj.Status.Allocatable), validateAmounts(status.Child("capacity"), obj.Status.Capacity))
 	case *corev1.Pod:
 		return validatePod(obj)
-	default:
-		return validatePodGroup(obj)
 	}
+	if err := validateClaims(obj, meta); err != nil {
+		return err
+	}
+	return validatePodGroup(obj)
 }
 
 func validatePod(pod *corev1.Pod) error {

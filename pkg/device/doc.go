@@ -53,7 +53,7 @@
 // (scorer_*.go); what they are compared with, the policy of the fragmentation paper
 // (FGD, ATC'23) for example, is in package yardsticks of the simulator.
 // FragmentationGradient needs a Workload, the pods that are expected, as it looks to
-// nodes of one kind (Workload.For): given, or learnt by a Histogram. What fragmentation
+// nodes of one kind (Workload.For): given, or learned by a Histogram. What fragmentation
 // is, case by case, is said at NodeWorkload.Fragmentation.
 //
 // # FragmentationGradient

@@ -24,7 +24,7 @@ func TestHistogramPublishesWhatChanged(t *testing.T) {
 	small, large, whole := Shape{Devices: 1, Milli: 100}, Shape{Devices: 1, Milli: 900}, Shape{Devices: 8, Milli: 1000}
 	h := &Histogram{}
 	if got := addAll(h, 4096, small, large); got > 16 {
-		t.Errorf("two shapes in turn were published %d times while they were learnt", got)
+		t.Errorf("two shapes in turn were published %d times while they were learned", got)
 	}
 	if got := addAll(h, 4096, small, large); got != 0 {
 		t.Errorf("what stayed the same was published %d times", got)

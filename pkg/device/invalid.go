@@ -38,7 +38,7 @@ const (
 	// TooManyContainers is a pod in which more than MaxContainers containers ask.
 	TooManyContainers InvalidReason = "TooManyContainers"
 	// ConstraintWithoutDevice is an annotation about devices on a pod that asks
-	// for none: most likely a misspelt resource.
+	// for none: most likely a misspelled resource.
 	ConstraintWithoutDevice InvalidReason = "ConstraintWithoutDevice"
 )
 

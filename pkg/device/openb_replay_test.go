@@ -38,26 +38,26 @@ func TestOpenbReplay(t *testing.T) {
 		{list: "default", variant: openbVariant{strategy: baselines.Random{}}, want: 86.3, tolerance: 0.5},
 		{list: "default", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 96.1, tolerance: 0.3},
 		{list: "cpu250", variant: openbVariant{strategy: baselines.Published{}}, want: 93.2, tolerance: 0.8},
-		{list: "cpu250", variant: openbVariant{strategy: device.FragmentationGradient{}, learnt: true}, want: 94.8, tolerance: 0.5},
+		{list: "cpu250", variant: openbVariant{strategy: device.FragmentationGradient{}, learned: true}, want: 94.8, tolerance: 0.5},
 		{list: "gpushare100", variant: openbVariant{strategy: baselines.Published{}}, want: 86.6, tolerance: 0.5},
 		{list: "gpushare100", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 88.1, tolerance: 0.3},
 		{list: "gpuspec33", variant: openbVariant{strategy: baselines.Published{}}, want: 87.8, tolerance: 1.5},
-		{list: "gpuspec33", variant: openbVariant{strategy: device.FragmentationGradient{}, learnt: true}, want: 94.8, tolerance: 0.5},
+		{list: "gpuspec33", variant: openbVariant{strategy: device.FragmentationGradient{}, learned: true}, want: 94.8, tolerance: 0.5},
 		{list: "multigpu50", variant: openbVariant{strategy: baselines.Published{}}, want: 97.1, tolerance: 0.3},
 		{list: "multigpu50", variant: openbVariant{strategy: device.FragmentationGradient{}}, want: 97.4, tolerance: 0.3},
 	}
 	traces := map[string]*openb{}
 	for _, tt := range tests {
 		name := tt.list + "/" + tt.variant.strategy.String()
-		if tt.variant.learnt {
-			name += "/learnt"
+		if tt.variant.learned {
+			name += "/learned"
 		}
 		t.Run(name, func(t *testing.T) {
 			if traces[tt.list] == nil {
 				traces[tt.list] = loadOpenb(t, "openb_pod_list_"+tt.list+".csv")
 			}
 			seeds := int64(2)
-			if tt.variant.learnt {
+			if tt.variant.learned {
 				seeds = 1 // it takes three times as long
 			}
 			got := 0.0
@@ -83,7 +83,7 @@ func loadSizes(tb testing.TB) *openb {
 // that: 99.2 % is all that can be given out (config/bench/gpu-sizes.yaml).
 func TestLargePodsBesideShares(t *testing.T) {
 	tr := loadSizes(t)
-	got := tr.replayAll(openbVariant{strategy: device.FragmentationGradient{}, learnt: true}, paperSeeds, 200)
+	got := tr.replayAll(openbVariant{strategy: device.FragmentationGradient{}, learned: true}, paperSeeds, 200)
 	t.Logf("%.2f %% allocated, %d pods failed, %d of them with several devices", got.allocated, got.failed[0], got.failed[3])
 	if got.allocated < 98.8 {
 		t.Errorf("%.2f %% of the devices are allocated, want 98.8", got.allocated)
@@ -98,9 +98,9 @@ type openbVariant struct {
 	strategy device.Strategy
 	// tuning are other constants than the strategy's.
 	tuning *device.Tuning
-	// learnt is whether the expected workload is learnt while the pods come;
+	// learned is whether the expected workload is learned while the pods come;
 	// otherwise it is known in advance, as in the paper.
-	learnt bool
+	learned bool
 	// then is the list from which the pods come once half of the cluster is asked
 	// for, and who knows in advance knows that too; nil if it does not change.
 	then *openb
@@ -125,7 +125,7 @@ func (tr *openb) replay(variant openbVariant, seed int64, until float64) openbRe
 		defer device.SetConstants(device.SetConstants(*variant.tuning))
 	}
 	run := newOpenbRun(tr, variant, rand.New(rand.NewPCG(uint64(seed), 0)))
-	if !variant.learnt {
+	if !variant.learned {
 		run.expect(tr.workload)
 	}
 	var result openbResult
@@ -136,7 +136,7 @@ func (tr *openb) replay(variant openbVariant, seed int64, until float64) openbRe
 	for i := 0; i < len(order); i++ {
 		if next := variant.then; next != nil && offset == 0 && 2*arrived >= tr.milli {
 			order, i, offset = next.arrivals(seed), 0, len(tr.classes)
-			if !variant.learnt {
+			if !variant.learned {
 				run.expect(next.workload)
 			}
 		}
@@ -183,7 +183,7 @@ type openbRun struct {
 	trace     *openb
 	strategy  device.Strategy
 	rand      *rand.Rand
-	learnt    bool
+	learned   bool
 	histogram device.Histogram
 	supply    []device.Supply
 	expected  map[string]*device.NodeWorkload
@@ -201,7 +201,7 @@ const (
 
 func newOpenbRun(tr *openb, variant openbVariant, r *rand.Rand) *openbRun {
 	run := &openbRun{
-		trace: tr, strategy: variant.strategy, rand: r, learnt: variant.learnt, supply: tr.supply(),
+		trace: tr, strategy: variant.strategy, rand: r, learned: variant.learned, supply: tr.supply(),
 	}
 	if variant.strategy == (baselines.Random{}) {
 		run.strategy = baselines.Random{Rand: r}
@@ -246,7 +246,7 @@ func (run *openbRun) forget(node int) {
 // place places the pod on the best node, one of those if there are several, and
 // reports whether there is one.
 func (run *openbRun) place(pod *openbPod, class int) bool {
-	if run.learnt && pod.milli > 0 && run.histogram.Add(device.ShapeOf(pod.demand)) {
+	if run.learned && pod.milli > 0 && run.histogram.Add(device.ShapeOf(pod.demand)) {
 		run.expect(run.histogram.Workload())
 	}
 	best, bestScore, ties := -1, int64(noRoom), 0

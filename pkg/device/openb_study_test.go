@@ -87,9 +87,9 @@ func studyResults(t *testing.T) {
 	variants := []openbVariant{
 		{strategy: baselines.Published{}},
 		{strategy: device.FragmentationGradient{}},
-		{strategy: device.FragmentationGradient{}, learnt: true},
+		{strategy: device.FragmentationGradient{}, learned: true},
 	}
-	fmt.Println("| list | published | FGD here | known | learnt | failed at 100 %, FGD | known | learnt | failed at 130 %, FGD | known | learnt |")
+	fmt.Println("| list | published | FGD here | known | learned | failed at 100 %, FGD | known | learned | failed at 130 %, FGD | known | learned |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, list := range openbLists {
 		tr := loadOpenb(t, "openb_pod_list_"+list.name+".csv")
@@ -154,7 +154,7 @@ func studySizes(t *testing.T) {
 		{"best-fit", openbVariant{strategy: device.BestFit{}}},
 		{"FGD as published, known", openbVariant{strategy: baselines.Published{}}},
 		{"known", openbVariant{strategy: device.FragmentationGradient{}}},
-		{"learnt", openbVariant{strategy: device.FragmentationGradient{}, learnt: true}},
+		{"learned", openbVariant{strategy: device.FragmentationGradient{}, learned: true}},
 	} {
 		r := tr.replayAll(row.variant, paperSeeds, 200)
 		runs := float64(len(paperSeeds))
@@ -164,7 +164,7 @@ func studySizes(t *testing.T) {
 
 // studySwitch changes the list when half of the cluster is asked for.
 func studySwitch(t *testing.T) {
-	fmt.Println("| from | to | FGD, known | known | learnt |")
+	fmt.Println("| from | to | FGD, known | known | learned |")
 	fmt.Println("|---|---|---|---|---|")
 	for _, lists := range [][2]string{{"default", "gpuspec33"}, {"gpuspec33", "default"}, {"default", "gpushare100"}, {"default", "multigpu50"}, {"gpushare100", "multigpu50"}, {"multigpu50", "cpu250"}} {
 		from, to := loadOpenb(t, "openb_pod_list_"+lists[0]+".csv"), loadOpenb(t, "openb_pod_list_"+lists[1]+".csv")
@@ -173,7 +173,7 @@ func studySwitch(t *testing.T) {
 		for _, variant := range []openbVariant{
 			{strategy: baselines.Published{}, then: to},
 			{strategy: device.FragmentationGradient{}, then: to},
-			{strategy: device.FragmentationGradient{}, learnt: true, then: to},
+			{strategy: device.FragmentationGradient{}, learned: true, then: to},
 		} {
 			fmt.Fprintf(&row, " %.2f |", from.replayAll(variant, paperSeeds, 100.5).allocated)
 		}

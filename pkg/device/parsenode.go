@@ -112,9 +112,9 @@ func (n *Node) parse(node *corev1.Node, keys *NodeKeys) InvalidError {
 		}
 		return InvalidError{}
 	case plugin != "":
-		detail := "is advertised on a node labelled %s=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label"
+		detail := "is advertised on a node labeled %s=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label"
 		if allocatable := node.Status.Allocatable[plugin]; allocatable.Sign() <= 0 {
-			detail = "is still there on a node labelled %s=true, so the device plugin may be restarting: the kubelet removes it five minutes after the plugin is gone"
+			detail = "is still there on a node labeled %s=true, so the device plugin may be restarting: the kubelet removes it five minutes after the plugin is gone"
 		}
 		return InvalidError{
 			Reason: AdvertisesDevicePlugin, Field: fmt.Sprintf("status.capacity[%s]", plugin),

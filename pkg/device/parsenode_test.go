@@ -132,13 +132,13 @@ func TestParseNodeRefuses(t *testing.T) {
 			name:   "advertises a device plugin's resource",
 			change: func(n *corev1.Node) { n.Status.Allocatable = corev1.ResourceList{plugin: resource.MustParse("4")} },
 			reason: AdvertisesDevicePlugin,
-			want:   `status.capacity[nvidia.com/gpu]: is advertised on a node labelled berth.dev/gpu-sharing=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label`,
+			want:   `status.capacity[nvidia.com/gpu]: is advertised on a node labeled berth.dev/gpu-sharing=true, and only one can hand out its devices: keep the device plugin off the node (nvidia.com/gpu.deploy.device-plugin=false), or remove the label`,
 		},
 		{
 			name:   "a device plugin that is away",
 			change: func(n *corev1.Node) { n.Status.Capacity = corev1.ResourceList{plugin: resource.MustParse("4")} },
 			reason: AdvertisesDevicePlugin,
-			want:   `status.capacity[nvidia.com/gpu]: is still there on a node labelled berth.dev/gpu-sharing=true, so the device plugin may be restarting: the kubelet removes it five minutes after the plugin is gone`,
+			want:   `status.capacity[nvidia.com/gpu]: is still there on a node labeled berth.dev/gpu-sharing=true, so the device plugin may be restarting: the kubelet removes it five minutes after the plugin is gone`,
 		},
 		{
 			name: "advertises MIG devices",

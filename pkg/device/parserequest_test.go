@@ -236,7 +236,7 @@ func TestParsePodRefuses(t *testing.T) {
 		{name: "half of a device plugin's device", pod: podOf(container("a", plugin, "500m")), reason: InvalidDeviceCount},
 		{name: "minus one of a device plugin's devices", pod: podOf(container("a", plugin, "-1")), reason: InvalidDeviceCount},
 		{
-			name: "a misspelt resource", pod: podOf(container("a", names.Domain+"/gpu-mili", "500")), reason: UnknownResource,
+			name: "a misspelled resource", pod: podOf(container("a", names.Domain+"/gpu-mili", "500")), reason: UnknownResource,
 			want: `container "a": spec.containers[0].resources: "berth.dev/gpu-mili" is not a resource that Berth supports: use berth.dev/gpu-milli or berth.dev/gpu-memory`,
 		},
 		{

@@ -94,7 +94,7 @@ func parseRecord(text string) (Record, error) {
 		return Record{}, fmt.Errorf("memory %q is not 1Mi to %dMi", shorten(fields[2]), MaxMemoryMiB)
 	}
 	if devices.Len() > 1 && milli != MilliPerDevice {
-		return Record{}, fmt.Errorf("%d devices with %dm each: more than one device means whole ones", devices.Len(), milli)
+		return Record{}, fmt.Errorf("%d devices with %dm each: if there is more than one device, they must be whole", devices.Len(), milli)
 	}
 	return Record{Container: container, Devices: devices, Share: Share{Milli: milli, MemoryMiB: memory}}, nil
 }

@@ -106,7 +106,7 @@ func (c *Class) problem() string {
 	case (c.Devices == 0) != (c.Milli == 0 && c.MemoryMiB == 0):
 		return fmt.Sprintf("%d devices with %d thousandths and %d MiB each: a class has both, or neither", c.Devices, c.Milli, c.MemoryMiB)
 	case c.Devices > 1 && c.Milli != MilliPerDevice:
-		return fmt.Sprintf("%d devices with %d thousandths each: more than one device means whole ones", c.Devices, c.Milli)
+		return fmt.Sprintf("%d devices with %d thousandths each: if there is more than one device, they must be whole", c.Devices, c.Milli)
 	default:
 		return ""
 	}

@@ -26,7 +26,7 @@ func TestNewWorkloadRefuses(t *testing.T) {
 		{name: "negative memory", class: Class{Weight: 1, Shape: Shape{Devices: 1, MemoryMiB: -1}}, want: "class 1: -1 MiB"},
 		{name: "a device and nothing of it", class: Class{Weight: 1, Shape: Shape{Devices: 1}}, want: "class 1: 1 devices with 0 thousandths and 0 MiB each"},
 		{name: "a share of no device", class: Class{Weight: 1, Shape: Shape{Milli: 500}}, want: "class 1: 0 devices with 500"},
-		{name: "shares of several devices", class: Class{Weight: 1, Shape: Shape{Devices: 2, Milli: 500}}, want: "class 1: 2 devices with 500 thousandths each: more than one"},
+		{name: "shares of several devices", class: Class{Weight: 1, Shape: Shape{Devices: 2, Milli: 500}}, want: "class 1: 2 devices with 500 thousandths each: if there is more than one"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func ValidateConfiguration(config *schedconfig.KubeSchedulerConfiguration) error
 			errs = append(errs, checkEnabledLists(path.Child("plugins"), profile.Plugins, known)...)
 		}
 	}
-	// A misspelt name also looks like forgotten arguments; report the cause alone.
+	// A misspelled name also looks like forgotten arguments; report the cause alone.
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}

@@ -61,9 +61,9 @@ type viewer struct {
 }
 
 var viewers = []viewer{
-	{"confined", "blue", config.TenantsConfined, ownedBy("blue"), []func(*corev1.Node){ownedBy("red"), unlabelled, shared, contested}},
-	{"free", "blue", config.TenantsFree, either(ownedBy("blue"), shared), []func(*corev1.Node){ownedBy("red"), unlabelled, contested}},
-	{"without a tenant", "none", config.TenantsConfined, shared, []func(*corev1.Node){ownedBy("red"), ownedBy("blue"), unlabelled}},
+	{"confined", "blue", config.TenantsConfined, ownedBy("blue"), []func(*corev1.Node){ownedBy("red"), unlabeled, shared, contested}},
+	{"free", "blue", config.TenantsFree, either(ownedBy("blue"), shared), []func(*corev1.Node){ownedBy("red"), unlabeled, contested}},
+	{"without a tenant", "none", config.TenantsConfined, shared, []func(*corev1.Node){ownedBy("red"), ownedBy("blue"), unlabeled}},
 }
 
 func tenantTaint(value string) corev1.Taint {
@@ -79,8 +79,8 @@ func ownedBy(tenant string) func(*corev1.Node) {
 
 func shared(*corev1.Node) {}
 
-// unlabelled is a node that has registered, and whose tenant nobody has named yet.
-func unlabelled(node *corev1.Node) { node.Spec.Taints = append(node.Spec.Taints, tenantTaint("")) }
+// unlabeled is a node that has registered, and whose tenant nobody has named yet.
+func unlabeled(node *corev1.Node) { node.Spec.Taints = append(node.Spec.Taints, tenantTaint("")) }
 
 // contested is a node that is being given from one tenant to another.
 func contested(node *corev1.Node) {
@@ -417,8 +417,8 @@ func drawOthers(random *rand.Rand, v *viewer, count int) (objects []runtime.Obje
 // placed is what is written of the node of a pod, which is not compared where chance decides.
 var placed = regexp.MustCompile(`(?s)^(\S+ (?:bind|event Normal Scheduled)).*`)
 
-// TestOthersNodesAreNotLearnt draws pairs of clusters, and compares what is written.
-func TestOthersNodesAreNotLearnt(t *testing.T) {
+// TestOthersNodesAreNotLearned draws pairs of clusters, and compares what is written.
+func TestOthersNodesAreNotLearned(t *testing.T) {
 	pairs := uint64(6)
 	if os.Getenv("BERTH_LONG") == "1" {
 		pairs = 300

@@ -26,6 +26,7 @@ import (
 	kubeversion "k8s.io/component-base/version"
 	"k8s.io/utils/ptr"
 
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/cluster/schedulers"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -80,7 +81,7 @@ type Options struct {
 type ExpectedWorkload string
 
 const (
-	// WorkloadOfProfile is what the profile says, given or learnt.
+	// WorkloadOfProfile is what the profile says, given or learned.
 	WorkloadOfProfile ExpectedWorkload = "profile"
 	// WorkloadOfInput is the pods that will come, where the profile gives none.
 	WorkloadOfInput ExpectedWorkload = "oracle"
@@ -315,6 +316,7 @@ func (s *Simulation) schedule(ctx context.Context, sim *engine.Engine, recorder 
 	}
 	if err := recorder.Record(report.Event{
 		Pod: result.Pod, Asked: a.asked, Node: result.Node, Message: result.Message, Victims: result.Victims, Beside: s.input.beside(pod),
+		Claimed: claimed(sim, &result),
 	}); err != nil {
 		return err
 	}
@@ -322,6 +324,17 @@ func (s *Simulation) schedule(ctx context.Context, sim *engine.Engine, recorder 
 		return sim.Delete(ctx, pod.Namespace, pod.Name)
 	}
 	return nil
+}
+
+// claimed returns the devices that a pod that was placed has by its claims.
+func claimed(sim *engine.Engine, result *engine.Result) []cluster.ClaimDevice {
+	var devices []cluster.ClaimDevice
+	if result.Node != "" {
+		for _, claim := range sim.Claims(result.Pod) {
+			devices = append(devices, cluster.DevicesOf(claim)...)
+		}
+	}
+	return devices
 }
 
 // schedulePodGroup is schedule for the members of a PodGroup.
@@ -334,7 +347,7 @@ func (s *Simulation) schedulePodGroup(ctx context.Context, sim *engine.Engine, r
 	for i, result := range group.Members {
 		if err := recorder.Record(report.Event{
 			Pod: result.Pod, Node: result.Node, Message: result.Message, Victims: result.Victims, Beside: s.input.beside(pods[i]),
-			PodGroup: name, Proposed: result.Proposed,
+			PodGroup: name, Proposed: result.Proposed, Claimed: claimed(sim, &result),
 		}); err != nil {
 			return err
 		}

@@ -27,8 +27,8 @@ func TestOracleIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	learnt, told := s.profiles[0], s.profiles[1]
-	if args := learnt.gpuDeviceArgs(); len(args) != 1 || len(args[0].ExpectedWorkload) != 0 {
+	learned, told := s.profiles[0], s.profiles[1]
+	if args := learned.gpuDeviceArgs(); len(args) != 1 || len(args[0].ExpectedWorkload) != 0 {
 		t.Errorf("the first profile is told a workload: %v", args)
 	}
 	args := told.gpuDeviceArgs()

@@ -224,7 +224,7 @@ func (e *Environment) occupy(ctx context.Context) error {
 	if e.exclusive {
 		return nil
 	}
-	e.progress("checking that kwok plays the kubelet of a fake node")
+	e.progress("checking that kwok acts as the kubelet of a fake node")
 	return e.checkKwok(ctx)
 }
 

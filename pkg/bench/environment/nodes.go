@@ -130,7 +130,7 @@ func (e *Environment) awaitNodes(ctx context.Context, planned []*corev1.Node) er
 func checkOffer(planned, node *corev1.Node) error {
 	for name, want := range planned.Status.Allocatable {
 		if got := node.Status.Allocatable[name]; got.Cmp(want) != 0 {
-			return fmt.Errorf("node %s offers %s %s, and the plan says %s: a Stage of kwok in this cluster overwrites status.allocatable: use those of kwok's stage-fast.yaml",
+			return fmt.Errorf("node %s offers %s %s, and the plan says %s: a kwok Stage in this cluster overwrites status.allocatable; use the Stages in kwok's stage-fast.yaml",
 				node.Name, got.String(), name, want.String())
 		}
 	}

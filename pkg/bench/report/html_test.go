@@ -127,7 +127,7 @@ func TestPageStandsAlone(t *testing.T) {
 			if e.attributes["aria-hidden"] == "true" {
 				continue
 			}
-			labels := strings.Fields(e.attributes["aria-labelledby"])
+			labels := strings.Fields(e.attributes["aria-labeledby"])
 			if e.attributes["role"] != "img" || len(labels) != 2 || ids[labels[0]] == "" || ids[labels[1]] == "" {
 				t.Errorf("a drawing without a title and a description: %v", e.attributes)
 			}

@@ -82,7 +82,7 @@ func (o *observation) invalid() []string {
 		add("the scheduler's client was throttled: its limit held up %.0f of %.0f requests", o.schedulerDelayed, o.schedulerRequests)
 	}
 	if o.paced && o.lateness > maxLateness {
-		add("a pod was created %v later than planned: the API server does not keep up", o.lateness.Round(time.Millisecond))
+		add("a pod was created %v later than planned: the API server cannot keep up", o.lateness.Round(time.Millisecond))
 	}
 	for _, line := range o.rbacErrors {
 		add("the scheduler lacks a permission: %s", line)

@@ -14,7 +14,7 @@ import (
 type RequestFormat string
 
 const (
-	// Shares has shares of devices as berth.dev resources, on nodes that are labelled
+	// Shares has shares of devices as berth.dev resources, on nodes that are labeled
 	// as shared: for schedulers with GPUDevice.
 	Shares RequestFormat = "Shares"
 	// DevicePlugin has each share as one whole nvidia.com/gpu, on nodes that advertise

@@ -95,7 +95,7 @@ func checkPod(t *testing.T, plan *Plan, pod *corev1.Pod, format RequestFormat, s
 	group := plan.Group(pod.Name)
 	switch {
 	case group == nil || pod.Labels[appLabel] != group.Name:
-		t.Fatalf("Pod %s, labelled %v, belongs to group %v", pod.Name, pod.Labels, group)
+		t.Fatalf("Pod %s, labeled %v, belongs to group %v", pod.Name, pod.Labels, group)
 	case seen["one of "+group.Name]:
 		return // they are all alike
 	}

@@ -460,7 +460,7 @@ func TestAllows(t *testing.T) {
 		{nil, false},
 	} {
 		if got := group.Allows(tt.labels); got != tt.want {
-			t.Errorf("A node labelled %v is allowed: %v, want %v", tt.labels, got, tt.want)
+			t.Errorf("A node labeled %v is allowed: %v, want %v", tt.labels, got, tt.want)
 		}
 	}
 	if !(&Group{}).Allows(nil) {

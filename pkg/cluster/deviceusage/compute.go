@@ -35,6 +35,7 @@ func New(o Objects, keys *device.NodeKeys) *Report {
 		c.addNode(node, byNode[node.Name])
 	}
 	c.addWaiting(o.Pods)
+	c.addClaimed(&o)
 	return c.finish()
 }
 
@@ -46,6 +47,7 @@ func newComputation(o *Objects, keys *device.NodeKeys) *computation {
 		models: map[string]*Model{},
 		report: &Report{FormatVersion: FormatVersion, OnlyNamespace: o.OnlyNamespace, Nodes: []Node{}, Pods: []Pod{}},
 	}
+	c.published = publishedOn(o.Slices)
 	for _, slice := range o.Slices {
 		c.offered = append(c.offered, c.claims.NodesOfSlice(slice))
 	}
@@ -54,13 +56,15 @@ func newComputation(o *Objects, keys *device.NodeKeys) *computation {
 
 // computation is a report that is being computed.
 type computation struct {
-	keys     *device.NodeKeys
-	claims   device.Claims
-	source   *claimSource
-	offered  []*device.SliceNodes
-	workload *device.Workload // nil if no pod asks for devices
-	models   map[string]*Model
-	report   *Report
+	keys    *device.NodeKeys
+	claims  device.Claims
+	source  *claimSource
+	offered []*device.SliceNodes
+	// published is what DRA drivers publish, by node and driver.
+	published map[string]map[string]*published
+	workload  *device.Workload // nil if no pod asks for devices
+	models    map[string]*Model
+	report    *Report
 }
 
 func (c *computation) finish() *Report {
@@ -98,6 +102,10 @@ func (c *computation) addNode(object *corev1.Node, pods []*corev1.Pod) {
 		Name: object.Name, Kind: kinds[parsed.Kind], Model: parsed.Model, DeviceMemoryMiB: parsed.MemoryMiB,
 		Unschedulable: object.Spec.Unschedulable, Pool: object.Labels[names.GPUPoolLabel],
 	}
+	if parsed.Kind == device.NodeWithoutDevices && len(c.published[object.Name]) > 0 {
+		node.Kind = Driver
+	}
+	node.Isolation = c.isolationOn(node)
 	if parsed.Kind == device.NodeInvalid {
 		node.Problem = parsed.Invalid.Error()
 	}
@@ -129,12 +137,14 @@ type holder struct {
 // if no pod holds any. object is nil for a node that was not read.
 func (c *computation) add(object *corev1.Node, node *Node, parsed *device.Node, pods []*corev1.Pod) {
 	u := c.used(object, node, parsed, pods)
-	if parsed.Kind == device.NodeWithoutDevices && !u.some {
+	if parsed.Kind == device.NodeWithoutDevices && node.Kind != Driver && !u.some {
 		return
 	}
 	u.listDevices()
 	c.report.Nodes = append(c.report.Nodes, *node)
-	c.count(u)
+	if node.Kind != Driver {
+		c.count(u)
+	}
 }
 
 // used returns what the pods use of a node's devices.
@@ -166,7 +176,9 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 		c.addShares(u, &held, pod)
 	}
 	plugin := c.keys.HasDevicePluginRequest(object)
-	if !plugin && !c.claims.MayHaveDevices(object, c.source) {
+	pod.Claimed = c.claimedBy(object)
+	onDriver := u.node.Kind == Driver && len(pod.Claimed) > 0
+	if !plugin && !onDriver && !c.claims.MayHaveDevices(object, c.source) {
 		return
 	}
 	pod.How = ByClaim
@@ -180,7 +192,7 @@ func (c *computation) addPod(u *use, object *corev1.Pod) {
 	case u.parsed.Kind == device.NodeShared:
 		pod.Problem = "uses devices of a shared node that were not allocated by Berth: which ones is unknown"
 		u.addUnknown(&pod)
-	case u.parsed.Kind == device.NodeWithoutDevices && pod.How == ByClaim:
+	case u.parsed.Kind == device.NodeWithoutDevices && pod.How == ByClaim && !onDriver:
 		return // a DRA driver's device is none of a node that Berth knows
 	}
 	c.addUser(u, pod)
@@ -198,7 +210,7 @@ func (c *computation) addShares(u *use, held *device.Held, pod Pod) {
 		return
 	}
 	if missing := held.Allocation.Missing(u.parsed); len(missing) > 0 {
-		pod.Problem = fmt.Sprintf("was given devices that the node does not list any more: %v", missing)
+		pod.Problem = fmt.Sprintf("was given devices that the node no longer lists: %v", missing)
 	} else if pod.Problem == "" && u.parsed.Kind == device.NodeWithoutDevices && u.node.Kind != Unknown {
 		pod.Problem = "holds shares of a node that is not shared: it takes no pod of a device plugin until this one is gone"
 	}
@@ -229,6 +241,7 @@ func (c *computation) addUser(u *use, pod Pod) {
 		// Of a pod with a share and with devices of a device plugin or a claim.
 		before := &c.report.Pods[n-1]
 		before.WholeDevices += pod.WholeDevices
+		before.Claimed = pod.Claimed
 		before.Problem = cmp.Or(before.Problem, pod.Problem)
 		return
 	}

@@ -94,12 +94,12 @@ func randomCluster(r *rand.Rand) (nodes []*corev1.Node, pods []*corev1.Pod) {
 	for i := range 12 {
 		name := fmt.Sprintf("n%d", i)
 		devices := 1 + r.IntN(4)
-		n := node(name, strconv.Itoa(devices), labelled("nvidia.com/gpu.product", []string{"T4", "A100"}[r.IntN(2)]))
+		n := node(name, strconv.Itoa(devices), labeled("nvidia.com/gpu.product", []string{"T4", "A100"}[r.IntN(2)]))
 		switch r.IntN(8) {
 		case 0:
 			plugin(strconv.Itoa(devices))(n)
 		case 1:
-			labelled(names.GPUSharingLabel, "yes")(n)
+			labeled(names.GPUSharingLabel, "yes")(n)
 		case 2:
 			annotated(names.GPUCordonedAnnotation, strconv.Itoa(r.IntN(devices)))(n)
 		case 3:

@@ -6,6 +6,8 @@ package deviceusage
 import (
 	"cmp"
 	"slices"
+
+	"github.com/berth-scheduler/berth/pkg/cluster"
 )
 
 // FormatVersion is that of a [Report] as JSON or YAML. Keys may be added; the version
@@ -25,6 +27,8 @@ type Report struct {
 	Pods []Pod `json:"pods"`
 	// Waiting are the pods that ask for devices and have no node.
 	Waiting []Waiting `json:"waiting,omitempty"`
+	// Claimed are the devices that ResourceClaims have, of any DRA driver.
+	Claimed []Claimed `json:"claimed,omitempty"`
 	// Namespaces are those of Pods.
 	Namespaces []Namespace `json:"namespaces"`
 	// Models are those of Nodes.
@@ -49,6 +53,8 @@ const (
 	OtherPool NodeKind = "OtherPool"
 	// NotShared has no devices that Berth knows of, and pods that hold shares of some.
 	NotShared NodeKind = "NotShared"
+	// Driver has its devices published and handed out by a DRA driver.
+	Driver NodeKind = "Driver"
 	// Unknown could not be seen; what pods hold there is as recorded.
 	Unknown NodeKind = "Unknown"
 )
@@ -77,6 +83,9 @@ type Node struct {
 	Devices []Device `json:"devices,omitempty"`
 	// HandedOut is what a device plugin does; nil on a node without.
 	HandedOut *HandedOut `json:"handedOut,omitempty"`
+	// Isolation says what keeps pods within their parts: of shares, and of each DRA driver
+	// that publishes devices for the node.
+	Isolation []Isolation `json:"isolation,omitempty"`
 }
 
 // Problem is what is wrong with a pod's use of devices.
@@ -174,6 +183,8 @@ type Pod struct {
 	Held Share `json:"held"`
 	// WholeDevices is how many a device plugin gave it.
 	WholeDevices int64 `json:"wholeDevices,omitempty"`
+	// Claimed are the devices that it has by ResourceClaims.
+	Claimed []cluster.ClaimDevice `json:"claimed,omitempty"`
 	// Problem says why it is not known which devices it uses, or that some of them are
 	// not there any more; empty if nothing is wrong.
 	Problem string `json:"problem,omitempty"`
@@ -243,6 +254,9 @@ func (r *Report) Select(nodes []string, namespace string) (selected *Report, mis
 	})
 	selected.Waiting = slices.DeleteFunc(slices.Clone(r.Waiting), func(w Waiting) bool {
 		return !ofNode(w.NominatedNode) || namespace != "" && w.Namespace != namespace
+	})
+	selected.Claimed = slices.DeleteFunc(slices.Clone(r.Claimed), func(c Claimed) bool {
+		return !ofNode(c.Node) || namespace != "" && c.Namespace != namespace
 	})
 	if len(nodes) > 0 || namespace != "" {
 		selected.Namespaces = namespacesOf(selected.Pods)

@@ -37,7 +37,7 @@ func annotated(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Annotations[key] = value }
 }
 
-func labelled(key, value string) func(*corev1.Node) {
+func labeled(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[key] = value }
 }
 
@@ -162,7 +162,7 @@ func TestByDevice(t *testing.T) {
 			name: "handed out by others",
 			objects: Objects{
 				Nodes: []*corev1.Node{
-					node("dra", "1"), node("bad", "1", labelled(names.GPUSharingLabel, "True")), node("plugin", "2", plugin("2")),
+					node("dra", "1"), node("bad", "1", labeled(names.GPUSharingLabel, "True")), node("plugin", "2", plugin("2")),
 					node("was-shared", "1", func(n *corev1.Node) { delete(n.Labels, names.GPUSharingLabel) }),
 					{ObjectMeta: metav1.ObjectMeta{Name: "plain"}},
 				},
@@ -172,8 +172,8 @@ func TestByDevice(t *testing.T) {
 				}}},
 			},
 			want: []string{
-				`bad t4 - - - refused: metadata.labels[berth.dev/gpu-sharing]: "True" is neither "true" nor "false": set one of them, or remove the label`,
-				`dra t4 - - - refused: metadata.labels[berth.dev/gpu-sharing]: "true" conflicts with ResourceSlices in which a DRA driver offers the same devices: keep the driver off the node, or remove the label`,
+				`bad t4 - - - rejected: metadata.labels[berth.dev/gpu-sharing]: "True" is neither "true" nor "false": set one of them, or remove the label`,
+				`dra t4 - - - rejected: metadata.labels[berth.dev/gpu-sharing]: "true" conflicts with ResourceSlices in which a DRA driver offers the same devices: keep the driver off the node, or remove the label`,
 				"plugin t4 - 1 of 2 a/whole (1 device) handed out by a device plugin",
 				"was-shared t4 0 - a/left (100m 1000Mi) not shared, and shares are allocated",
 				"was-shared t4 - - - not shared, and shares are allocated",

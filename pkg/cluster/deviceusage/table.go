@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/output"
 )
@@ -18,15 +19,16 @@ type By string
 
 // What a table has a row for.
 const (
-	ByDevice    By = "device"
-	ByNode      By = "node"
-	ByPod       By = "pod"
-	ByNamespace By = "namespace"
-	ByModel     By = "model"
+	ByDevice        By = "device"
+	ByNode          By = "node"
+	ByPod           By = "pod"
+	ByNamespace     By = "namespace"
+	ByModel         By = "model"
+	ByResourceClaim By = "claim"
 )
 
 // Grouping returns every value of [By], the default first, each call a fresh slice.
-func Grouping() []By { return []By{ByDevice, ByNode, ByPod, ByNamespace, ByModel} }
+func Grouping() []By { return []By{ByDevice, ByNode, ByPod, ByNamespace, ByModel, ByResourceClaim} }
 
 // Table is rows of cells below a header. The first cells of a row, as many as Key, tell
 // it from all others.
@@ -47,6 +49,8 @@ func (r *Report) Table(by By, wide bool) *Table {
 		return r.namespaceTable()
 	case ByModel:
 		return r.modelTable(wide)
+	case ByResourceClaim:
+		return r.claimTable()
 	case ByDevice:
 	}
 	return r.deviceTable(wide)
@@ -114,6 +118,7 @@ func (r *Report) deviceTable(wide bool) *Table {
 				node.Name, node.Model, strconv.Itoa(d.Index), r.free(node, d), heldBy(d.HeldBy), node.status(d, nominated[node.Name]),
 			}, memory(node.DeviceMemoryMiB), d.UUID))
 		}
+		r.claimRows(t, node, wide)
 		if node.Kind != Shared {
 			t.Rows = append(t.Rows, pick(wide, []string{node.Name, node.Model, "", node.HandedOut.free(r.atMost()), output.List(whole[node.Name], maxHolders), node.status(nil, nominated[node.Name])}, memory(node.DeviceMemoryMiB), ""))
 		}
@@ -122,7 +127,7 @@ func (r *Report) deviceTable(wide bool) *Table {
 }
 
 func (r *Report) nodeTable(wide bool) *Table {
-	t := &Table{Key: 1, Header: pick(wide, []string{"NODE", "KIND", "MODEL", "DEVICES", "FREE", "WHOLE", "CORDONED", "CONFLICTS", "PODS", "STATUS"}, "MEMORY")}
+	t := &Table{Key: 1, Header: pick(wide, []string{"NODE", "KIND", "MODEL", "DEVICES", "FREE", "WHOLE", "CORDONED", "CONFLICTS", "PODS", "STATUS"}, "MEMORY", "MEMORY IS", "COMPUTE IS")}
 	pods, nominated := map[string]int{}, r.nominated()
 	for i := range r.Pods {
 		pods[r.Pods[i].Node]++
@@ -130,6 +135,11 @@ func (r *Report) nodeTable(wide bool) *Table {
 	for i := range r.Nodes {
 		node := &r.Nodes[i]
 		devices, cordoned, conflicts, whole := len(node.Devices), 0, 0, 0
+		if node.Kind == Driver {
+			for j := range node.Isolation {
+				devices += node.Isolation[j].Devices
+			}
+		}
 		var free int64
 		for j := range node.Devices {
 			d := &node.Devices[j]
@@ -150,11 +160,12 @@ func (r *Report) nodeTable(wide bool) *Table {
 		if h := node.HandedOut; h != nil {
 			cells = []string{node.Name, string(node.Kind), node.Model, strconv.FormatInt(h.Devices, 10), h.free(r.atMost()), strconv.FormatInt(h.Devices-h.Held, 10)}
 		}
-		if node.Kind == Unknown || node.Kind == Invalid {
+		if node.Kind == Unknown || node.Kind == Invalid || node.Kind == Driver {
 			cells[4], cells[5] = "", ""
 		}
 		cells = append(cells, strconv.Itoa(cordoned), strconv.Itoa(conflicts), strconv.Itoa(pods[node.Name]), node.status(nil, nominated[node.Name]))
-		t.Rows = append(t.Rows, pick(wide, cells, memory(node.DeviceMemoryMiB)))
+		t.Rows = append(t.Rows, pick(wide, cells, memory(node.DeviceMemoryMiB),
+			node.isolation(func(i *Isolation) string { return i.Memory }), node.isolation(func(i *Isolation) string { return i.Compute })))
 	}
 	return t
 }
@@ -171,6 +182,8 @@ func (r *Report) podTable(wide bool) *Table {
 		switch {
 		case pod.WholeDevices > 0:
 			held = output.Count(int(pod.WholeDevices), "device")
+		case len(pod.Claimed) > 0 && len(pod.Devices) == 0:
+			held = output.List(cluster.DeviceNames(pod.Claimed), maxHolders)
 		case len(pod.Devices) == 0:
 			held = ""
 		}
@@ -253,10 +266,12 @@ func (n *Node) status(d *Device, nominated []string) string {
 	switch {
 	case len(n.UnknownUse) > 0 && n.Kind == Shared:
 		parts = append(parts, "takes no share: "+output.Count(len(n.UnknownUse), "pod")+" without a record, "+n.UnknownUse[0].Pod)
+	case d == nil && n.Kind == Driver:
+		parts = append(parts, n.publishedBy()...)
 	case n.Kind == DevicePlugin:
 		parts = append(parts, "handed out by a device plugin")
 	case n.Kind == Invalid:
-		parts = append(parts, "refused: "+n.Problem)
+		parts = append(parts, "rejected: "+n.Problem)
 	case n.Kind == NotShared:
 		parts = append(parts, "not shared, and shares are allocated")
 	case n.Kind == Unknown:

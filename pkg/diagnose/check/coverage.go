@@ -127,7 +127,7 @@ func (c *checker) gapOfSelectors(feature *guarded, user *runningScheduler, found
 // namespace, that of the scheduler; otherwise all that the profile does not exempt, and such
 // as may be created.
 func (c *checker) covered(feature *guarded, user *runningScheduler, shipped *admissionv1.MatchResources) []corev1.Namespace {
-	labelled := func(name, key, value string) corev1.Namespace {
+	labeled := func(name, key, value string) corev1.Namespace {
 		set := map[string]string{corev1.LabelMetadataName: name}
 		if key != "" {
 			set[key] = value
@@ -138,14 +138,14 @@ func (c *checker) covered(feature *guarded, user *runningScheduler, shipped *adm
 		if user.namespace == "" {
 			return nil
 		}
-		return []corev1.Namespace{labelled(user.namespace, "", "")}
+		return []corev1.Namespace{labeled(user.namespace, "", "")}
 	}
 	var exempt []string
-	namespaces := []corev1.Namespace{labelled("a-new-namespace", "", "")}
+	namespaces := []corev1.Namespace{labeled("a-new-namespace", "", "")}
 	for _, t := range tenancies(user.profile) {
 		if feature.component == tenancyComponent {
 			exempt = append(exempt, t.ExemptNamespaces...)
-			namespaces = append(namespaces, labelled("a-new-namespace", t.NamespaceLabelKey, "a-tenant"))
+			namespaces = append(namespaces, labeled("a-new-namespace", t.NamespaceLabelKey, "a-tenant"))
 		}
 	}
 	for _, object := range c.objects.Others() {

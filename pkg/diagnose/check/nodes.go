@@ -75,9 +75,9 @@ func (c *checker) checkPlaced(t *config.LabelPresenceTenancy) {
 func (c *checker) checkOwnership(t *config.LabelPresenceTenancy, node *corev1.Node) {
 	_, unknown := labelpresence.Ownership(t, node)
 	object := "Node " + node.Name
-	label, labelled := node.Labels[t.NodeLabelKey]
+	label, labeled := node.Labels[t.NodeLabelKey]
 	switch {
-	case unknown && labelled:
+	case unknown && labeled:
 		c.found(Finding{
 			Error, object, fmt.Sprintf("metadata.labels[%s]", t.NodeLabelKey), fmt.Sprintf("%q is not the tenant that the taint %s names, so the node accepts only pods of exempt namespaces", label, t.NodeTaintKey),
 			"give label and taint the same value",
@@ -105,8 +105,8 @@ func (c *checker) nodeKeys() *device.NodeKeys {
 // hasSharedNode reports whether a node offers shares of its devices, or is about to.
 func (c *checker) hasSharedNode() bool {
 	return slices.ContainsFunc(c.objects.Nodes(), func(node *corev1.Node) bool {
-		_, labelled := node.Labels[names.GPUSharingLabel]
-		return labelled
+		_, labeled := node.Labels[names.GPUSharingLabel]
+		return labeled
 	})
 }
 

@@ -159,7 +159,7 @@ func (c *checker) checkFlags(s *runningScheduler, started *schedulers.Started) b
 		err = settings.ErrNoConfig
 	}
 	if err != nil {
-		c.found(Finding{Error, s.object, argsField, err.Error() + ", so its pods do not start", "correct the flag: berth-scheduler --help lists all"})
+		c.found(Finding{Error, s.object, argsField, err.Error() + ", so its pods do not start", "correct the flag: berth-scheduler --help lists all flags"})
 	}
 	return started.File != ""
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -149,7 +150,7 @@ func applied(t *testing.T, in *explain.Input, change *explain.Change) *explain.I
 			delete(other, key(t, object))
 		}
 		if !gone[key(t, object)] {
-			add(t, after.Objects, object)
+			add(t, after.Objects, released(object, removed))
 		}
 	}
 	for _, object := range other {
@@ -180,6 +181,20 @@ func applied(t *testing.T, in *explain.Input, change *explain.Change) *explain.I
 		}
 	}
 	return &after
+}
+
+// released returns the object or, for a claim that only pods use which are gone, the claim
+// without its devices, as kube-controller-manager leaves it.
+func released(object runtime.Object, gone []*corev1.Pod) runtime.Object {
+	claim, ok := object.(*resourcev1.ResourceClaim)
+	if !ok || slices.ContainsFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
+		return !slices.ContainsFunc(gone, func(pod *corev1.Pod) bool { return pod.Namespace == claim.Namespace && pod.Name == r.Name })
+	}) {
+		return object
+	}
+	claim = claim.DeepCopy()
+	claim.Status = resourcev1.ResourceClaimStatus{}
+	return claim
 }
 
 func all(c *cluster.Cluster) []runtime.Object {

@@ -220,6 +220,7 @@ func proposers() []proposer {
 		proposePorts,
 		proposeColocation,
 		proposeClaims,
+		proposeDeviceRequests,
 		proposeGang,
 		proposeReplicas,
 		proposeUncordon,

@@ -37,7 +37,7 @@ func proposeColocation(s *situation, add func(*Change)) {
 	}
 }
 
-// proposeServices proposes existing Services in place of misspelt ones.
+// proposeServices proposes existing Services in place of misspelled ones.
 func proposeServices(s *situation, with string, add func(*Change)) {
 	services := namesOf[*corev1.Service](s)
 	items := strings.Split(with, ",")

@@ -129,10 +129,10 @@ func proposeSharing(s *situation, add func(*Change)) {
 			return
 		}
 		node := s.nodes[i].node()
-		sharing, labelled := node.Labels[names.GPUSharingLabel]
+		sharing, labeled := node.Labels[names.GPUSharingLabel]
 		_, cordoned := node.Annotations[names.GPUCordonedAnnotation]
 		switch {
-		case labelled && sharing != yes && sharing != "false":
+		case labeled && sharing != yes && sharing != "false":
 			add(labelling(2.9, node, ": the value "+sharing+" is invalid", []string{names.GPUSharingLabel}, map[string]*string{names.GPUSharingLabel: &yes}))
 		case cordoned:
 			add(nodeChange("uncordonDevices", 3.1, node, func(node *corev1.Node) { delete(node.Annotations, names.GPUCordonedAnnotation) },

@@ -25,7 +25,7 @@ import (
 // proposeEviction proposes which pods would have to go from the nodes that come nearest.
 func proposeEviction(s *situation, add func(*Change)) {
 	for _, n := range s.near() {
-		if len(n.verdicts) == 0 || slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return !v.Resolvable }) {
+		if len(n.verdicts) == 0 || slices.ContainsFunc(n.verdicts, isFinal) {
 			continue
 		}
 		for _, pods := range s.evictions(&n) {
@@ -36,6 +36,10 @@ func proposeEviction(s *situation, add func(*Change)) {
 	}
 }
 
+// isFinal reports whether evicting pods cannot help. DynamicResources says so of every node,
+// because kube-scheduler does not evict pods for claims: but they free their devices.
+func isFinal(v engine.Verdict) bool { return !v.Resolvable && v.Plugin != names.DynamicResources }
+
 // evictions returns sets of pods of one node: each that is enough by itself, as it
 // seems, and those that come together in the order of their priority.
 func (s *situation) evictions(n *nodeFacts) [][]*corev1.Pod {
@@ -43,6 +47,9 @@ func (s *situation) evictions(n *nodeFacts) [][]*corev1.Pod {
 	movable := s.movablePods(n)
 	if _, ok := n.has(gpudevice.Name); ok {
 		sets = append(sets, s.holders(n, movable)...)
+	}
+	if _, ok := n.has(names.DynamicResources); ok {
+		sets = append(sets, claimHolders(movable)...)
 	}
 	if v, ok := n.has(names.NodeResourcesFit); ok {
 		sets = append(sets, enough(movable, shortfall.Shortages(s.pod, v.Reasons, n.info))...)

@@ -123,7 +123,7 @@ func proposeNodeSelector(s *situation, add func(*Change)) {
 			maps.DeleteFunc(pod.Spec.NodeSelector, func(key, _ string) bool { return slices.Contains(keys, key) })
 		}, "leave %s out of spec.nodeSelector, if the pod may run elsewhere", strings.Join(keys, " and ")))
 	}
-	for _, wrong := range misspeltKeys(s) {
+	for _, wrong := range misspelledKeys(s) {
 		add(podChange("nodeSelector", 0.8, func(pod *corev1.Pod) {
 			setSelector(pod, wrong[1], pod.Spec.NodeSelector[wrong[0]])
 			delete(pod.Spec.NodeSelector, wrong[0])
@@ -131,8 +131,8 @@ func proposeNodeSelector(s *situation, add func(*Change)) {
 	}
 }
 
-// misspeltKeys returns the keys of the nodeSelector that no node has, each with a similar one.
-func misspeltKeys(s *situation) [][2]string {
+// misspelledKeys returns the keys of the nodeSelector that no node has, each with a similar one.
+func misspelledKeys(s *situation) [][2]string {
 	there := s.labelKeys()
 	var wrong [][2]string
 	for key := range s.pod.Spec.NodeSelector {
@@ -237,7 +237,7 @@ func proposePorts(s *situation, add func(*Change)) {
 	}, "leave hostPort out of the containers' ports: a Service reaches them without"))
 }
 
-// proposeClaims proposes existing claims in place of misspelt ones.
+// proposeClaims proposes existing claims in place of misspelled ones.
 func proposeClaims(s *situation, add func(*Change)) {
 	there := namesOf[*corev1.PersistentVolumeClaim](s)
 	for i := range s.pod.Spec.Volumes {

@@ -243,7 +243,7 @@ func (s *situation) placeWithPreemption(ctx context.Context, gang bool, pod *cor
 	errs := []error{ctx.Err(), s.remove(ctx, arriving)}
 	for _, victim := range victims {
 		names = append(names, podText(victim))
-		errs = append(errs, s.engine.Set(ctx, victim))
+		errs = append(errs, s.restore(ctx, victim))
 	}
 	found = slices.DeleteFunc(found, func(node string) bool { return node == "" })
 	if err == nil && len(found) >= needed {

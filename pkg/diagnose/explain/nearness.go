@@ -26,6 +26,7 @@ var details = map[string]func(*situation, engine.Verdict, fwk.NodeInfo) string{
 	names.NodeAffinity:      detailAffinity,
 	names.NodePorts:         detailPorts,
 	names.InterPodAffinity:  detailPodAffinity,
+	names.DynamicResources:  (*situation).detailClaims,
 	names.NodeUnschedulable: nil, // cordoned is all that there is to say
 }
 
@@ -50,9 +51,13 @@ func detailTaints(s *situation, _ engine.Verdict, n fwk.NodeInfo) string {
 func (s *situation) rank(d *engine.Diagnosis) {
 	s.refusals, s.total, s.nodes, s.visible = slices.Concat(d.Gates, d.Refusals), len(d.Nodes), nil, nil
 	s.ranking = shortfall.NewRanking(s.pod, d.Measures)
+	publishers := s.publishers()
 	for _, n := range d.Nodes {
 		facts := nodeFacts{info: n.Node, verdicts: s.cordonOnce(&n)}
 		facts.distance = s.ranking.Distance(n.Node, facts.verdicts...)
+		if _, ok := facts.has(names.DynamicResources); ok && !publishers.Has(n.Node.Node().Name) {
+			facts.distance.Rank += shortfall.Lacks // nodes with devices of a driver are nearer
+		}
 		if !facts.hidden() {
 			s.visible = append(s.visible, n.Node)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/cluster/deviceusage"
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
@@ -305,9 +307,22 @@ func (s *situation) putBack(ctx context.Context, change *Change, removed []*core
 		}
 	}
 	for _, pod := range removed {
-		errs = append(errs, s.engine.Set(ctx, pod))
+		errs = append(errs, s.restore(ctx, pod))
 	}
 	return errors.Join(errs...)
+}
+
+// restore puts back a pod of the input that was removed, with its claims: they lost it, and
+// perhaps their devices, when it went.
+func (s *situation) restore(ctx context.Context, pod *corev1.Pod) error {
+	var errs []error
+	names := cluster.ClaimsOf(pod)
+	for _, claim := range others[*resourcev1.ResourceClaim](s.in) {
+		if claim.Namespace == pod.Namespace && slices.Contains(names, claim.Name) {
+			errs = append(errs, s.engine.Set(ctx, claim))
+		}
+	}
+	return errors.Join(errors.Join(errs...), s.engine.Set(ctx, pod))
 }
 
 // nodeFacts is a node that cannot take the pod.

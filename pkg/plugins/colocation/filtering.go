@@ -123,7 +123,7 @@ func (pl *Colocation) PreFilter(ctx context.Context, state fwk.CycleState, pod *
 	s.rejection = &rejection{pl: pl, pod: pod, rules: r.rules, understood: true, required: found.required}
 	switch {
 	case len(found.emptyRequirements) > 0:
-		return nil, pl.rejectPod(ctx, rejectedNoTopologyKey, fmt.Sprintf("no node has the label %s, which is required to be near a Service: correct the key, or label the nodes",
+		return nil, pl.rejectPod(ctx, rejectedNoTopologyKey, fmt.Sprintf("no node has the label %s, by which the pod must be near a Service: correct the key, or label the nodes",
 			list(found.emptyRequirements)), s.rejection)
 	case len(found.waits) > 0:
 		return nil, pl.rejectPod(ctx, rejectedWaiting, "waiting for a Service that the pod must be near: "+join(found.waits, maxWaits, "; "), s.rejection)
@@ -233,7 +233,7 @@ func (pl *Colocation) Filter(ctx context.Context, state fwk.CycleState, _ *corev
 		pl.instance.recordRejection(klog.FromContext(ctx), s.rejection)
 	}
 	reason := s.targets[i].noPeer
-	if why == nodeUnlabelled {
+	if why == nodeUnlabeled {
 		reason = s.targets[i].noLabel
 	}
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
@@ -249,7 +249,7 @@ func (s *preFilterState) check(labels map[string]string) (outcome, int) {
 		}
 		value, ok := labels[t.required.key]
 		if !ok {
-			return nodeUnlabelled, i
+			return nodeUnlabeled, i
 		}
 		if t.first {
 			continue

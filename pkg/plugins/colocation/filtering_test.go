@@ -239,11 +239,11 @@ func TestPreFilterRejections(t *testing.T) {
 		},
 		{
 			name: "a required level that no node has", args: newArgs(), pod: asking(with, "backend", require, "example.com/rack"),
-			want: `no node has the label "example.com/rack" of annotation berth.dev/colocate-required-topology-key, which is required to be near a Service: correct the key, or label the nodes`,
+			want: `no node has the label "example.com/rack" of annotation berth.dev/colocate-required-topology-key, by which the pod must be near a Service: correct the key, or label the nodes`,
 		},
 		{
 			name: "the same by a rule", args: newArgs(withRules(config.ColocationRule{Services: near("backend"), RequiredTopologyKey: "example.com/rack"})), pod: asking(),
-			want: `no node has the label "example.com/rack" of Colocation rules[0].requiredTopologyKey, which is required to be near a Service: correct the key, or label the nodes`,
+			want: `no node has the label "example.com/rack" of Colocation rules[0].requiredTopologyKey, by which the pod must be near a Service: correct the key, or label the nodes`,
 		},
 		{name: "a Service without a pod", args: newArgs(), pod: asking(with, "cache", require, zone), want: waiting + noPod},
 		{name: "one that does not exist", args: newArgs(), pod: asking(with, "missing", require, zone), want: waiting + missing},

@@ -50,7 +50,7 @@ func version[T metav1.Object](object T, n int) T {
 func TestPodHint(t *testing.T) {
 	required := asking(with, "backend", require, zone)
 	lonely := asking(with, "cache", require, zone)
-	labelled := func(pod *corev1.Pod, app string) *corev1.Pod {
+	labeled := func(pod *corev1.Pod, app string) *corev1.Pod {
 		pod.Labels = map[string]string{"app": app}
 		return pod
 	}
@@ -78,7 +78,7 @@ func TestPodHint(t *testing.T) {
 		{name: "a pod of the same labels elsewhere", pod: required, new: inNamespace(makePod("b2", "backend", "b1"), "elsewhere"), want: fwk.QueueSkip},
 		{name: "a terminating peer", pod: required, new: terminating(makePod("b2", "backend", "b1")), want: fwk.QueueSkip},
 		{name: "a peer that was one before", pod: required, old: makePod("b1", "backend", "a1"), new: version(makePod("b1", "backend", "a1"), 2), want: fwk.QueueSkip},
-		{name: "becomes a peer by its labels", pod: required, old: makePod("o", "other", "b1"), new: version(labelled(makePod("o", "other", "b1"), "backend"), 2), want: fwk.Queue},
+		{name: "becomes a peer by its labels", pod: required, old: makePod("o", "other", "b1"), new: version(labeled(makePod("o", "other", "b1"), "backend"), 2), want: fwk.Queue},
 		{name: "the last peer goes", pod: required, old: makePod("b1", "backend", "a1"), want: fwk.QueueSkip},
 		{name: "the last peer of the pod's own group goes", pod: annotated(makePod("pending", "backend", ""), with, "backend", require, zone), old: makePod("b1", "backend", "a1"), want: fwk.Queue},
 		{name: "by a rule", args: byRule, pod: asking(), new: makePod("b2", "backend", "b1"), want: fwk.Queue},
@@ -86,9 +86,9 @@ func TestPodHint(t *testing.T) {
 		{name: "its annotation is removed", pod: lonely, old: lonely, new: version(asking(), 2), want: fwk.Queue},
 		{name: "a former annotation is removed", pod: asking("berth.dev/colocate-prefer", zone), old: asking("berth.dev/colocate-prefer", zone), new: version(asking(), 2), want: fwk.Queue},
 		{name: "another annotation of it", pod: lonely, old: lonely, new: version(asking(with, "cache", require, zone, "example.com/x", "y"), 2), want: fwk.QueueSkip},
-		{name: "its labels, that nobody reads", pod: lonely, old: lonely, new: version(labelled(asking(with, "cache", require, zone), "x"), 2), want: fwk.QueueSkip},
-		{name: "its labels, that make it the first of the Service", pod: lonely, old: lonely, new: version(labelled(asking(with, "cache", require, zone), "cache"), 2), want: fwk.Queue},
-		{name: "its labels, that a rule reads", args: byRule, pod: asking(), old: asking(), new: version(labelled(asking(), "x"), 2), want: fwk.Queue},
+		{name: "its labels, that nobody reads", pod: lonely, old: lonely, new: version(labeled(asking(with, "cache", require, zone), "x"), 2), want: fwk.QueueSkip},
+		{name: "its labels, that make it the first of the Service", pod: lonely, old: lonely, new: version(labeled(asking(with, "cache", require, zone), "cache"), 2), want: fwk.Queue},
+		{name: "its labels, that a rule reads", args: byRule, pod: asking(), old: asking(), new: version(labeled(asking(), "x"), 2), want: fwk.Queue},
 		{name: "a malformed pod waits for its own update alone", pod: asking(with, "?"), new: makePod("b2", "backend", "b1"), want: fwk.QueueSkip},
 	}
 	for _, tt := range tests {
@@ -191,12 +191,12 @@ func TestHintsBelieveTheStore(t *testing.T) {
 
 func TestNodeHint(t *testing.T) {
 	required := asking(with, "backend", require, zone)
-	relabelled := func(name, inZone string) *corev1.Node { return version(makeNode(name, inZone), 2) }
-	tainted := relabelled("a1", "a")
+	relabeled := func(name, inZone string) *corev1.Node { return version(makeNode(name, inZone), 2) }
+	tainted := relabeled("a1", "a")
 	tainted.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
-	racked := relabelled("a1", "a")
+	racked := relabeled("a1", "a")
 	racked.Labels["example.com/rack"] = "r1"
-	emptyRack := relabelled("b1", "b")
+	emptyRack := relabeled("b1", "b")
 	emptyRack.Labels["example.com/rack"] = "r1"
 	own := annotated(makePod("pending", "cache", ""), with, "cache", require, "example.com/rack")
 	tests := []struct {
@@ -209,12 +209,12 @@ func TestNodeHint(t *testing.T) {
 		{name: "a new node where a peer is", pod: required, new: makeNode("a3", "a"), want: fwk.Queue},
 		{name: "a new node in a zone without one", pod: required, new: makeNode("d1", "d"), want: fwk.QueueSkip},
 		{name: "a new node without the label", pod: required, new: makeNode("x", ""), want: fwk.QueueSkip},
-		{name: "a node gets the label of a zone without a peer", pod: required, old: makeNode("b1", ""), new: relabelled("b1", "b"), want: fwk.QueueSkip},
-		{name: "a node moves to where a peer is", pod: required, old: makeNode("b1", "b"), new: relabelled("b1", "a"), want: fwk.Queue},
-		{name: "a node moves away from there", pod: required, old: makeNode("a2", "a"), new: relabelled("a2", "b"), want: fwk.QueueSkip},
-		{name: "the peer's node moves", pod: required, old: makeNode("a1", "a"), new: relabelled("a1", "b"), want: fwk.Queue},
-		{name: "the peer's node loses its label", pod: required, old: makeNode("a1", "a"), new: relabelled("a1", ""), want: fwk.QueueSkip},
-		{name: "another node loses its label", pod: required, old: makeNode("b1", "b"), new: relabelled("b1", ""), want: fwk.QueueSkip},
+		{name: "a node gets the label of a zone without a peer", pod: required, old: makeNode("b1", ""), new: relabeled("b1", "b"), want: fwk.QueueSkip},
+		{name: "a node moves to where a peer is", pod: required, old: makeNode("b1", "b"), new: relabeled("b1", "a"), want: fwk.Queue},
+		{name: "a node moves away from there", pod: required, old: makeNode("a2", "a"), new: relabeled("a2", "b"), want: fwk.QueueSkip},
+		{name: "the peer's node moves", pod: required, old: makeNode("a1", "a"), new: relabeled("a1", "b"), want: fwk.Queue},
+		{name: "the peer's node loses its label", pod: required, old: makeNode("a1", "a"), new: relabeled("a1", ""), want: fwk.QueueSkip},
+		{name: "another node loses its label", pod: required, old: makeNode("b1", "b"), new: relabeled("b1", ""), want: fwk.QueueSkip},
 		{name: "a taint", pod: required, old: makeNode("a1", "a"), new: tainted, want: fwk.QueueSkip},
 		{name: "the peers' only node goes", pod: required, old: makeNode("a1", "a"), want: fwk.QueueSkip},
 		{name: "another node goes", pod: required, old: makeNode("b1", "b"), want: fwk.QueueSkip},

@@ -21,7 +21,7 @@ const (
 	// required topology key.
 	nodeFits        outcome = ""
 	nodeWithoutPeer outcome = "NoPeer"
-	nodeUnlabelled  outcome = "NoTopologyLabel"
+	nodeUnlabeled   outcome = "NoTopologyLabel"
 
 	// Why PreFilter rejects a pod on all nodes.
 	rejectedMalformed        outcome = "Malformed"
@@ -44,7 +44,7 @@ var (
 	podRejections = newCounterVec("pod_rejections_total", "reason",
 		"Number of attempts that ended before any node was looked at, by reason.")
 	placements = newCounterVec("placements_total", "nearness",
-		"Number of nodes that were chosen for pods which prefer to be near peers that are there, by how near the node is to one of them.")
+		"Number of nodes that were chosen for pods that prefer to be near existing peers, by how near the node is to one of them.")
 )
 
 func newCounterVec(name, label, help string) *metrics.CounterVec {
@@ -64,7 +64,7 @@ type counters map[outcome]metrics.CounterMetric
 func newCounters(profile string) counters {
 	c := counters{}
 	for vector, outcomes := range map[*metrics.CounterVec][]outcome{
-		nodeRejections: {nodeWithoutPeer, nodeUnlabelled},
+		nodeRejections: {nodeWithoutPeer, nodeUnlabeled},
 		podRejections:  {rejectedMalformed, rejectedWaiting, rejectedNoTopologyKey, rejectedUnknownNamespace},
 		placements:     {placedNearest, placedNear, placedApart},
 	} {

@@ -49,7 +49,7 @@ func (m *nearMiss) Describe(nodeInfo fwk.NodeInfo) string {
 		return ""
 	}
 	reason := m.state.targets[i].noPeer
-	if why == nodeUnlabelled {
+	if why == nodeUnlabeled {
 		reason = m.state.targets[i].noLabel
 	}
 	return "which " + strings.TrimPrefix(reason, "node(s) ")

@@ -276,7 +276,7 @@ func parseTopologyKey(item, key string, problems *problems) string {
 	}
 	topologyKey := strings.TrimSpace(item)
 	if len(topologyKey) > maxKeyBytes || len(utilvalidation.IsQualifiedName(topologyKey)) > 0 {
-		problems.add("annotation %s: %s is no topology key: name a label key of nodes, such as topology.kubernetes.io/zone", key, quote(topologyKey))
+		problems.add("annotation %s: %s is not a topology key: name a label key of nodes, such as topology.kubernetes.io/zone", key, quote(topologyKey))
 	}
 	return topologyKey
 }

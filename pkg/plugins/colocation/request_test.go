@@ -90,18 +90,18 @@ func TestMalformedAnnotations(t *testing.T) {
 		{name: "too many Services", annotations: []string{with, strings.Repeat("a,", 32) + "b"}, want: []string{with, "33 Services", "32"}},
 		{name: "levels without a Service", annotations: []string{prefer, zone}, want: []string{prefer, with, "missing"}},
 		{name: "a requirement without a Service", annotations: []string{require, zone}, want: []string{require, with, "missing"}},
-		{name: "no level", annotations: []string{with, "a", prefer, ""}, want: []string{prefer, `"" is no topology key`}},
-		{name: "a level that no label can have", annotations: []string{with, "a", prefer, "a b"}, want: []string{prefer, `"a b" is no topology key`}},
+		{name: "no level", annotations: []string{with, "a", prefer, ""}, want: []string{prefer, `"" is not a topology key`}},
+		{name: "a level that no label can have", annotations: []string{with, "a", prefer, "a b"}, want: []string{prefer, `"a b" is not a topology key`}},
 		{name: "a level twice", annotations: []string{with, "a", prefer, zone + "," + zone}, want: []string{prefer, "twice"}},
 		{name: "too many levels", annotations: []string{with, "a", prefer, "a,b,c,d,e,f,g,h,i"}, want: []string{prefer, "9 topology keys", "8"}},
-		{name: "a list as requirement", annotations: []string{with, "a", require, zone + "," + hostname}, want: []string{require, "is no topology key"}},
-		{name: "empty requirement", annotations: []string{with, "a", require, ""}, want: []string{require, `"" is no topology key`}},
+		{name: "a list as requirement", annotations: []string{with, "a", require, zone + "," + hostname}, want: []string{require, "is not a topology key"}},
+		{name: "empty requirement", annotations: []string{with, "a", require, ""}, want: []string{require, `"" is not a topology key`}},
 		{name: "a list of Services that is too long to be read", annotations: []string{with, "a" + strings.Repeat(" ", maxBytes)}, want: []string{with, "8193 bytes", "8192"}},
 		{name: "levels that are too long to be read", annotations: []string{with, "a", prefer, strings.Repeat("a", 200_000)}, want: []string{prefer, "200000 bytes", "8192"}},
 		{name: "a requirement that is too long to be read", annotations: []string{with, "a", require, strings.Repeat("a", 200_000)}, want: []string{require, "200000 bytes", "8192"}},
 		{
 			name: "several at once", annotations: []string{with, "A=0,B=0,C=0", require, ""},
-			want: []string{`"A=0" names no Service`, `"" is no topology key`, "and 3 more"},
+			want: []string{`"A=0" names no Service`, `"" is not a topology key`, "and 3 more"},
 		},
 	}
 	for _, tt := range tests {

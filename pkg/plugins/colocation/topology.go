@@ -75,7 +75,7 @@ func newTopology(index *peers.Index) *topology {
 // is looked at until the two have the same.
 func (t *topology) update(nodes []fwk.NodeInfo, lister fwk.NodeInfoLister) {
 	t.clock++
-	changed, seen, ok := t.index.Relabelled(t.seen)
+	changed, seen, ok := t.index.Relabeled(t.seen)
 	t.seen = seen
 	t.pending.Insert(changed...)
 	if !ok {

@@ -248,9 +248,9 @@ func TestLabelsOfThePodAreCurrent(t *testing.T) {
 			fakeClock(pl)
 			attempt(t, profile, pod)
 			fail(t, profile, pl, pod)
-			relabelled := version(pod.DeepCopy(), 2)
-			relabelled.Labels = tt.labels
-			old, updated := happen(t, profile.SharedInformerFactory().Core().V1().Pods().Informer(), pod, relabelled)
+			relabeled := version(pod.DeepCopy(), 2)
+			relabeled.Labels = tt.labels
+			old, updated := happen(t, profile.SharedInformerFactory().Core().V1().Pods().Informer(), pod, relabeled)
 			logger, _ := ktesting.NewTestContext(t)
 			if hint, err := pl.isSchedulableAfterPodChange(logger, pod, old, updated); err != nil || hint != fwk.QueueSkip {
 				t.Fatalf("the labels alone: %v, %v", hint, err)
@@ -258,7 +258,7 @@ func TestLabelsOfThePodAreCurrent(t *testing.T) {
 			if !tt.helped(profile, pl, pod) {
 				t.Error("the pod sleeps on")
 			}
-			if !attempt(t, profile, relabelled) {
+			if !attempt(t, profile, relabeled) {
 				t.Error("the pod is rejected again")
 			}
 		})

@@ -39,8 +39,7 @@ import (
 //	    │      bound, unrecorded <──────────────────────────────┤
 //	    └───────── deleted, terminated ─────────────────────────┘
 //
-// Bind returns while it is not known whether a Binding was written only when the process ends: what
-// is held then stays so.
+// While it is not known whether a Binding was written, Bind does not return, unless the process ends.
 //
 // NodeInfos and cache learn of the same events at different times, and a cycle
 // works on a snapshot while others end: Unreserve takes a pod out of the cache

@@ -123,7 +123,7 @@ func (pl *GPUDevice) resolve(ctx context.Context, pod *corev1.Pod, h *podAllocat
 	if u.unknown {
 		pl.allocations.setBindingUnknown(pod.UID, true)
 		bindingsUnknown.Inc()
-		logger.Info("It is not known whether the pod was bound, asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
+		logger.Info("It is not known whether the pod was bound; asking the API server", "pod", klog.KObj(pod), "node", klog.KRef("", binding.Target.Name), "err", cause)
 		pl.allocations.warn(pod, nil, reasonBindingUnknown, actionBinding, fmt.Sprintf(
 			"The API server did not say whether it bound the pod to node %q. The pod's devices there stay allocated until that is known. (%v)", binding.Target.Name, cause))
 	}
@@ -212,6 +212,9 @@ func (pl *GPUDevice) sendAgain(ctx context.Context, pod *corev1.Pod, h *podAlloc
 		return true, u.cause
 	}
 	if err := pl.allocations.heedToken(current); err != nil {
+		if u.unknown {
+			return false, nil // the Binding may still be written, so the devices stay allocated
+		}
 		return true, fmt.Errorf("binding pod %s: %w: %w", klog.KObj(pod), err, u.cause)
 	}
 	u.binding = h.binding(current)

@@ -210,6 +210,24 @@ func TestBind(t *testing.T) {
 	}
 }
 
+// TestBindUnknownAndReplaced: a process that another has replaced sends no further Binding. It keeps the
+// devices until the one that it has sent cannot be written any more.
+func TestBindUnknownAndReplaced(t *testing.T) {
+	var pl *GPUDevice
+	profile, started, pod, server := startBinding(t, 1, answer{err: io.EOF, then: func(pod *corev1.Pod) *corev1.Pod {
+		pl.allocations.deposed.Store(true)
+		return pod
+	}})
+	pl = started
+	stop := runClock(t, pl)
+	defer stop()
+	succeed(t, reserveOn(t, profile, pod, "n"))
+	err := pl.Bind(t.Context(), framework.NewCycleState(), pod, "n").AsError()
+	if !errors.Is(err, io.EOF) || len(server.sent) != 1 || server.touched == "" {
+		t.Errorf("got %v after %d Bindings, the pod was given version %q; want %v after one, and another version of the pod", err, len(server.sent), server.touched, io.EOF)
+	}
+}
+
 // TestBindAfterOwnWrite: the informer knows what the Binding was in conflict with, most often a
 // status that this scheduler wrote. Then nobody is asked.
 func TestBindAfterOwnWrite(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 func TestIsSchedulableAfterNodeChange(t *testing.T) {
 	share, model := sharePod("p", 500), annotated(sharePod("p", 500), names.GPUModelAnnotation, "NVIDIA-H100")
-	h100 := func() *corev1.Node { return labelled(gpuNode("n", 1), "nvidia.com/gpu.product", "NVIDIA-H100") }
+	h100 := func() *corev1.Node { return labeled(gpuNode("n", 1), "nvidia.com/gpu.product", "NVIDIA-H100") }
 	tests := []struct {
 		name     string
 		args     *config.GPUDeviceArgs
@@ -32,8 +32,8 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		{"a node of the model arrives", nil, model, nil, h100(), fwk.Queue},
 		{"a node is shared", nil, share, makeNode("n", nil), gpuNode("n", 1), fwk.Queue},
 		{"a node is shared no more", nil, share, gpuNode("n", 1), makeNode("n", nil), fwk.QueueSkip},
-		{"a node is labelled with the model", nil, model, gpuNode("n", 1), h100(), fwk.Queue},
-		{"something else is labelled", nil, share, gpuNode("n", 1), labelled(gpuNode("n", 1), "a", "b"), fwk.QueueSkip},
+		{"a node is labeled with the model", nil, model, gpuNode("n", 1), h100(), fwk.Queue},
+		{"something else is labeled", nil, share, gpuNode("n", 1), labeled(gpuNode("n", 1), "a", "b"), fwk.QueueSkip},
 		{"a device is uncordoned", nil, share, annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "0,1"), annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "1"), fwk.Queue},
 		{"a device is cordoned", nil, share, gpuNode("n", 2), annotated(gpuNode("n", 2), names.GPUCordonedAnnotation, "1"), fwk.QueueSkip},
 		{"a device more", nil, share, gpuNode("n", 1), gpuNode("n", 2), fwk.Queue},
@@ -41,8 +41,8 @@ func TestIsSchedulableAfterNodeChange(t *testing.T) {
 		{"other devices are listed", nil, share, annotated(gpuNode("n", 1), names.GPUUUIDsAnnotation, "GPU-a"), annotated(gpuNode("n", 1), names.GPUUUIDsAnnotation, "GPU-b"), fwk.Queue},
 		{"a node is shared no more, for a claim", nil, claimPod("p"), gpuNode("n", 1), makeNode("n", nil), fwk.Queue},
 		{"a node is shared, for a claim", nil, claimPod("p"), makeNode("n", nil), gpuNode("n", 1), fwk.QueueSkip},
-		{"more memory", nil, share, labelled(gpuNode("n", 1), "nvidia.com/gpu.memory", "1024"), gpuNode("n", 1), fwk.Queue},
-		{"the device plugin leaves a shared node", nil, share, labelled(pluginNode("n", a100, 1), names.GPUSharingLabel, "true"), gpuNode("n", 1), fwk.Queue},
+		{"more memory", nil, share, labeled(gpuNode("n", 1), "nvidia.com/gpu.memory", "1024"), gpuNode("n", 1), fwk.Queue},
+		{"the device plugin leaves a shared node", nil, share, labeled(pluginNode("n", a100, 1), names.GPUSharingLabel, "true"), gpuNode("n", 1), fwk.Queue},
 		{"a malformed share", nil, sharePod("p", 1500), nil, gpuNode("n", 1), fwk.QueueSkip},
 		{"a node with a device plugin, for its pods", nil, makePod("p", "nvidia.com/gpu", "1"), gpuNode("n", 1), pluginNode("n", a100, 1), fwk.Queue},
 		{"a node without devices, for a pod that is forbidden others", gpuArgs(withNonGPUPods(config.NonGPUPodsForbid)), makePod("p"), gpuNode("n", 1), makeNode("n", nil), fwk.Queue},

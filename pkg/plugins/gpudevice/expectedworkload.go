@@ -19,7 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 )
 
-// workload is what FragmentationGradient expects: given in the arguments, or learnt.
+// workload is what FragmentationGradient expects: given in the arguments, or learned.
 // With any other strategy it is empty.
 type workload struct {
 	// read is whether the strategy reads it.
@@ -33,7 +33,7 @@ type workload struct {
 	published atomic.Pointer[publishedWorkload]
 	// epoch counts the workloads that were published.
 	epoch uint64
-	// learner is nil if nothing is learnt.
+	// learner is nil if nothing is learned.
 	learner *learner
 }
 
@@ -134,7 +134,7 @@ func shapeOfClass(class *config.GPUDeviceWorkloadClass) (device.Shape, error) {
 //
 // It counts a pod when it is first about to be scheduled, in the scheduling
 // goroutine and nowhere else: the same pods in the same order give the same
-// workload, whatever informers do meanwhile. What was learnt is not stored
+// workload, whatever informers do meanwhile. What was learned is not stored
 // anywhere. At the start the pods that are on the nodes stand for it, the oldest
 // first.
 type learner struct {

@@ -55,13 +55,13 @@ func TestExpectedWorkloadFromArgs(t *testing.T) {
 		t.Errorf("Unexpected classes (-want,+got):\n%s", diff)
 	}
 	if pl.workload.learner != nil {
-		t.Error("something is learnt besides")
+		t.Error("something is learned besides")
 	}
 }
 
 // A pod counts once, however often it is tried, and pods without devices do not
 // count.
-func TestLearnt(t *testing.T) {
+func TestLearned(t *testing.T) {
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{gpuNode("n", 8)}})
 	for range 5 {
 		profile.NewCycle(t.Context(), t, sharePod("often", 300))
@@ -81,7 +81,7 @@ func TestLearnt(t *testing.T) {
 
 // After a restart the pods on the nodes stand for the past, the oldest first,
 // whatever the order in which they are found.
-func TestLearntIsRestored(t *testing.T) {
+func TestLearnedIsRestored(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 200 {
 		pod := boundPod(fmt.Sprintf("p%d", i), 1+i%7, fmt.Sprintf("n%d", i%5), "0")
@@ -105,7 +105,7 @@ func TestLearntIsRestored(t *testing.T) {
 			t.Fatalf("want the 7 classes that make up most of it, got %q", got)
 		}
 		if diff := cmp.Diff(first, got); diff != "" {
-			t.Errorf("another restart learnt something else (-first,+this):\n%s", diff)
+			t.Errorf("another restart learned something else (-first,+this):\n%s", diff)
 		}
 	}
 }

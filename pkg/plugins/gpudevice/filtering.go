@@ -39,19 +39,19 @@ var reasonTexts = [device.Reasons]string{
 // invalidTexts are the same for a node that is refused because of what it says.
 var invalidTexts = map[device.InvalidReason]string{
 	device.InvalidSharing:         "node(s) had a value other than true or false in label " + names.GPUSharingLabel,
-	device.AdvertisesDevicePlugin: "node(s) were labelled as shared and had devices of a device plugin in status.capacity",
-	device.PublishesDRADevices:    "node(s) were labelled as shared and had a DRA driver that offers the same devices",
-	device.TimeSliced:             "node(s) were labelled as shared and time-sliced their devices",
-	device.Partitioned:            "node(s) were labelled as shared and had MIG devices",
-	device.InvalidCount:           "node(s) were labelled as shared and didn't say how many devices they have",
-	device.InvalidDeviceMemory:    "node(s) were labelled as shared and didn't say how much memory their devices have",
-	device.InvalidReplicas:        "node(s) were labelled as shared and had a replicas label that is not a number",
+	device.AdvertisesDevicePlugin: "node(s) were labeled as shared and had devices of a device plugin in status.capacity",
+	device.PublishesDRADevices:    "node(s) were labeled as shared and had a DRA driver that offers the same devices",
+	device.TimeSliced:             "node(s) were labeled as shared and time-sliced their devices",
+	device.Partitioned:            "node(s) were labeled as shared and had MIG devices",
+	device.InvalidCount:           "node(s) were labeled as shared and didn't say how many devices they have",
+	device.InvalidDeviceMemory:    "node(s) were labeled as shared and didn't say how much memory their devices have",
+	device.InvalidReplicas:        "node(s) were labeled as shared and had a replicas label that is not a number",
 	device.InvalidCordon:          "node(s) had an annotation " + names.GPUCordonedAnnotation + " that is no list of their devices",
 	device.InvalidUUIDs:           "node(s) had an annotation " + names.GPUUUIDsAnnotation + " that doesn't name each of their devices",
 }
 
 // invalidCountText is that of a node that says how many devices it has, and not in the range.
-var invalidCountText = fmt.Sprintf("node(s) were labelled as shared and had a number of devices that is not from 1 to %d", device.MaxDevices)
+var invalidCountText = fmt.Sprintf("node(s) were labeled as shared and had a number of devices that is not from 1 to %d", device.MaxDevices)
 
 // reasonText returns what the user reads.
 func reasonText(reason device.Reason, node *device.Node) string {

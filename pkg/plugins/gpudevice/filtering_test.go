@@ -23,8 +23,8 @@ func TestFilter(t *testing.T) {
 		makeNode("plain", nil),
 		gpuNode("shared", 2),
 		pluginNode("plugin", a100, 2),
-		labelled(gpuNode("h100", 1), "nvidia.com/gpu.product", "NVIDIA-H100"),
-		labelled(gpuNode("small", 2), "nvidia.com/gpu.memory", "16384"),
+		labeled(gpuNode("h100", 1), "nvidia.com/gpu.product", "NVIDIA-H100"),
+		labeled(gpuNode("small", 2), "nvidia.com/gpu.memory", "16384"),
 		annotated(gpuNode("cordoned", 2), names.GPUCordonedAnnotation, "0"),
 		gpuNode("full", 1),
 		gpuNode("half-full", 1),
@@ -148,15 +148,15 @@ func TestRefusedNodes(t *testing.T) {
 		reason device.InvalidReason
 		want   string
 	}{
-		{"sharing", labelled(gpuNode("n", 1), names.GPUSharingLabel, "yes"), device.InvalidSharing, invalidTexts[device.InvalidSharing]},
-		{"device plugin", labelled(labelled(pluginNode("n", a100, 1), names.GPUSharingLabel, "true"), "nvidia.com/gpu.count", "1"), device.AdvertisesDevicePlugin, invalidTexts[device.AdvertisesDevicePlugin]},
-		{"time-slicing", labelled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "4"), device.TimeSliced, invalidTexts[device.TimeSliced]},
-		{"MIG", labelled(gpuNode("n", 1), "nvidia.com/mig-1g.5gb.count", "7"), device.Partitioned, invalidTexts[device.Partitioned]},
-		{"count", labelled(gpuNode("n", 1), "nvidia.com/gpu.count", "many"), device.InvalidCount, "node(s) were labelled as shared and had a number of devices that is not from 1 to 16"},
-		{"too many", labelled(gpuNode("n", 1), "nvidia.com/gpu.count", "17"), device.InvalidCount, "node(s) were labelled as shared and had a number of devices that is not from 1 to 16"},
-		{"no count", labelled(gpuNode("n", 1), "nvidia.com/gpu.count", ""), device.InvalidCount, invalidTexts[device.InvalidCount]},
-		{"memory", labelled(gpuNode("n", 1), "nvidia.com/gpu.memory", "0"), device.InvalidDeviceMemory, invalidTexts[device.InvalidDeviceMemory]},
-		{"replicas", labelled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "x"), device.InvalidReplicas, invalidTexts[device.InvalidReplicas]},
+		{"sharing", labeled(gpuNode("n", 1), names.GPUSharingLabel, "yes"), device.InvalidSharing, invalidTexts[device.InvalidSharing]},
+		{"device plugin", labeled(labeled(pluginNode("n", a100, 1), names.GPUSharingLabel, "true"), "nvidia.com/gpu.count", "1"), device.AdvertisesDevicePlugin, invalidTexts[device.AdvertisesDevicePlugin]},
+		{"time-slicing", labeled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "4"), device.TimeSliced, invalidTexts[device.TimeSliced]},
+		{"MIG", labeled(gpuNode("n", 1), "nvidia.com/mig-1g.5gb.count", "7"), device.Partitioned, invalidTexts[device.Partitioned]},
+		{"count", labeled(gpuNode("n", 1), "nvidia.com/gpu.count", "many"), device.InvalidCount, "node(s) were labeled as shared and had a number of devices that is not from 1 to 16"},
+		{"too many", labeled(gpuNode("n", 1), "nvidia.com/gpu.count", "17"), device.InvalidCount, "node(s) were labeled as shared and had a number of devices that is not from 1 to 16"},
+		{"no count", labeled(gpuNode("n", 1), "nvidia.com/gpu.count", ""), device.InvalidCount, invalidTexts[device.InvalidCount]},
+		{"memory", labeled(gpuNode("n", 1), "nvidia.com/gpu.memory", "0"), device.InvalidDeviceMemory, invalidTexts[device.InvalidDeviceMemory]},
+		{"replicas", labeled(gpuNode("n", 1), "nvidia.com/gpu.replicas", "x"), device.InvalidReplicas, invalidTexts[device.InvalidReplicas]},
 		{"cordon", annotated(gpuNode("n", 1), names.GPUCordonedAnnotation, "all"), device.InvalidCordon, invalidTexts[device.InvalidCordon]},
 		{"UUIDs", annotated(gpuNode("n", 1), names.GPUUUIDsAnnotation, "GPU-a,GPU-b"), device.InvalidUUIDs, invalidTexts[device.InvalidUUIDs]},
 	}
@@ -194,7 +194,7 @@ func TestResolvable(t *testing.T) {
 }
 
 func TestPreFilterRefuses(t *testing.T) {
-	nodes := []*corev1.Node{makeNode("plain", nil), gpuNode("a", 2), labelled(gpuNode("b", 1), "nvidia.com/gpu.memory", "81920")}
+	nodes := []*corev1.Node{makeNode("plain", nil), gpuNode("a", 2), labeled(gpuNode("b", 1), "nvidia.com/gpu.memory", "81920")}
 	tests := []struct {
 		name  string
 		nodes []*corev1.Node
@@ -246,7 +246,7 @@ func TestPreFilterRefuses(t *testing.T) {
 			want: "no node shares its devices",
 		},
 		{
-			name: "only refused nodes", nodes: []*corev1.Node{labelled(gpuNode("n", 1), "nvidia.com/gpu.count", "x")}, pod: sharePod("p", 100),
+			name: "only refused nodes", nodes: []*corev1.Node{labeled(gpuNode("n", 1), "nvidia.com/gpu.count", "x")}, pod: sharePod("p", 100),
 			want: "no node can share its devices: 1 node(s)",
 		},
 	}

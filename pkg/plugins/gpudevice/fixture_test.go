@@ -152,8 +152,8 @@ func pluginNode(name, model string, devices int) *corev1.Node {
 	return node
 }
 
-// labelled returns the node with one more label.
-func labelled(node *corev1.Node, key, value string) *corev1.Node {
+// labeled returns the node with one more label.
+func labeled(node *corev1.Node, key, value string) *corev1.Node {
 	node.Labels[key] = value
 	return node
 }

@@ -130,7 +130,7 @@ func TestNodeThatStopsSharing(t *testing.T) {
 		}
 		return status.Message()
 	}
-	unclear, stopped := labelled(gpuNode("n", 2), names.GPUSharingLabel, "yes"), pluginNode("n", a100, 2)
+	unclear, stopped := labeled(gpuNode("n", 2), names.GPUSharingLabel, "yes"), pluginNode("n", a100, 2)
 	update := func(old, node *corev1.Node) {
 		live.UpdateNode(klog.Background(), old, node)
 		nodes.OnUpdate(old, node)

@@ -55,7 +55,7 @@ var (
 
 	deposedProcess = metrics.NewGauge(&metrics.GaugeOpts{
 		Namespace: "berth", Subsystem: metricsSubsystem, Name: "replaced", StabilityLevel: metrics.ALPHA,
-		Help: "1 if another scheduler process has taken over and this one gives no shares until it is restarted.",
+		Help: "1 if another scheduler process has taken over and this one allocates no shares until it is restarted.",
 	})
 )
 
@@ -92,9 +92,9 @@ const (
 
 var (
 	capacityDesc = metrics.NewDesc("berth_gpudevice_capacity_milli",
-		"Thousandths of devices on shared nodes, without cordoned devices, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+		"Thousandths of devices on shared nodes, excluding cordoned devices, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	allocatedDesc = metrics.NewDesc("berth_gpudevice_allocated_milli",
-		"Thousandths of devices on shared nodes, without cordoned devices, that pods hold or that are assumed for them, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
+		"Thousandths of devices on shared nodes, excluding cordoned devices, that pods hold or that are assumed for them, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	cordonedCapacityDesc = metrics.NewDesc("berth_gpudevice_cordoned_capacity_milli",
 		"Thousandths of cordoned devices on shared nodes, by model.", []string{"profile", "model"}, nil, metrics.ALPHA, "")
 	cordonedAllocatedDesc = metrics.NewDesc("berth_gpudevice_cordoned_allocated_milli",
@@ -107,7 +107,7 @@ var (
 	blockedDesc = metrics.NewDesc("berth_gpudevice_blocked_nodes",
 		"Nodes that take no new share because a pod uses devices there and it is not known which: it has no record, or a device plugin or DRA driver gave them to it; or because another scheduler instance gives shares there too.", []string{"profile"}, nil, metrics.ALPHA, "")
 	unlistedDesc = metrics.NewDesc("berth_gpudevice_unlisted_devices",
-		"Devices that pods were given by UUID and that their node does not list any more.", []string{"profile"}, nil, metrics.ALPHA, "")
+		"Devices that pods were given by UUID and that their node no longer lists.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationsDesc = metrics.NewDesc("berth_gpudevice_reservations",
 		"Pods for which devices are assumed and that were not seen bound yet.", []string{"profile"}, nil, metrics.ALPHA, "")
 	reservationAgeDesc = metrics.NewDesc("berth_gpudevice_oldest_reservation_seconds",

@@ -60,8 +60,8 @@ func TestMetrics(t *testing.T) {
 		Name: t.Name(),
 		Nodes: []*corev1.Node{
 			makeNode("plain", nil), gpuNode("a", 2), gpuNode("blocked", 1),
-			labelled(gpuNode("h100", 4), "nvidia.com/gpu.product", "NVIDIA-H100"),
-			labelled(gpuNode("refused", 1), "nvidia.com/gpu.count", "x"),
+			labeled(gpuNode("h100", 4), "nvidia.com/gpu.product", "NVIDIA-H100"),
+			labeled(gpuNode("refused", 1), "nvidia.com/gpu.count", "x"),
 		},
 		Pods: []*corev1.Pod{boundPod("bound", 500, "a", "0"), foreign},
 	})

@@ -40,7 +40,7 @@ func TestDeviceNodes(t *testing.T) {
 	expect("one has", true)
 	events.OnUpdate(gpuNode("shared", 2), makeNode("shared", nil))
 	expect("it has lost its label", false)
-	events.OnUpdate(makeNode("shared", nil), labelled(gpuNode("shared", 2), "nvidia.com/gpu.count", "none"))
+	events.OnUpdate(makeNode("shared", nil), labeled(gpuNode("shared", 2), "nvidia.com/gpu.count", "none"))
 	expect("it contradicts itself", true)
 	events.OnAdd(pluginNode("plugin", a100, 1), false)
 	events.OnDelete(cache.DeletedFinalStateUnknown{Key: "shared", Obj: gpuNode("shared", 2)})

@@ -183,7 +183,7 @@ func TestConflictByUUID(t *testing.T) {
 // A driver that tells a little less memory than before makes no conflict of pods that
 // share a device well, and takes nothing from them.
 func TestLessMemoryIsNoConflict(t *testing.T) {
-	less := func() *corev1.Node { return labelled(gpuNode("n", 1), "nvidia.com/gpu.memory", "40936") }
+	less := func() *corev1.Node { return labeled(gpuNode("n", 1), "nvidia.com/gpu.memory", "40936") }
 	start := func(t *testing.T, pods ...*corev1.Pod) *schedtest.Profile {
 		t.Helper()
 		profile, pl := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{less()}, Pods: pods})

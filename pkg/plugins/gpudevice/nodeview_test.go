@@ -182,7 +182,7 @@ func TestViewWithAnUnassignedPod(t *testing.T) {
 
 // A node that loses its labels keeps what its pods hold, for the day on which it
 // gets them back.
-func TestViewOfARelabelledNode(t *testing.T) {
+func TestViewOfARelabeledNode(t *testing.T) {
 	logger, _ := ktesting.NewTestContext(t)
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	live := newLiveCache(t, profile)

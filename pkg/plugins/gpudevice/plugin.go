@@ -188,7 +188,7 @@ type signature struct {
 // labels, the names or the number of other pods but by what these have taken of a node. Score is by
 // signature and node alone. NormalizeScore goes by the scores that it is given, of any set
 // of nodes. PreScore, which runs over all nodes remembered for each pod, costs the same for any
-// number. An expected workload that is learnt is the exception: within the 500 ms for which
+// number. An expected workload that is learned is the exception: within the 500 ms for which
 // results are kept, scores of two publications, which differ by a fiftieth, can meet. In
 // a narrowed cycle they cannot.
 func (pl *GPUDevice) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {

@@ -26,7 +26,7 @@ func withPool(pool string) func(*config.GPUDeviceArgs) {
 
 // ofPool returns the node in a pool.
 func ofPool(node *corev1.Node, pool string) *corev1.Node {
-	return labelled(node, names.GPUPoolLabel, pool)
+	return labeled(node, names.GPUPoolLabel, pool)
 }
 
 // A scheduler shares the devices of its pool and of no other, whatever else is the matter
@@ -35,8 +35,8 @@ func TestPools(t *testing.T) {
 	nodes := []*corev1.Node{
 		makeNode("plain", nil), pluginNode("plugin", a100, 2), ofPool(pluginNode("pooled-plugin", a100, 2), "a"),
 		gpuNode("none", 2), ofPool(gpuNode("empty", 2), ""), ofPool(gpuNode("a", 2), "a"), ofPool(gpuNode("b", 2), "b"),
-		ofPool(labelled(gpuNode("broken-b", 2), "nvidia.com/gpu.count", "x"), "b"),
-		ofPool(labelled(gpuNode("unclear-b", 2), names.GPUSharingLabel, "yes"), "b"),
+		ofPool(labeled(gpuNode("broken-b", 2), "nvidia.com/gpu.count", "x"), "b"),
+		ofPool(labeled(gpuNode("unclear-b", 2), names.GPUSharingLabel, "yes"), "b"),
 	}
 	pods := []*corev1.Pod{boundPod("on-a", 500, "a", "0"), boundPod("on-b", 500, "b", "0"), boundPod("on-none", 500, "none", "0")}
 	for _, tt := range []struct {
@@ -72,7 +72,7 @@ func TestPools(t *testing.T) {
 				t.Errorf("want %v of capacity, 500 allocated and no refused node in the metrics, got %v", tt.capacity, got)
 			}
 			if weight := pl.workload.learner.seen; len(weight) != 2 {
-				t.Errorf("learnt from %v, want the pod of the pool and the one that is scheduled", weight)
+				t.Errorf("learned from %v, want the pod of the pool and the one that is scheduled", weight)
 			}
 			verdicts, _ = profile.Filter(t.Context(), t, makePod("plugin", "nvidia.com/gpu", "1"))
 			for _, node := range nodes[3:] {
@@ -188,7 +188,7 @@ func TestOtherInstance(t *testing.T) {
 func TestBindAfterTheNodeLeft(t *testing.T) {
 	for name, changed := range map[string]*corev1.Node{
 		"to another pool": ofPool(gpuNode("n", 2), "b"),
-		"not shared":      labelled(gpuNode("n", 2), names.GPUSharingLabel, "false"),
+		"not shared":      labeled(gpuNode("n", 2), names.GPUSharingLabel, "false"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			profile, pl, pod, server := startBinding(t, 2, answer{write: true})

@@ -153,7 +153,7 @@ func (h *rankingHistory) updateNode() {
 	node := old.DeepCopy()
 	switch h.rand.IntN(3) {
 	case 0:
-		labelled(node, "nvidia.com/gpu.product", []string{a100, "NVIDIA-L4"}[h.rand.IntN(2)])
+		labeled(node, "nvidia.com/gpu.product", []string{a100, "NVIDIA-L4"}[h.rand.IntN(2)])
 	case 1:
 		annotated(node, names.GPUCordonedAnnotation, "0")
 	default:

@@ -95,7 +95,7 @@ func (c *allocationCache) reportEdit(logger klog.Logger, pod *corev1.Pod) {
 	logger.Info("The record of a pod's devices was changed, the first one counts", "pod", klog.KObj(pod))
 	recordEdits.Inc()
 	c.warn(pod, nil, reasonEdited, actionTracking, fmt.Sprintf(
-		"An annotation %s or %s* was changed after the pod was bound. The first allocation still counts, and nothing else: restore the annotation, or delete the pod.",
+		"An annotation %s or %s* was changed after the pod was bound. The pod keeps its first allocation: restore the annotation, or delete the pod.",
 		names.GPUAssignedAnnotation, names.GPUDevicesAnnotationPrefix))
 }
 

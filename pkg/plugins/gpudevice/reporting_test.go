@@ -98,7 +98,7 @@ func TestNodeIsWarned(t *testing.T) {
 	}{
 		{"shared", nil, nil, gpuNode("n", 2), nil},
 		{
-			"True is not true", nil, nil, labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"),
+			"True is not true", nil, nil, labeled(gpuNode("n", 2), names.GPUSharingLabel, "True"),
 			[]string{reasonNodeInvalid, `metadata.labels[berth.dev/gpu-sharing]: "True" is neither "true" nor "false"`},
 		},
 		{
@@ -106,14 +106,14 @@ func TestNodeIsWarned(t *testing.T) {
 			[]string{reasonNodeInvalid, `metadata.annotations[berth.dev/gpu-cordoned]: "9" is not a list of devices: write indexes from 0 to 1`},
 		},
 		{
-			"refused as before", nil, labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"), labelled(labelled(gpuNode("n", 2), names.GPUSharingLabel, "True"), "a", "b"), nil,
+			"refused as before", nil, labeled(gpuNode("n", 2), names.GPUSharingLabel, "True"), labeled(labeled(gpuNode("n", 2), names.GPUSharingLabel, "True"), "a", "b"), nil,
 		},
 		{
 			"shared by an annotation", nil, nil, annotated(makeNode("n", nil), names.GPUSharingLabel, "true"),
 			[]string{reasonNodeIgnored, "annotation berth.dev/gpu-sharing=\"true\" has no effect: it must be a label"},
 		},
 		{
-			"cordoned by a label", nil, nil, labelled(gpuNode("n", 2), names.GPUCordonedAnnotation, "1"),
+			"cordoned by a label", nil, nil, labeled(gpuNode("n", 2), names.GPUCordonedAnnotation, "1"),
 			[]string{reasonNodeIgnored, "label berth.dev/gpu-cordoned=\"1\" has no effect: it must be an annotation"},
 		},
 		{
@@ -200,7 +200,7 @@ func TestUnlistedDevicesInMetrics(t *testing.T) {
 
 // A pattern that would match with a * more is named.
 func TestWiderPatternIsNamed(t *testing.T) {
-	model := labelled(gpuNode("n", 1), "nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB")
+	model := labeled(gpuNode("n", 1), "nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB")
 	profile, _ := startProfile(t, gpuArgs(), schedtest.Options{Nodes: []*corev1.Node{model}})
 	for pattern, want := range map[string]string{
 		"NVIDIA-A100": `there are "nvidia-a100-sxm4-40gb"; the pattern "nvidia-a100*" would match "nvidia-a100-sxm4-40gb"`,

@@ -259,7 +259,7 @@ func TestWhatIsNotScoredChangesNothing(t *testing.T) {
 	cycle(sharePod("share", 500), all)
 	before := pl.workload.epoch
 	if before == 0 {
-		t.Fatal("nothing was learnt")
+		t.Fatal("nothing was learned")
 	}
 	cycle(makePod("none"), all[:1])
 	cycle(sharePod("share", 500), all)
@@ -269,7 +269,7 @@ func TestWhatIsNotScoredChangesNothing(t *testing.T) {
 }
 
 // TestRememberedScoresAreRight lets pods of all kinds come in a random order, and
-// computes every score a second time. What is expected is learnt from them, so it
+// computes every score a second time. What is expected is learned from them, so it
 // changes meanwhile.
 func TestRememberedScoresAreRight(t *testing.T) {
 	var nodes []*corev1.Node

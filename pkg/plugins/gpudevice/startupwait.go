@@ -78,7 +78,7 @@ type startupWait struct {
 }
 
 // errPreparing is why pods with a share wait at first.
-var errPreparing = errors.New("this scheduler process has just started and still reads earlier allocations; pods that ask for shares of devices wait until it is done")
+var errPreparing = errors.New("this scheduler process has just started and is still reading earlier allocations; pods that ask for shares of devices wait until it is done")
 
 // PrepareLater says that Prepare will be called when the process begins to schedule. Until
 // then pods with shares stay out of the queue, and cost no attempts.
@@ -357,7 +357,7 @@ func (c *allocationCache) waitUntilFresh(ctx context.Context, want string) (bool
 		behind, ok := isBehind(have, want)
 		if !ok {
 			// No API server speaks: a simulation or a test.
-			logger.V(4).Info("Resource versions cannot be compared, taking the informer for up to date", "informer", have, "server", want)
+			logger.V(4).Info("Resource versions cannot be compared; assuming that the informer is up to date", "informer", have, "server", want)
 			return false, nil
 		}
 		if !behind {

@@ -25,9 +25,9 @@ const (
 
 var (
 	nodeCapacityDesc = metrics.NewDesc("berth_gpudevice_node_capacity_milli",
-		"Thousandths of devices on a shared node, without cordoned devices. With nodeAndNamespaceMetrics.", []string{"profile", "node", "model"}, nil, metrics.ALPHA, "")
+		"Thousandths of devices on a shared node, excluding cordoned devices. With nodeAndNamespaceMetrics.", []string{"profile", "node", "model"}, nil, metrics.ALPHA, "")
 	nodeAllocatedDesc = metrics.NewDesc("berth_gpudevice_node_allocated_milli",
-		"Thousandths of devices on a shared node, without cordoned devices, that pods hold or that are assumed for them. With nodeAndNamespaceMetrics.", []string{"profile", "node", "model"}, nil, metrics.ALPHA, "")
+		"Thousandths of devices on a shared node, excluding cordoned devices, that pods hold or that are assumed for them. With nodeAndNamespaceMetrics.", []string{"profile", "node", "model"}, nil, metrics.ALPHA, "")
 	namespaceAllocatedDesc = metrics.NewDesc("berth_gpudevice_namespace_allocated_milli",
 		"Thousandths of devices on shared nodes, cordoned ones included, that pods of a namespace hold or that are assumed for them. With nodeAndNamespaceMetrics.", []string{"profile", "namespace"}, nil, metrics.ALPHA, "")
 )

@@ -130,7 +130,7 @@ func TestHintOfANodeThatOnlySimulationsSaw(t *testing.T) {
 	logger := klog.Logger{}
 	profile, pl := startProfile(t, gpuArgs(), schedtest.Options{})
 	live := newLiveCache(t, profile)
-	before := labelled(gpuNode("n", 1), names.GPUSharingLabel, "false")
+	before := labeled(gpuNode("n", 1), names.GPUSharingLabel, "false")
 	live.AddNode(logger, before)
 	must(t, live.UpdateSnapshot(logger, live.snapshot))
 	waiting := sharePod("waiting", 500)

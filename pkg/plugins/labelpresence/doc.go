@@ -27,7 +27,7 @@
 // taint nodeTaintKey of any effect. The tenant is T if the label says T and no
 // such taint has a value other than T or none. A node that belongs to
 // a tenant, and not to a T by that, is of an unknown tenant: one that registered with the taint
-// and was not labelled yet, or one that is being given to another tenant. So
+// and was not labeled yet, or one that is being given to another tenant. So
 // whoever dedicates a node sets the taint first and the label last.
 //
 //	        taint             label T                    taint's value is not T

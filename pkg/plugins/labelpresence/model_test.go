@@ -43,6 +43,8 @@ type history struct {
 	// What has happened in the API and is not delivered yet, oldest first.
 	nodeEvents      []modelEvent[*corev1.Node]
 	namespaceEvents []modelEvent[*corev1.Namespace]
+	// namespaceStored is whether the first of them is in the informer's store already.
+	namespaceStored bool
 
 	seenNodes map[string]*corev1.Node // in the scheduler's cache
 	// told is the newest that the watch has told of a namespace, nil if that is
@@ -333,24 +335,38 @@ func (h *history) deliverNode() {
 	})
 }
 
-func (h *history) deliverNamespace() {
-	event := h.namespaceEvents[0]
-	h.namespaceEvents = h.namespaceEvents[1:]
+// storeNamespace changes the informer's store, which the plugin reads, before any handler is called.
+func (h *history) storeNamespace(event modelEvent[*corev1.Namespace]) {
+	h.namespaceStored = true
 	indexer := h.profile.SharedInformerFactory().Core().V1().Namespaces().Informer().GetIndexer()
+	err := error(nil)
 	if event.updated == nil {
-		h.log("watch: namespace %s is deleted", event.old.Name)
+		h.log("store: namespace %s is deleted", event.old.Name)
 		delete(h.told, event.old.Name)
-		if err := indexer.Delete(event.old); err != nil {
-			h.t.Fatal(err)
-		}
+		err = indexer.Delete(event.old)
+	} else {
+		h.log("store: namespace %s", event.updated.Name)
+		h.told[event.updated.Name] = event.updated
+		err = indexer.Update(event.updated)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *history) deliverNamespace() {
+	if !h.namespaceStored {
+		h.storeNamespace(h.namespaceEvents[0])
+		return
+	}
+	event := h.namespaceEvents[0]
+	h.namespaceEvents, h.namespaceStored = h.namespaceEvents[1:], false
+	if event.updated == nil {
+		h.log("handler: namespace %s is deleted", event.old.Name)
 		h.pl.namespaces.monitor.namespaceChanged(event.old.Name)
 		return
 	}
-	h.log("watch: namespace %s", event.updated.Name)
-	h.told[event.updated.Name] = event.updated
-	if err := indexer.Update(event.updated); err != nil {
-		h.t.Fatal(err)
-	}
+	h.log("handler: namespace %s", event.updated.Name)
 	h.pl.namespaceDelivered(klog.Background(), event.old, event.updated, false)
 	for {
 		select {

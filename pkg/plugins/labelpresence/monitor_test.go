@@ -178,9 +178,9 @@ func TestMonitorFollowsChanges(t *testing.T) {
 	f.node("n", "red")
 	f.check("the node got another tenant", 2, "first on n", "second on n")
 
-	relabelled := first.DeepCopy()
-	relabelled.Labels = map[string]string{"a": "b"}
-	pods.OnUpdate(first, relabelled)
+	relabeled := first.DeepCopy()
+	relabeled.Labels = map[string]string{"a": "b"}
+	pods.OnUpdate(first, relabeled)
 	f.node("n", "red")
 	f.namespace("ns", "2", "blue")
 	f.check("nothing new: nothing is reported twice", 2)

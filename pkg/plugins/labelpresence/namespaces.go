@@ -45,6 +45,9 @@ func (r *namespaceFactsReader) get(name string) (namespaceFacts, bool) {
 	}
 	facts := r.factsOf(namespace.Labels)
 	r.derived.Store(name, derivedFacts{namespace, facts})
+	if _, err := r.lister.Get(name); err != nil {
+		r.derived.Delete(name) // the namespace was deleted meanwhile, and its handler may have been called before Store
+	}
 	return facts, true
 }
 

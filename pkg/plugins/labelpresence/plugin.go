@@ -275,7 +275,7 @@ func (pl *LabelPresence) isSchedulableAfterNodeChange(logger klog.Logger, pod *c
 	return fwk.Queue, nil
 }
 
-// isSchedulableAfterPodLabelChange queues the pod if it was itself relabelled
+// isSchedulableAfterPodLabelChange queues the pod if it was itself relabeled
 // and a rule does not select it any more.
 func (pl *LabelPresence) isSchedulableAfterPodLabelChange(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	oldPod, newPod, err := util.As[*corev1.Pod](oldObj, newObj)
@@ -283,17 +283,17 @@ func (pl *LabelPresence) isSchedulableAfterPodLabelChange(logger klog.Logger, po
 		return fwk.Queue, err
 	}
 	if newPod.UID != pod.UID {
-		logger.V(5).Info("Another pod was relabelled", "pod", klog.KObj(pod), "updatedPod", klog.KObj(newPod))
+		logger.V(5).Info("Another pod was relabeled", "pod", klog.KObj(pod), "updatedPod", klog.KObj(newPod))
 		return fwk.QueueSkip, nil
 	}
 	after := pl.policy.selectFor(newPod).rules
 	for _, i := range pl.policy.selectFor(oldPod).rules {
 		if !slices.Contains(after, i) {
-			logger.V(5).Info("Pod was relabelled, and a rule does not select it any more", "pod", klog.KObj(pod), "rule", i)
+			logger.V(5).Info("Pod was relabeled, and a rule does not select it any more", "pod", klog.KObj(pod), "rule", i)
 			return fwk.Queue, nil
 		}
 	}
-	logger.V(5).Info("Pod was relabelled, but every rule that selected it still does", "pod", klog.KObj(pod))
+	logger.V(5).Info("Pod was relabeled, but every rule that selected it still does", "pod", klog.KObj(pod))
 	return fwk.QueueSkip, nil
 }
 

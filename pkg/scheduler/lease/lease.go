@@ -148,7 +148,7 @@ func (l *Lock) observe(ctx context.Context, record *resourcelock.LeaderElectionR
 	}
 	logger := klog.FromContext(ctx)
 	if err := l.notReplica(holder); err != nil {
-		logger.Error(err, "No pod is scheduled until the holder of the lease ends", "lease", l.Describe(), "holder", holder, "since", record.AcquireTime.Time)
+		logger.Error(err, "No pod is scheduled until the holder of the lease exits", "lease", l.Describe(), "holder", holder, "since", record.AcquireTime.Time)
 		return
 	}
 	logger.Info("Standing by while another replica holds the lease", "lease", l.Describe(), "holder", holder, "since", record.AcquireTime.Time)

@@ -65,7 +65,7 @@ func watchSchedulerNames(ctx context.Context, factory informers.SharedInformerFa
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watching pods for misspelt schedulerNames: %w", err)
+		return nil, fmt.Errorf("watching pods for misspelled schedulerNames: %w", err)
 	}
 	return registration.HasSynced, nil
 }

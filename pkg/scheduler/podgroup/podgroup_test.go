@@ -12,7 +12,7 @@ import (
 )
 
 func TestOf(t *testing.T) {
-	labelled := metav1.ObjectMeta{Namespace: "team", Labels: map[string]string{Label: "old"}}
+	labeled := metav1.ObjectMeta{Namespace: "team", Labels: map[string]string{Label: "old"}}
 	native := &corev1.PodSchedulingGroup{PodGroupName: new("new")}
 	for _, tt := range []struct {
 		name string
@@ -20,8 +20,8 @@ func TestOf(t *testing.T) {
 		want Ref
 	}{
 		{name: "none", pod: corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team"}, Spec: corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{}}}},
-		{name: "Coscheduling's", pod: corev1.Pod{ObjectMeta: labelled}, want: Ref{types.NamespacedName{Namespace: "team", Name: "old"}, false}},
-		{name: "Kubernetes' own first", pod: corev1.Pod{ObjectMeta: labelled, Spec: corev1.PodSpec{SchedulingGroup: native}}, want: Ref{types.NamespacedName{Namespace: "team", Name: "new"}, true}},
+		{name: "Coscheduling's", pod: corev1.Pod{ObjectMeta: labeled}, want: Ref{types.NamespacedName{Namespace: "team", Name: "old"}, false}},
+		{name: "Kubernetes' own first", pod: corev1.Pod{ObjectMeta: labeled, Spec: corev1.PodSpec{SchedulingGroup: native}}, want: Ref{types.NamespacedName{Namespace: "team", Name: "new"}, true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Of(&tt.pod); got != tt.want {

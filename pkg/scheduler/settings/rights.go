@@ -62,7 +62,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 	need("default topology spreading looks at what selects a pod", "", "replicationcontrollers", read...)
 	need("default topology spreading looks at what selects a pod", "apps", "replicasets", read...)
 	need("default topology spreading looks at what selects a pod", "apps", "statefulsets", read...)
-	need("preemption honours disruption budgets", "policy", "poddisruptionbudgets", read...)
+	need("preemption honors disruption budgets", "policy", "poddisruptionbudgets", read...)
 
 	need("a pod's volumes limit its nodes", "", "persistentvolumeclaims", append([]string{"update"}, read...)...)
 	need("a pod's volumes limit its nodes", "", "persistentvolumes", append([]string{"update"}, read...)...)
@@ -104,7 +104,7 @@ func neededRights(config *schedconfig.KubeSchedulerConfiguration, enabled func(f
 		if enabled(features.CoordinatedLeaderElection) {
 			rights = append(rights, preflight.Expand(preflight.Right{
 				Group: "coordination.k8s.io", Resource: "leasecandidates", Namespace: metav1.NamespaceSystem,
-				Why: "the feature gate CoordinatedLeaderElection is on (a Role there; the one in manifests/base/rbac.yaml is without)",
+				Why: "the feature gate CoordinatedLeaderElection is on (a Role there; the one in manifests/base/rbac.yaml does not grant it)",
 			}, "list", "watch", "create", "update")...)
 		}
 	}

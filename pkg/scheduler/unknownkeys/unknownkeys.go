@@ -176,7 +176,7 @@ func (k *known) check(name string, label, both bool, profile *Profile, unknown, 
 		*ignored = append(*ignored, fmt.Sprintf("%s has no effect: the scheduler's profile %q does not run %s", name, profile.Name, key.Plugin))
 	case found:
 	case strings.HasPrefix(name, names.Prefix):
-		*unknown = append(*unknown, k.misspelt(name))
+		*unknown = append(*unknown, k.misspelled(name))
 	default:
 		if meant := k.inLikeDomain(name); meant != "" {
 			*unknown = append(*unknown, fmt.Sprintf("unknown key %s; did you mean %s?", name, meant))
@@ -191,8 +191,8 @@ func misplaced(key Key) string {
 	return key.Name + " is read as an annotation: move it to metadata.annotations"
 }
 
-// misspelt is about a key in Berth's domain.
-func (k *known) misspelt(name string) string {
+// misspelled is about a key in Berth's domain.
+func (k *known) misspelled(name string) string {
 	if meant := messages.Nearest(name, k.names); meant != "" {
 		return fmt.Sprintf("no plugin reads %s; did you mean %s?", name, meant)
 	}

@@ -44,7 +44,7 @@ func TestFindings(t *testing.T) {
 		{name: "keys that mean something", meta: metav1.ObjectMeta{Annotations: one(read), Labels: one(mark)}},
 		{name: "a domain that only ends like ours", meta: metav1.ObjectMeta{Labels: one("not" + read)}},
 		{
-			name: "misspelt, as label and as annotation", meta: metav1.ObjectMeta{Labels: one(names.Domain + "/raed"), Annotations: one(names.Domain + "/raed")},
+			name: "misspelled, as label and as annotation", meta: metav1.ObjectMeta{Labels: one(names.Domain + "/raed"), Annotations: one(names.Domain + "/raed")},
 			wantUnknown: []string{"no plugin reads " + names.Domain + "/raed; did you mean " + read + "?"},
 		},
 		{
@@ -75,7 +75,7 @@ func TestFindings(t *testing.T) {
 			name: "another ending with a name of somebody's", meta: metav1.ObjectMeta{Annotations: one("berth.io/dock")},
 		},
 		{
-			name: "a misspelt domain", meta: metav1.ObjectMeta{Labels: one("bert.dev/mark")},
+			name: "a misspelled domain", meta: metav1.ObjectMeta{Labels: one("bert.dev/mark")},
 			wantUnknown: []string{"unknown key bert.dev/mark; did you mean " + mark + "?"},
 		},
 		{

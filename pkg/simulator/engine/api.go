@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,17 +17,20 @@ import (
 )
 
 // api stands in for the API server that plugins write to. It records Bindings, evictions
-// and the status of PodGroups for the engine, which carries them out, and refuses
-// everything else by name: a plugin that needs more gets an error.
+// and the status of PodGroups for the engine, which carries them out, keeps ResourceClaims,
+// and refuses everything else by name: a plugin that needs more gets an error.
 //
-// It is built on the typed clientset that turns requests into actions; nothing is
-// stored in it, and it opens no connection.
+// It is built on the typed clientset that turns requests into actions, and opens no
+// connection.
 type api struct {
 	fake.Clientset
 
 	// mu guards what follows: preemption sends requests in parallel.
 	mu   sync.Mutex
 	sent requests
+	// claims are the ResourceClaims, and patchPodStatus changes the status of a pod.
+	claims         *claimStore
+	patchPodStatus func(namespace, name string, patch []byte) error
 }
 
 // requests are what plugins, and the scheduler of PodGroups, have sent.
@@ -35,6 +39,8 @@ type requests struct {
 	evicted  []types.NamespacedName
 	// statusPatches are strategic merge patches of the PodGroup that is scheduled.
 	statusPatches [][]byte
+	// claims is whether ResourceClaims were written.
+	claims bool
 }
 
 func newAPI() *api {
@@ -68,9 +74,15 @@ func (a *api) serve(action clienttesting.Action) (handled bool, answer runtime.O
 				return true, nil, nil
 			}
 		case "patch status":
-			// A victim's condition, or a nomination that is over: nothing reads them.
-			return true, &corev1.Pod{}, nil
+			if request, ok := action.(clienttesting.PatchAction); ok {
+				return true, &corev1.Pod{}, a.patchPodStatus(request.GetNamespace(), request.GetName(), request.GetPatch())
+			}
 		}
+	}
+	if action.GetResource().GroupResource() == resourcev1.Resource(claimResource) {
+		a.sent.claims = a.sent.claims || verb != "get"
+		answer, err = a.claims.serve(action)
+		return true, answer, err
 	}
 	if request, ok := action.(clienttesting.PatchAction); ok && verb == "patch status" && action.GetResource().Resource == "podgroups" {
 		a.sent.statusPatches = append(a.sent.statusPatches, request.GetPatch())

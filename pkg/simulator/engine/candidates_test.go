@@ -245,7 +245,8 @@ func (m *candidateModel) arrive(t *testing.T, pod *corev1.Pod) {
 		t.Fatal(err)
 	}
 	if len(got.Victims) == 0 && assigned(got) != assigned(want) {
-		t.Errorf("pod %s has %s, and %s where all nodes are looked at", pod.Name, assigned(got), assigned(want))
+		t.Errorf("pod %s has %s, and %s where all nodes are looked at; %s: %s, and %s",
+			pod.Name, assigned(got), assigned(want), got.Node, m.assignedOn(m.narrowed, got.Node), m.assignedOn(m.all, got.Node))
 	}
 	switch {
 	case len(got.Victims) > 0:
@@ -273,6 +274,18 @@ func (m *candidateModel) checkFitsNowhere(t *testing.T, pod *corev1.Pod) {
 			t.Fatalf("pod %s was not placed, or others were evicted for it, and it fits on %s", pod.Name, node.Node.Node().Name)
 		}
 	}
+}
+
+// assignedOn returns what the pods of a node have, by name.
+func (m *candidateModel) assignedOn(e *Engine, node string) string {
+	var all []string
+	for _, obj := range e.informers.byResource["pods"].GetStore().List() {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName == node {
+			all = append(all, pod.Name+" "+pod.Annotations[names.GPUAssignedAnnotation])
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }
 
 func (m *candidateModel) delete(t *testing.T, e *Engine, pod *corev1.Pod) {

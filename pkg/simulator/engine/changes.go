@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -22,7 +23,7 @@ import (
 func (e *Engine) Set(ctx context.Context, obj runtime.Object) error {
 	kind, ok := cluster.KindOf(obj)
 	if !ok {
-		return fmt.Errorf("objects of type %T have no part in scheduling", obj)
+		return fmt.Errorf("objects of type %T play no part in scheduling", obj)
 	}
 	informer, logger := e.informers.byResource[kind.Resource], klog.FromContext(ctx)
 	old, known, err := informer.GetIndexer().Get(obj)
@@ -31,6 +32,10 @@ func (e *Engine) Set(ctx context.Context, obj runtime.Object) error {
 	}
 	if pod, ok := obj.(*corev1.Pod); ok && (pod.Spec.NodeName == "" || known) {
 		return fmt.Errorf("pod %s: must have a node and not be known", klog.KObj(pod))
+	}
+	if claim, ok := obj.(*resourcev1.ResourceClaim); ok {
+		_, err := e.claims.write(claim)
+		return err
 	}
 	// First to the plugins, then to the cache, as their handlers were added.
 	if err := informer.set(obj, false); err != nil {
@@ -55,7 +60,7 @@ func (e *Engine) Set(ctx context.Context, obj runtime.Object) error {
 func (e *Engine) Remove(ctx context.Context, obj runtime.Object) error {
 	kind, ok := cluster.KindOf(obj)
 	if !ok {
-		return fmt.Errorf("objects of type %T have no part in scheduling", obj)
+		return fmt.Errorf("objects of type %T play no part in scheduling", obj)
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
 		return e.Delete(ctx, pod.Namespace, pod.Name)

@@ -84,6 +84,9 @@ type cycleOutcome struct {
 	evicted     []types.NamespacedName
 	// message says why the scheduler could not place the PodGroup.
 	message string
+	// claimsChanged is whether plugins wrote claims before a pod was bound: PostFilter took
+	// allocations back, for example.
+	claimsChanged bool
 }
 
 // newCycle builds the scheduler. Its cache and its snapshot are the engine's, too; the
@@ -147,7 +150,7 @@ func (c *cycle) run(ctx context.Context, pods []*corev1.Pod, chosen string) (*cy
 		close(b.turn)
 		<-b.done
 	}
-	outcome := &cycleOutcome{results: map[types.UID]Result{}, nominations: map[types.UID]string{}, evicted: sent.evicted}
+	outcome := &cycleOutcome{results: map[types.UID]Result{}, nominations: map[types.UID]string{}, evicted: sent.evicted, claimsChanged: sent.claims}
 	if c.group {
 		var err error
 		if outcome.message, err = c.engine.patchPodGroup(ctx, podGroupKey(pods[0]), sent.statusPatches); err != nil {
@@ -307,7 +310,8 @@ func (f cycleFramework) RunPermitPlugins(ctx context.Context, state fwk.CycleSta
 	return waits, status
 }
 
-// RunPreBindPreFlights skips PreBind, which does not run (see the package's comment).
+// RunPreBindPreFlights lets no plugin nominate the node before PreBind: the binding cycle
+// ends before anything could read that.
 func (cycleFramework) RunPreBindPreFlights(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
 	return fwk.NewStatus(fwk.Skip)
 }
@@ -321,11 +325,6 @@ func (f cycleFramework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.
 		<-b.turn
 	}
 	return f.Framework.WaitOnPermit(ctx, pod)
-}
-
-// RunPreBindPlugins runs none.
-func (cycleFramework) RunPreBindPlugins(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
-	return nil
 }
 
 // RunBindPlugins runs them and makes the pod what the API server makes of their Binding.

@@ -38,10 +38,13 @@
 //     it back within its own cycle: there is no queue, and so no back-off. The caller
 //     decides in which order pods come ([Engine.InQueueOrder] gives that of the profile),
 //     and whether they come again.
-//   - PreBind does not run. What PreBind plugins do is write to the API what
-//     Reserve has decided, and wait for controllers that are not here. So the
-//     volumes and claims that Reserve assumed stay assumed; a second pod of a
-//     ResourceClaim that is not allocated in the input finds it in use.
+//   - PreBind of VolumeBinding does not run: it waits for controllers that are not here.
+//     The volumes that Reserve assumed stay assumed. PreBind of DynamicResources runs, and
+//     its writes are kept: ResourceClaims get their allocation and their consumers.
+//   - What kube-controller-manager does about ResourceClaims happens at once: a pod that
+//     arrives gets the claims of its templates; when it is gone its own claims go too, and
+//     others lose it as a consumer and, with the last one, their allocation.
+//   - No driver runs: the binding conditions of devices are met at once.
 //   - The node hint of opportunistic batching is not used. It is a shortcut to the
 //     node that the full cycle would have found.
 //   - Extenders, and plugins that talk to a cluster of their own (Coscheduling),

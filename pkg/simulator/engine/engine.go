@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -42,6 +43,7 @@ type Engine struct {
 	snapshot  *schedcache.Snapshot
 	informers *informerSet
 	api       *api
+	claims    *claimStore
 	nominator *nominator
 	activated *activator
 	events    *warningRecorder
@@ -104,6 +106,8 @@ func New(ctx context.Context, opts Options, objects *cluster.Cluster) (*Engine, 
 		return nil, err
 	}
 	e.informers = newInformerSet(e.api)
+	e.claims = &claimStore{informer: e.informers.byResource[claimResource]}
+	e.api.claims, e.api.patchPodStatus = e.claims, e.patchPodStatus
 	if e.profiles, err = e.newFrameworks(ctx, config, opts); err == nil {
 		if opts.SchedulerName != "" {
 			e.only = e.profiles[config.Profiles[0].SchedulerName]
@@ -145,6 +149,12 @@ func (e *Engine) load(ctx context.Context, objects *cluster.Cluster) error {
 	logger := klog.FromContext(ctx)
 	for _, kind := range cluster.Supported() {
 		for _, obj := range byResource[kind.Resource] {
+			if claim, ok := obj.(*resourcev1.ResourceClaim); ok {
+				if err := e.claims.load(claim); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := e.informers.byResource[kind.Resource].set(obj, true); err != nil {
 				return err
 			}
@@ -212,6 +222,9 @@ func (e *Engine) Delete(ctx context.Context, namespace, name string) error {
 		return nil
 	}
 	if err := e.informers.byResource["pods"].remove(pod); err != nil {
+		return err
+	}
+	if err := e.releaseClaims(pod); err != nil {
 		return err
 	}
 	e.nominator.DeleteNominatedPodIfExists(pod)

@@ -139,6 +139,9 @@ func (e *Engine) findNodesThatPassFilters(ctx context.Context, fw framework.Fram
 		statuses := e.statuses[begin:min(begin+round, len(nodes))]
 		at := func(i int) fwk.NodeInfo { return nodes[(e.nextStart+begin+i)%len(nodes)] }
 		workqueue.ParallelizeUntil(ctx, e.parallelism, len(statuses), func(i int) { statuses[i] = runFilters(at(i)) }, workqueue.WithChunkSize(filterChunk))
+		if err := ctx.Err(); err != nil {
+			return err // some nodes were left out
+		}
 		for i, status := range statuses {
 			switch {
 			case status.IsSuccess() && len(s.feasible) == wanted:

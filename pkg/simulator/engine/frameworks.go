@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
@@ -194,5 +195,11 @@ func (e *Engine) newDRAManager(ctx context.Context) (fwk.SharedDRAManager, error
 	if err != nil {
 		return nil, fmt.Errorf("tracking resource slices: %w", err)
 	}
-	return dynamicresources.NewDRAManager(ctx, claims, slices, e.informers), nil
+	manager := dynamicresources.NewDRAManager(ctx, claims, slices, e.informers)
+	if classes, ok := manager.DeviceClassResolver().(cache.ResourceEventHandler); ok && gate.Enabled(features.DRAExtendedResource) {
+		if _, err := e.informers.byResource["deviceclasses"].AddEventHandler(classes); err != nil {
+			return nil, fmt.Errorf("tracking device classes: %w", err)
+		}
+	}
+	return manager, nil
 }

@@ -131,11 +131,26 @@ func (n *needs) checkPod(pod *corev1.Pod) error {
 			}
 		}
 	}
-	if len(pod.Spec.ResourceClaims) > 0 {
-		for _, resource := range []string{"resourceclaims", "deviceclasses", "resourceslices"} {
-			if err := n.require(pluginnames.DynamicResources, resource, who+" has spec.resourceClaims"); err != nil {
-				return err
-			}
+	return n.checkClaims(pod, who)
+}
+
+// checkClaims looks at what the pod's claims make DynamicResources read. Claims that are made
+// from templates need not be there; without those of bound pods, devices would seem free.
+func (n *needs) checkClaims(pod *corev1.Pod, who string) error {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	required := []string{"deviceclasses", "resourceslices"}
+	named := func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName != nil }
+	if slices.ContainsFunc(pod.Spec.ResourceClaims, named) || slices.ContainsFunc(n.objects.Bound(), func(bound *corev1.Pod) bool { return len(bound.Spec.ResourceClaims) > 0 }) {
+		required = append(required, "resourceclaims")
+	}
+	if len(cluster.ClaimsOf(pod)) < len(pod.Spec.ResourceClaims) {
+		required = append(required, "resourceclaimtemplates")
+	}
+	for _, resource := range required {
+		if err := n.require(pluginnames.DynamicResources, resource, who+" has spec.resourceClaims"); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -120,6 +120,7 @@ func (e *Engine) keptOutOfQueue(ctx context.Context, key types.NamespacedName, p
 		if messages[i], err = runPreEnqueuePlugins(ctx, fw, pod); err != nil {
 			return &PodGroupResult{}, err
 		}
+		messages[i] = e.withMissingTemplate(pod, messages[i])
 		if messages[i] != "" && first == "" {
 			first = fmt.Sprintf("pod %s, another member of the pod group, waits: %s", klog.KObj(pod), messages[i])
 		}

@@ -7,7 +7,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
@@ -127,16 +125,8 @@ func (p optionalPreemption) PodGroupPostFilter(ctx context.Context, state fwk.Po
 func (e *Engine) patchPodGroup(ctx context.Context, key types.NamespacedName, patches [][]byte) (string, error) {
 	for _, patch := range patches {
 		group := e.podGroupOf(key)
-		before, err := json.Marshal(group)
-		if err != nil {
-			return "", err
-		}
-		after, err := strategicpatch.StrategicMergePatch(before, patch, group)
-		if err != nil {
-			return "", err
-		}
 		patched := &schedulingv1beta1.PodGroup{}
-		if err := json.Unmarshal(after, patched); err != nil {
+		if err := mergePatch(group, patch, patched); err != nil {
 			return "", err
 		}
 		if err := e.Set(ctx, patched); err != nil {

@@ -63,7 +63,7 @@ func (e *Engine) schedule(ctx context.Context, pod *corev1.Pod, chosen string) (
 		return Result{}, err
 	}
 	if message, err := runPreEnqueuePlugins(ctx, fw, pod); err != nil || message != "" {
-		return Result{Pod: pod, Message: message}, err
+		return Result{Pod: pod, Message: e.withMissingTemplate(pod, message)}, err
 	}
 	placed, err := e.place(ctx, []*corev1.Pod{pod}, chosen)
 	if err != nil {
@@ -96,7 +96,7 @@ func (e *Engine) place(ctx context.Context, pods []*corev1.Pod, chosen string) (
 			return result, err
 		}
 		victims = append(victims, evicted...)
-		again := len(evicted) > 0
+		again := len(evicted) > 0 || outcome.claimsChanged
 		var left []*corev1.Pod
 		for _, pod := range pending {
 			r := outcome.results[pod.UID]
@@ -140,7 +140,7 @@ func runPreEnqueuePlugins(ctx context.Context, fw framework.Framework, pod *core
 	return "", nil
 }
 
-// create returns the pod as it is known, and makes it known if it is not.
+// create returns the pod as it is known, and makes it known if it is not, with its claims.
 func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	if known := e.Pod(pod.Namespace, pod.Name); known != nil {
 		pod = known
@@ -160,7 +160,7 @@ func (e *Engine) create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	if pod.Spec.NodeName != "" {
 		return nil, fmt.Errorf("pod %s: spec.nodeName: it is on node %q already", klog.KObj(pod), pod.Spec.NodeName)
 	}
-	return pod, nil
+	return e.createClaims(ctx, pod)
 }
 
 // confirm does what the API server's event of a bound pod does: first it comes to the
@@ -224,10 +224,15 @@ func (e *Engine) nominate(ctx context.Context, pod *corev1.Pod, node string) (*c
 	}
 	updated := pod.DeepCopy()
 	updated.Status.NominatedNodeName = node
+	return updated, e.updatePending(ctx, pod, updated)
+}
+
+// updatePending makes a pod without a node what it is after a change.
+func (e *Engine) updatePending(ctx context.Context, pod, updated *corev1.Pod) error {
 	if err := e.informers.byResource["pods"].set(updated, false); err != nil {
-		return pod, err
+		return err
 	}
 	e.cache.UpdatePodGroupMember(klog.FromContext(ctx), pod, updated)
 	e.nominator.DeleteNominatedPodIfExists(pod)
-	return updated, e.observe(klog.FromContext(ctx), updated)
+	return e.observe(klog.FromContext(ctx), updated)
 }

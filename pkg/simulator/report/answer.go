@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-scheduler/berth/pkg/cluster"
 	"github.com/berth-scheduler/berth/pkg/output"
 )
 
@@ -117,7 +118,7 @@ func (r *Report) writeAnswers(out *bytes.Buffer) {
 func writePlacements(out *bytes.Buffer, placements []Placement) {
 	table := output.NewTable("POD", "NODE", "DEVICES", "WHY")
 	for _, p := range unplacedFirst(placements, func(p Placement) (beside, placed bool) { return p.Beside, p.Node != "" }) {
-		table.Add(p.Pod, cmp.Or(p.Node, "(none)"), p.Devices, p.why())
+		table.Add(p.Pod, cmp.Or(p.Node, "(none)"), p.devices(), p.why())
 	}
 	_ = table.Write(out) // a buffer takes everything
 }
@@ -136,6 +137,15 @@ func unplacedFirst[T any](all []T, state func(T) (beside, placed bool)) []T {
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(rank(a), rank(b)) })
 	return sorted
+}
+
+// devices writes the devices of the pod: those of its shares, then those of its claims.
+func (p *Placement) devices() string {
+	var parts []string
+	if p.Devices != "" {
+		parts = append(parts, p.Devices)
+	}
+	return strings.Join(append(parts, cluster.DeviceNames(p.Claimed)...), ", ")
 }
 
 // why says in a line what there is to be said of the pod.

@@ -50,7 +50,7 @@ func (r *Report) WritePlacementsCSV(w io.Writer) error {
 	return r.writeCSV(w, header, func(p *Profile, write func(...string)) {
 		for _, run := range p.runs {
 			for _, placed := range run.Placements {
-				write(p.Name, strconv.FormatInt(run.Seed, 10), placed.Pod, placed.Node, placed.Devices, placed.Message)
+				write(p.Name, strconv.FormatInt(run.Seed, 10), placed.Pod, placed.Node, placed.devices(), placed.Message)
 			}
 		}
 	})

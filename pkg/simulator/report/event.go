@@ -5,6 +5,8 @@ package report
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-scheduler/berth/pkg/cluster"
 )
 
 // Event is what became of one pod that arrived.
@@ -29,6 +31,8 @@ type Event struct {
 	// placed alone. Proposed is the node that was found for it if it was not bound because
 	// too few others of the PodGroup found one.
 	PodGroup, Proposed string
+	// Claimed are the devices that the pod has by ResourceClaims.
+	Claimed []cluster.ClaimDevice
 }
 
 // Placement is an Event as it is listed.
@@ -41,6 +45,8 @@ type Placement struct {
 	// Devices is the annotation gpu-assigned: what each container was given. Empty
 	// for a pod that was given none by GPUDevice.
 	Devices string `json:"devices,omitempty"`
+	// Claimed are the devices that it has by ResourceClaims.
+	Claimed []cluster.ClaimDevice `json:"claimed,omitempty"`
 	// Message says why it was not bound; empty if it was.
 	Message string `json:"message,omitempty"`
 	// Evicts are the pods that have to go for it, as namespace/name.

@@ -85,7 +85,7 @@ func placementOf(event *Event) Placement {
 	p := Placement{
 		Pod: pod.Namespace + "/" + pod.Name, Node: event.Node,
 		Devices: pod.Annotations[names.GPUAssignedAnnotation], Message: event.Message, Beside: event.Beside,
-		PodGroup: event.PodGroup, Proposed: event.Proposed,
+		PodGroup: event.PodGroup, Proposed: event.Proposed, Claimed: event.Claimed,
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		p.Of = owner.Kind + " " + pod.Namespace + "/" + owner.Name

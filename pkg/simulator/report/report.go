@@ -113,7 +113,7 @@ type Profile struct {
 type ExpectedWorkload string
 
 const (
-	// WorkloadFromProfile is as the profile says: given in its arguments, or learnt
+	// WorkloadFromProfile is as the profile says: given in its arguments, or learned
 	// from the pods that arrive.
 	WorkloadFromProfile ExpectedWorkload = "Profile"
 	// WorkloadFromOracle is an oracle: computed from the very pods that will arrive.

@@ -93,7 +93,7 @@ func TestReadErrors(t *testing.T) {
 		{name: "both kinds", file: "sn,name\n1,2\n", want: `f.csv:1:1: the header "sn,name" is neither`},
 		{name: "missing column of pods", file: "name,cpu_milli,memory_mib,num_gpu\np,1,1,1\n", want: `f.csv:1:1: column "gpu_milli" is missing: the header is "name,cpu_milli,memory_mib,num_gpu"`},
 		{name: "missing column of nodes", file: "sn,cpu_milli,memory_mib,gpu\nn,1,1,1\n", want: `f.csv:1:1: column "model" is missing`},
-		{name: "misspelt column", file: "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_sepc\np,1,1,1,1,T4\n", want: `f.csv:1:45: unknown column "gpu_sepc": want name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos,`},
+		{name: "misspelled column", file: "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_sepc\np,1,1,1,1,T4\n", want: `f.csv:1:45: unknown column "gpu_sepc": want name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos,`},
 		{name: "column twice", file: "name,cpu_milli,cpu_milli\np,1,1\n", want: `f.csv:1:16: column "cpu_milli" is given more than once`},
 		{name: "cut off within a row", file: podHeader + "p0,1,1,1,10,T4\np1,1,1\n", want: "f.csv:3:1: the row has 3 fields, and the header 6 columns"},
 		{name: "cut off within the last field", file: podHeader + "p0,1,1,1,10,T4\np1,1,1,1,10,V1", want: "f.csv:3:15: the file ends within this line: it was cut off, or its last line lacks a line feed"},

@@ -128,7 +128,7 @@ func killedWithKwok(t *testing.T, c *framework.Cluster) {
 		t.Fatal(err)
 	}
 	for i := range namespaces.Items {
-		if namespaces.Items[i].Name != "labelled" { // a stranger's
+		if namespaces.Items[i].Name != "labeled" { // a stranger's
 			c.Kubectl(t, "delete", "namespace", namespaces.Items[i].Name, "--timeout=1m")
 		}
 	}

@@ -45,7 +45,7 @@ metadata: {name: berth-bench-` + strangerID + `}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: labelled, labels: {berth.dev/bench: ` + strangerID + `}}
+metadata: {name: labeled, labels: {berth.dev/bench: ` + strangerID + `}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -96,7 +96,7 @@ spec:
 // strangeNodes are nodes of the cluster's user of the same sort.
 func strangeNodes() []corev1.Node {
 	nodes := localcluster.FakeNodes(3)
-	for i, name := range []string{"berth-bench-mine", "berth-bench-" + strangerID + "-0", "labelled"} {
+	for i, name := range []string{"berth-bench-mine", "berth-bench-" + strangerID + "-0", "labeled"} {
 		nodes[i].Name = name
 		nodes[i].Labels[corev1.LabelHostname] = name
 	}

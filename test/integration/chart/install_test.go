@@ -34,7 +34,7 @@ func cluster(t *testing.T) *framework.Cluster {
 	return c
 }
 
-// sharedNode returns a node with two devices, labelled and tainted as manifests/README.md says.
+// sharedNode returns a node with two devices, labeled and tainted as manifests/README.md says.
 func sharedNode(name string) corev1.Node {
 	node := framework.GPUNode(name, "NVIDIA-A100-SXM4-40GB", 2, 40960)
 	node.Spec.Taints = []corev1.Taint{{Key: names.GPUSharingLabel, Value: "true", Effect: corev1.TaintEffectNoSchedule}}

@@ -19,8 +19,8 @@ func TestRefusedValues(t *testing.T) {
 		values values
 		want   string
 	}{
-		{name: "a misspelt feature", values: values{"features": values{"gpus": true}}, want: "gpus"},
-		{name: "a misspelt value", values: values{"replica": 1}, want: "replica"},
+		{name: "a misspelled feature", values: values{"features": values{"gpus": true}}, want: "gpus"},
+		{name: "a misspelled value", values: values{"replica": 1}, want: "replica"},
 		{name: "no replica", values: values{"replicas": 0}, want: "replicas"},
 		{name: "a namespace that cannot be", values: values{"exemptNamespaces": []any{"Kube System"}}, want: "exemptNamespaces"},
 		{name: "tenancy under a name that anybody may serve", values: values{"profile": "berth", "features": values{"tenancy": true}}, want: `profile: is "berth", must end in "-tenancy"`},

@@ -10,17 +10,17 @@ import (
 
 const noPeerInZone = "in the same " + corev1.LabelTopologyZone
 
-// nodeRelabelled: a node that is put into the peer's zone wakes the pod that may
+// nodeRelabeled: a node that is put into the peer's zone wakes the pod that may
 // use no other; and so does the peer's node that is put into the pod's.
-func nodeRelabelled(s *suite) {
+func nodeRelabeled(s *suite) {
 	s.addNodes("peer=a", "own=b", "own2=c")
 	s.addService("backend")
 	s.create(s.pod("backend", s.on("peer")))
 
 	s.create(s.pod("caller-1", with("backend"), within(corev1.LabelTopologyZone), s.only("own")))
 	s.create(s.pod("caller-2", with("backend"), within(corev1.LabelTopologyZone), s.only("own2")))
-	s.refused("caller-1", "node(s) had no pod of Service node-relabelled/backend "+noPeerInZone)
-	s.refused("caller-2", "node(s) had no pod of Service node-relabelled/backend "+noPeerInZone)
+	s.refused("caller-1", "node(s) had no pod of Service node-relabeled/backend "+noPeerInZone)
+	s.refused("caller-2", "node(s) had no pod of Service node-relabeled/backend "+noPeerInZone)
 
 	s.patch("nodes", "", s.named("own"), `{"metadata": {"labels": {"`+corev1.LabelTopologyZone+`": "`+s.named("a")+`"}}}`)
 	if got := s.nodeOf("caller-1"); got != "own" {

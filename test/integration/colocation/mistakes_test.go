@@ -57,7 +57,7 @@ func mistakes(s *suite) {
 		},
 		{
 			name: "level", mistake: []func(*corev1.Pod){with("backend"), annotated(names.ColocateTopologyKeysAnnotation, "zone of mine")},
-			reason: "FailedScheduling", text: `"zone of mine" is no topology key`,
+			reason: "FailedScheduling", text: `"zone of mine" is not a topology key`,
 		},
 		{
 			name: "within-unknown", mistake: []func(*corev1.Pod){with("backend"), within("topology.example.com/rack")},
@@ -83,7 +83,7 @@ func mistakes(s *suite) {
 			cure: `{"metadata": {"annotations": {"` + names.FormerColocatePreferAnnotation + `": null}}}`,
 		},
 		{
-			name: "misspelt", mistake: []func(*corev1.Pod){annotated("berth.dev/colocate-whit", "backend")},
+			name: "misspelled", mistake: []func(*corev1.Pod){annotated("berth.dev/colocate-whit", "backend")},
 			placed: true, reason: "UnknownBerthKey", text: "berth.dev/colocate-whit",
 		},
 		{

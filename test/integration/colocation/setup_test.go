@@ -79,7 +79,7 @@ func TestColocation(t *testing.T) {
 		{"mistakes", mistakes},
 		{"near-and-spread", nearAndSpread},
 		{"preemption", preemption},
-		{"node-relabelled", nodeRelabelled},
+		{"node-relabeled", nodeRelabeled},
 		{"selector-changed", selectorChanged},
 		{"service-deleted", serviceDeleted},
 		{"service-deleted-while-waiting", serviceDeletedWhileWaiting},

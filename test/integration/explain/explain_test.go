@@ -44,7 +44,7 @@ const (
 // always are the cases that are run without BERTH_LONG=1: one of each kind of change.
 var always = []string{
 	"a wrong amount", "two wrong amounts, each in a container of its own", "a rule about labels", "no node of the tenant", "a model pattern without *",
-	"a forgotten toleration of the nodes with devices", "a misspelt schedulerName", "a share under a profile that counts none",
+	"a forgotten toleration of the nodes with devices", "a misspelled schedulerName", "a share under a profile that counts none",
 	"a gang that is not whole", "a gang that is not whole, Kubernetes' own", "a gang without room, Kubernetes' own", "too little CPU", "a node that is cordoned", "a gate", "no free devices", "two causes: a pattern and a taint",
 }
 

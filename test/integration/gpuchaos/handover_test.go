@@ -46,7 +46,7 @@ func preparedBeforeReady(t *testing.T) {
 		waitLeads(t, s)
 		framework.WaitForCondition(t, framework.WaitTimeout, "/readyz to say that the scheduler prepares", func() (bool, error) {
 			err := s.Ready(t)
-			return err != nil && strings.Contains(err.Error(), "still reads earlier allocations"), err
+			return err != nil && strings.Contains(err.Error(), "is still reading earlier allocations"), err
 		})
 		down.Store(false)
 		s.WaitReady(t)

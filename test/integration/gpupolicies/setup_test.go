@@ -31,7 +31,7 @@ const (
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// gpuNode is a shared node with one device, labelled and tainted as
+// gpuNode is a shared node with one device, labeled and tainted as
 // manifests/README.md says.
 func gpuNode(name string) corev1.Node {
 	n := framework.GPUNode(name, "NVIDIA-A100", 1, 40960)

@@ -76,7 +76,7 @@ func policyOfOld(t *testing.T) {
 }
 
 // ruleScopes has one profile with an absence rule for all, a presence rule
-// for the namespaces of a team, and one for labelled pods.
+// for the namespaces of a team, and one for labeled pods.
 func ruleScopes(t *testing.T) {
 	c := shared.Use(t, []corev1.Node{
 		framework.Node("plain", nil),

@@ -140,8 +140,8 @@ spec: {minMember: 3}
 			want: []string{"spec.tolerations", "taint nvidia.com/gpu=present:NoSchedule"},
 		},
 		{
-			name: "a misspelt schedulerName",
-			pods: []*corev1.Pod{framework.Pod(metav1.NamespaceDefault, "misspelt", "berth-gppu")},
+			name: "a misspelled schedulerName",
+			pods: []*corev1.Pod{framework.Pod(metav1.NamespaceDefault, "misspelled", "berth-gppu")},
 			want: []string{"spec.schedulerName", `"berth-gppu"`, `"` + gpuProfile + `"`},
 		},
 		{

@@ -17,9 +17,9 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
-// taintedBeforeLabelled: a node registers with the taint, and is not labelled yet. It
+// taintedBeforeLabeled: a node registers with the taint, and is not labeled yet. It
 // belongs to a tenant that is not known, and so takes no pod.
-func taintedBeforeLabelled(t *testing.T) {
+func taintedBeforeLabeled(t *testing.T) {
 	c, _ := start(t)
 	addNamespace(t, c, "team-a", "a")
 	addNamespace(t, c, "team-b", "b")

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-scheduler/berth/test/integration/install"
 )
 
-// node returns a node of a tenant, labelled and tainted as manifests/README.md
+// node returns a node of a tenant, labeled and tainted as manifests/README.md
 // says; an empty tenant makes it anybody's.
 func node(name, tenant string) corev1.Node {
 	n := framework.Node(name, nil)
@@ -51,7 +51,7 @@ func TestTenancy(t *testing.T) {
 	}{
 		{"the scheduler refuses", schedulerRefuses},
 		{"changed labels take effect", changedLabelsTakeEffect},
-		{"tainted before labelled", taintedBeforeLabelled},
+		{"tainted before labeled", taintedBeforeLabeled},
 		{"violations are reported", violationsAreReported},
 	} {
 		t.Run(tt.name, tt.run)

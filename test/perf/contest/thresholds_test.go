@@ -113,6 +113,6 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readThresholds(); err == nil || !strings.Contains(err.Error(), "scenari") {
-		t.Errorf("got %v of a misspelt field", err)
+		t.Errorf("got %v of a misspelled field", err)
 	}
 }

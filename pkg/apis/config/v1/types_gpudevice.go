@@ -38,7 +38,7 @@ type GPUDeviceArgs struct {
 	// +optional
 	ScoringStrategy GPUDeviceScoringStrategy `json:"scoringStrategy,omitzero"`
 	// ExpectedWorkload is what the strategy FragmentationGradient keeps devices free
-	// for. Empty: it is learnt from the pods that ask for devices. It must be empty
+	// for. Empty: it is learned from the pods that ask for devices. It must be empty
 	// with any other strategy.
 	// +optional
 	// +listType=atomic

@@ -195,7 +195,7 @@ func validateRulesAgainstTenancy(path *field.Path, args *config.LabelPresenceArg
 		}
 		if j := slices.Index(rule.Labels, args.Tenancy.NodeLabelKey); j >= 0 {
 			errs = append(errs, field.Invalid(path.Child("rules").Index(i).Child("labels").Index(j), rule.Labels[j],
-				fmt.Sprintf("contradicts %s: the rule keeps all pods off the nodes that carry the label, the tenants' own pods too",
+				fmt.Sprintf("contradicts %s: the rule keeps all pods off the nodes that carry the label, including the tenants' own pods",
 					path.Child("tenancy", "nodeLabelKey"))))
 		}
 	}

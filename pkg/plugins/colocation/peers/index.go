@@ -51,14 +51,14 @@ type Index struct {
 
 	// clock counts the calls of Lookup; it orders the levels of a group by use.
 	clock uint64
-	// relabelled are the last of all nodes that came, went or got other labels, by
+	// relabeled are the last of all nodes that came, went or got other labels, by
 	// name, and relabellings is how many there have been.
-	relabelled   []string
+	relabeled    []string
 	relabellings uint64
 }
 
-// maxRelabelled is how many of the nodes that were relabelled the index remembers.
-const maxRelabelled = 4096
+// maxRelabeled is how many of the nodes that were relabeled the index remembers.
+const maxRelabeled = 4096
 
 // New returns an empty index of what the stores have.
 func New(stores Stores) *Index {
@@ -113,17 +113,17 @@ func (x *Index) NodeLabel(node, key string) (string, bool) {
 	return value, ok
 }
 
-// Relabelled returns the names of the nodes that came, went or got other labels since
+// Relabeled returns the names of the nodes that came, went or got other labels since
 // an earlier call, in order, and what tells the next call of this one; 0 tells the
 // first. It returns false where the index does not remember all of them.
-func (x *Index) Relabelled(since uint64) (nodes []string, now uint64, ok bool) {
+func (x *Index) Relabeled(since uint64) (nodes []string, now uint64, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	missed := x.relabellings - since
-	if missed > uint64(len(x.relabelled)) {
+	if missed > uint64(len(x.relabeled)) {
 		return nil, x.relabellings, false
 	}
-	return slices.Clone(x.relabelled[uint64(len(x.relabelled))-missed:]), x.relabellings, true
+	return slices.Clone(x.relabeled[uint64(len(x.relabeled))-missed:]), x.relabellings, true
 }
 
 // NodeLabels returns the labels of a node, which must not be changed, and whether the
@@ -139,7 +139,7 @@ func (x *Index) NodeLabels(node string) (map[string]string, bool) {
 }
 
 // HasTopologyKey reports whether any node carries a label with the key. A level
-// whose key no node has is empty: most likely the key is misspelt.
+// whose key no node has is empty: most likely the key is misspelled.
 func (x *Index) HasTopologyKey(key string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

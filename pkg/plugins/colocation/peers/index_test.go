@@ -156,14 +156,14 @@ func TestObjectsWithoutVersions(t *testing.T) {
 	}
 }
 
-// TestRelabelled: the index tells of each node that came, went or got other labels, and
+// TestRelabeled: the index tells of each node that came, went or got other labels, and
 // of no heartbeat, and says so where it has forgotten some.
-func TestRelabelled(t *testing.T) {
+func TestRelabeled(t *testing.T) {
 	x := newInformed()
 	var told uint64
 	expect := func(when string, want ...string) {
 		t.Helper()
-		nodes, now, ok := x.Relabelled(told)
+		nodes, now, ok := x.Relabeled(told)
 		if diff := cmp.Diff(want, nodes, cmpopts.EquateEmpty()); !ok || diff != "" {
 			t.Errorf("%s: all known %t (-want,+got):\n%s", when, ok, diff)
 		}
@@ -182,17 +182,17 @@ func TestRelabelled(t *testing.T) {
 	x.ApplyNode(a, moved)
 	x.ApplyNode(heartbeat, nil)
 	x.SyncNode("n1") // told again
-	expect("one was relabelled, one went", "n0", "n1")
+	expect("one was relabeled, one went", "n0", "n1")
 
 	states := [2]*corev1.Node{moved, a}
-	for i := range 3 * maxRelabelled {
+	for i := range 3 * maxRelabeled {
 		x.ApplyNode(states[i%2], states[(i+1)%2])
 	}
-	if nodes, _, ok := x.Relabelled(told); ok || nodes != nil {
-		t.Errorf("of %d changes %d nodes are told of as if they were all", 3*maxRelabelled, len(nodes))
+	if nodes, _, ok := x.Relabeled(told); ok || nodes != nil {
+		t.Errorf("of %d changes %d nodes are told of as if they were all", 3*maxRelabeled, len(nodes))
 	}
-	if len(x.relabelled) > 2*maxRelabelled {
-		t.Errorf("%d changes are remembered", len(x.relabelled))
+	if len(x.relabeled) > 2*maxRelabeled {
+		t.Errorf("%d changes are remembered", len(x.relabeled))
 	}
 	told = x.relabellings - 2
 	expect("the last two", "n0", "n0")

@@ -178,7 +178,7 @@ func BenchmarkWithin(b *testing.B) {
 // One operation is one event of a node with peers, among 1,000 Services of which
 // one has peers there.
 func BenchmarkApplyNode(b *testing.B) {
-	for _, event := range []string{"heartbeat", "relabelled"} {
+	for _, event := range []string{"heartbeat", "relabeled"} {
 		b.Run(fmt.Sprintf("nodes=%d/services=1000/event=%s", benchmarkNodes, event), func(b *testing.B) {
 			x := benchmarkIndex(b, benchmarkSizes[0])
 			for i := range 999 {
@@ -189,7 +189,7 @@ func BenchmarkApplyNode(b *testing.B) {
 				x.Lookup("bank", "bank", fmt.Sprintf("s%d", i), benchmarkKeys...)
 			}
 			states := [2]*corev1.Node{benchmarkNode(7), benchmarkNode(7)}
-			if event == "relabelled" {
+			if event == "relabeled" {
 				states[1].Labels[corev1.LabelTopologyZone] = "zone-9"
 			}
 			b.ReportAllocs()

@@ -139,10 +139,10 @@ func (x *Index) SyncNode(name string) {
 	if before == nil && after == nil {
 		return
 	}
-	if len(x.relabelled) >= 2*maxRelabelled {
-		x.relabelled = slices.Clone(x.relabelled[maxRelabelled:])
+	if len(x.relabeled) >= 2*maxRelabeled {
+		x.relabeled = slices.Clone(x.relabeled[maxRelabeled:])
 	}
-	x.relabelled = append(x.relabelled, name)
+	x.relabeled = append(x.relabeled, name)
 	x.relabellings++
 	for g := range x.groups {
 		if peers := g.placed[name]; peers != 0 {
