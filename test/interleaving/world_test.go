@@ -205,12 +205,16 @@ func (w *world) fail(format string, args ...any) {
 	w.locked(func() { w.failures = append(w.failures, fmt.Sprintf(format, args...)) })
 }
 
+// withoutRecord is in the reason for which a node is rejected where a pod without a record runs. The scenarios in which
+// there is such a pod show that it is still worded so.
+const withoutRecord = "without an allocation record"
+
 // refused counts the reasons for which pods were not placed, and covered what else was seen: the
 // coverage of an exploration.
 //
 // Where no pod is bound without a record, none may be taken for one.
 func (w *world) refused(reason string) {
-	if !w.foreign && strings.Contains(reason, "without a record") {
+	if !w.foreign && strings.Contains(reason, withoutRecord) {
 		w.fail("a pod is taken for one without a record: %s", reason)
 	}
 	w.covered("refused: " + reason)
