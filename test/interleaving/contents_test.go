@@ -34,10 +34,10 @@ type contents struct {
 }
 
 // state returns the text of the state. Pods that are alike have each other's names there, in the order of what
-// can be said of each without the others; alias says which names. Where that does not tell two of them apart, two
+// can be said of each without the others. Where that does not tell two of them apart, two
 // states that differ by their names alone may count as two.
-func (w *world) state() (text string, alias map[string]string) {
-	alias = map[string]string{}
+func (w *world) state() string {
+	alias := map[string]string{}
 	ordered := slices.Clone(w.alike)
 	about := map[string]string{}
 	for _, name := range ordered {
@@ -47,7 +47,7 @@ func (w *world) state() (text string, alias map[string]string) {
 	for i, name := range ordered {
 		alias[name] = w.alike[i]
 	}
-	return (&contents{server: w.server, alias: alias}).world(w), alias
+	return (&contents{server: w.server, alias: alias}).world(w)
 }
 
 // about is what can be said of a pod without the names of others.
@@ -77,30 +77,6 @@ func (w *world) about(name string) string {
 		}
 	}
 	return text.String()
-}
-
-// word is what may be the name of a pod in a label.
-var word = regexp.MustCompile(`\b[a-z]\b`)
-
-// rename returns a label with the pods' other names.
-func rename(label string, alias map[string]string) string {
-	if len(alias) == 0 {
-		return label
-	}
-	return word.ReplaceAllStringFunc(label, func(name string) string {
-		if other, ok := alias[name]; ok {
-			return other
-		}
-		return name
-	})
-}
-
-func inverse(alias map[string]string) map[string]string {
-	back := map[string]string{}
-	for name, other := range alias {
-		back[other] = name
-	}
-	return back
 }
 
 func (c *contents) name(pod string) string {

@@ -33,29 +33,27 @@
 // # How orders are enumerated
 //
 // Depth first. An order is a sequence of labels. A process cannot be copied, so each further order is executed from the
-// beginning. Four things keep equivalent orders from being executed twice:
+// beginning. Three things keep equivalent orders from being executed twice:
 //
-//   - Sleep sets (Godefroid, 1996): where two steps commute, one of their two orders is left out. Two steps
-//     commute if no process takes part in both, if not both take from the budget of faults, and if
-//     none of the two writes to the store what the other reads or writes there; time that passes
-//     commutes with nothing. This is what touches says of each step. It is sound because a step of a process
-//     reads nothing but its own state, what was delivered to it and, if it says so, the store; and because
-//     whether it is possible depends on the same things.
 //   - What a watch delivers is delivered late (world.next). It changes nothing but the process that it is delivered to,
 //     so it commutes with all steps of others. Of equivalent orders that one is executed in which the process does something
-//     with it before others do anything. Such a step never sleeps: the orders that begin
-//     with it are not all executed there, which sleep sets would take for granted. To a process that does nothing any more
-//     before the end, everything is delivered at once, for the same reason.
-//   - States: an order that leads to a state that was reached before is not continued, but for steps
-//     that slept at the time. States are compared by what they contain (contents): the store; the requests on their way
+//     with it before others do anything. To a process that does nothing any more
+//     before the end, everything is delivered at once, for the same reason; that puts off nothing that others get.
+//   - States: an order that leads to a state that was reached before is not continued. States are compared by what they contain (contents): the store; the requests on their way
 //     with what is in them; of each process its informers, what these have not delivered yet, the scheduler's cache,
 //     the plugin's ledger and the views of nodes that it would take for valid; and of each goroutine that waits for more than its first
 //     answer a digest of what it has read. Of the ledger every field is read, by reflection, but those in
 //     the list unread: a new field is part of the state unless somebody adds it there. Resource versions are counted back from
 //     the newest one of their object, because no code compares those of two objects, but for the position of a watch, which is part
 //     of the state by what is left to deliver, and for a restore of etcd: the scenario "restore" has versions as they are.
+//     A goroutine that fences a pod has no such digest of what it reads, but of the errors: what it makes of the rest is in its next
+//     request, which is in the state. The 25 ms of a look (bounds.looks) count for a goroutine that waits for time, and for no other: all
+//     looks of an order together are shorter than any timeout.
 //   - Names: pods that differ in their names alone (scenario.alike) are put into an order of what is said of
 //     them before two states are compared. Where that leaves two equal, equal states may count as two, never the reverse.
+//
+// There are no sleep sets (Godefroid, 1996). They leave out executions and no states: of "two pods in an overlap" they left out
+// 2300 of 20300 executions, but 666 states too. So not every pair of steps that was taken to commute led to equal texts of the state.
 //
 // What is bounded is in bounds: how often a pod is tried, how many faults there are, how far time goes. The log of
 // the test says of each scenario whether it was explored to the end. Where it was not, random
@@ -125,10 +123,10 @@
 //
 // # How far it goes
 //
-// Explored to the end within their bounds, in 54 seconds or less each, are all scenarios but these six: "three pods after a handover", "three pods in
-// an overlap", "one process", "slow handlers", "overlap" and "not fenced". So of two processes the largest that is
-// complete are "two pods in an overlap" (two pods, one device, each process tries each pod once, no fault: 16154 states), "too large" (two pods,
-// one device, a kill at any moment, time that passes: 18926 states), "stale standby" (2679 states) and "handover" (2135 states).
-// Two processes, three pods and two devices are not complete: in seven minutes 53109 states after a handover and 57092 in
-// an overlap without any fault. Random orders stand beside these.
+// With the code of 2026-11-24 one scenario was measured: "two pods in an overlap" (two processes, two pods, one device, each process
+// tries each pod once, no fault) is complete with 9318 states. The mutants' table above and what follows are of 2026-11-23, when
+// there were sleep sets, which left out states (see above): explored to the end were all scenarios but "three pods after a handover",
+// "three pods in an overlap", "one process", "slow handlers", "overlap" and "not fenced". Two processes, three pods and two devices
+// are not complete: then 53109 states in seven minutes after a handover and 57092 in an overlap without any fault. How many
+// there are is not known. Random orders stand beside these.
 package interleaving

@@ -66,13 +66,11 @@ func (r *result) testCase(s *scenario) string {
 	return b.String() + "}},"
 }
 
-// choice is a state of the order that is executed: what may happen there, what need not be
-// explored because an order explored before is equivalent, and what is being explored.
+// choice is a state of the order that is executed: what may happen there, in the order in which it is
+// explored, and which of it is being explored.
 type choice struct {
-	steps    []step
-	asleep   map[string]touches
-	chosen   int
-	explored []int
+	steps  []step
+	chosen int
 }
 
 // explorer explores the orders of a scenario depth first. It executes one order from the beginning to
@@ -81,8 +79,8 @@ type explorer struct {
 	t        *testing.T
 	scenario *scenario
 	result   result
-	// seen has for each state what was asleep when it was explored.
-	seen   map[uint64]map[string]touches
+	// seen are the states that were reached.
+	seen   map[uint64]struct{}
 	stack  []*choice
 	budget time.Duration
 	seed   maphash.Seed
@@ -91,7 +89,7 @@ type explorer struct {
 // explore explores all orders of a scenario, or as many as runs and budget allow.
 func explore(t *testing.T, s *scenario, runs int, budget time.Duration) *result {
 	t.Helper()
-	e := &explorer{t: t, scenario: s, seen: map[uint64]map[string]touches{}, budget: budget, seed: maphash.MakeSeed(), result: result{coverage: map[string]int{}}}
+	e := &explorer{t: t, scenario: s, seen: map[uint64]struct{}{}, budget: budget, seed: maphash.MakeSeed(), result: result{coverage: map[string]int{}}}
 	start := time.Now()
 	ended := false
 	for {
@@ -142,13 +140,12 @@ func (e *explorer) run() {
 
 // end lets everything go on, once for each state in which an order ends.
 func (e *explorer) end(w *world) {
-	text, _ := w.state()
-	key := maphash.String(e.seed, text)
-	if _, seen := e.seen[key]; seen {
+	key := e.key(w)
+	if _, again := e.seen[key]; again {
 		e.result.again++
 		return
 	}
-	e.seen[key] = nil
+	e.seen[key] = struct{}{}
 	e.result.orders++
 	if wrong := w.complete(); wrong != "" {
 		e.found(wrong)
@@ -186,79 +183,23 @@ func (e *explorer) arrive(w *world, steps []step) *choice {
 	for i := range steps {
 		steps[i].do = nil // it is of this execution
 	}
-	c := &choice{steps: steps, asleep: map[string]touches{}}
-	if len(e.stack) > 0 {
-		before := e.stack[len(e.stack)-1]
-		done := before.steps[before.chosen]
-		for label, touched := range before.asleep {
-			if touched.commutes(done.touches) {
-				c.asleep[label] = touched
-			}
-		}
-	}
-	text, alias := w.state()
-	key := maphash.String(e.seed, text)
-	known, seen := e.seen[key]
-	switch {
-	case !seen:
-		e.seen[key] = renamed(c.asleep, alias)
-	default:
+	key := e.key(w)
+	if _, again := e.seen[key]; again {
 		e.result.again++
-		// What slept at the time was not explored from here, and is now, unless it sleeps still.
-		missing := map[string]bool{}
-		for label := range renamed(known, inverse(alias)) {
-			if _, asleep := c.asleep[label]; !asleep {
-				missing[label] = true
-			}
-		}
-		if len(missing) == 0 {
-			return nil
-		}
-		for _, s := range steps {
-			if !missing[s.label] {
-				c.asleep[s.label] = s.touches
-			}
-		}
-		for label := range missing {
-			delete(known, rename(label, alias))
-		}
-	}
-	if !c.choose() {
 		return nil
 	}
-	return c
+	e.seen[key] = struct{}{}
+	return &choice{steps: steps}
 }
 
-// renamed returns steps with the pods' other names.
-func renamed(steps map[string]touches, alias map[string]string) map[string]touches {
-	other := make(map[string]touches, len(steps))
-	for label, touches := range steps {
-		other[rename(label, alias)] = touches
-	}
-	return other
-}
-
-// choose chooses the next step that is neither asleep nor explored.
-func (c *choice) choose() bool {
-	for i, s := range c.steps {
-		if _, asleep := c.asleep[s.label]; !asleep && !slices.Contains(c.explored, i) {
-			c.chosen = i
-			return true
-		}
-	}
-	return false
-}
+// key is a number for the state.
+func (e *explorer) key(w *world) uint64 { return maphash.String(e.seed, w.state()) }
 
 // next moves the stack on to the next order, and reports whether there is one.
 func (e *explorer) next() bool {
 	for len(e.stack) > 0 {
 		c := e.stack[len(e.stack)-1]
-		c.explored = append(c.explored, c.chosen)
-		done := c.steps[c.chosen]
-		if !done.deliver { // orders that begin with it and go on with another process are not executed: see world.next
-			c.asleep[done.label] = done.touches
-		}
-		if c.choose() {
+		if c.chosen++; c.chosen < len(c.steps) {
 			return true
 		}
 		e.stack = e.stack[:len(e.stack)-1]
@@ -277,11 +218,16 @@ func (w *world) take(label string) error {
 		}
 		return fmt.Errorf("%q is not possible, only %q", label, possible)
 	}
+	// What a process is told that does nothing any more puts no other off: see world.next.
+	idle := steps[i].deliver && slices.ContainsFunc(w.processes, func(p *process) bool { return steps[i].touches.processes == 1<<p.index && p.isIdle() })
 	steps[i].do()
 	w.settle()
 	for _, p := range w.processes {
 		p.phaseChanges()
 		p.forgetThreads()
+	}
+	if idle {
+		return nil
 	}
 	if steps[i].deliver {
 		w.delivered |= steps[i].touches.processes

@@ -4,9 +4,11 @@
 package interleaving
 
 import (
+	"maps"
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +52,9 @@ func TestOrders(t *testing.T) {
 				r = walk(t, s, 1, runs/4, budget/4)
 				t.Logf("at random: %v", r)
 				addTo(taken, r.transitions())
+			}
+			if s.foreign && r.wrong == "" && !slices.ContainsFunc(slices.Collect(maps.Keys(r.coverage)), func(what string) bool { return strings.Contains(what, withoutRecord) }) {
+				t.Errorf("no pod was rejected with %q, so the other scenarios cannot see it either", withoutRecord)
 			}
 			if r.wrong != "" {
 				found := r.foundAfter()

@@ -34,23 +34,14 @@ func (d *digest) add(text string) {
 	*d = digest(maphash.String(digestSeed, fmt.Sprintf("%x %s", uint64(*d), text)))
 }
 
-// touches says what a step reads and writes, which decides whether it commutes with another one.
+// touches says whom a step is about, which decides whether it puts off what a watch has delivered.
 type touches struct {
 	// processes is a bit for each.
 	processes uint8
-	// reads and writes are about the API server's store.
-	reads, writes bool
-	// all is a step that commutes with none: time passes for everybody.
+	// all is a step in which time passes for everybody.
 	all bool
 	// fault is one that takes from the common budget of faults.
 	fault bool
-}
-
-// commutes reports whether two steps that are both possible lead to the same state in either order,
-// and neither makes the other impossible.
-func (a touches) commutes(b touches) bool {
-	return !a.all && !b.all && a.processes&b.processes == 0 && (!a.fault || !b.fault) &&
-		(!a.writes || !b.writes && !b.reads) && (!b.writes || !a.reads)
 }
 
 // step is something that may happen next.
@@ -214,12 +205,16 @@ func (w *world) fail(format string, args ...any) {
 	w.locked(func() { w.failures = append(w.failures, fmt.Sprintf(format, args...)) })
 }
 
+// withoutRecord is in the reason for which a node is rejected where a pod without a record runs. The scenarios in which
+// there is such a pod show that it is still worded so.
+const withoutRecord = "without an allocation record"
+
 // refused counts the reasons for which pods were not placed, and covered what else was seen: the
 // coverage of an exploration.
 //
 // Where no pod is bound without a record, none may be taken for one.
 func (w *world) refused(reason string) {
-	if !w.foreign && strings.Contains(reason, "without a record") {
+	if !w.foreign && strings.Contains(reason, withoutRecord) {
 		w.fail("a pod is taken for one without a record: %s", reason)
 	}
 	w.covered("refused: " + reason)
@@ -261,7 +256,7 @@ func (w *world) steps() []step {
 	}
 	for _, e := range w.edits {
 		if !w.edited[e.name] && (e.after == "" || w.edited[e.after]) {
-			add(touches{writes: true}, func() {
+			add(touches{}, func() {
 				w.edited[e.name] = true
 				e.do(w.server)
 			}, "%s", e.name)
@@ -337,7 +332,9 @@ const look = 25 * time.Millisecond
 func (w *world) pass(d time.Duration) {
 	for _, p := range w.processes {
 		for name := range p.threads {
-			p.remember(name, d.String())
+			if d > look || name != "" && !p.asks(func(r *request) bool { return r.pod == name }) {
+				p.remember(name, d.String())
+			}
 		}
 		if d > look && p.alive && (p.leading || p.cycle != nil) {
 			p.past.add(d.String())
@@ -357,25 +354,25 @@ func (w *world) requestSteps(r *request, add adder) {
 		add(touches{processes: bit}, func() { w.answer(p, r) }, "%v", r)
 		return
 	case r.abandoned:
-		add(touches{writes: true}, func() {
+		add(touches{}, func() {
 			w.serve(r)
 			w.net.finish(r)
 			w.covered("late " + r.verb)
 		}, "late %v", r)
 		return
 	case !r.writes():
-		add(touches{processes: bit, reads: true}, func() {
+		add(touches{processes: bit}, func() {
 			w.serve(r)
 			w.answer(p, r)
 		}, "%v", r)
 		return
 	case !r.served && !w.bounds.answers:
-		add(touches{processes: bit, writes: true}, func() {
+		add(touches{processes: bit}, func() {
 			w.serve(r)
 			w.answer(p, r)
 		}, "%v", r)
 	case !r.served:
-		add(touches{writes: true}, func() { w.serve(r) }, "%v is written", r)
+		add(touches{}, func() { w.serve(r) }, "%v is written", r)
 	default:
 		add(touches{processes: bit}, func() { w.answer(p, r) }, "%v is answered", r)
 	}
@@ -386,7 +383,7 @@ func (w *world) requestSteps(r *request, add adder) {
 			w.net.lose(r, errLost)
 		}, "the connection of %v is lost", r)
 		if !w.bounds.answers && !r.served {
-			add(touches{processes: bit, writes: true, fault: true}, func() {
+			add(touches{processes: bit, fault: true}, func() {
 				w.faults++
 				w.serve(r)
 				p.remember(r.pod, "lost "+r.verb)
@@ -396,7 +393,7 @@ func (w *world) requestSteps(r *request, add adder) {
 	}
 	if w.repeat && r.verb == verbBind && !r.served && w.faults < w.bounds.faults {
 		// As client-go does it by itself where an API server answers 5xx or 429 with Retry-After.
-		add(touches{processes: bit, writes: true, fault: true}, func() {
+		add(touches{processes: bit, fault: true}, func() {
 			w.faults++
 			w.serve(r)
 			w.serve(r)
@@ -445,6 +442,9 @@ func (w *world) answer(p *process, r *request) {
 			p.epoch = w.server.version
 		}
 		for i := range value.Items {
+			if !p.binding[r.pod] {
+				break
+			}
 			read = append(read, (&contents{server: w.server, alias: map[string]string{value.Items[i].Name: ""}}).pod(&value.Items[i]))
 		}
 	case *finishedWatch:
@@ -472,6 +472,12 @@ func (p *process) forgetThreads() {
 
 // remember adds to what the goroutine that works for a pod has read: its state is a function of that.
 func (p *process) remember(pod, text string) {
+	if pod != "" && !p.binding[pod] { // a fence: what it makes of what it reads is in its next request
+		d := p.threads[pod]
+		d.add(text)
+		p.threads[pod] = d
+		return
+	}
 	c := &contents{server: p.world.server, alias: map[string]string{pod: ""}}
 	if known, there, _ := p.pods.store.GetByKey("default/" + pod); there {
 		text += c.pod(known.(*corev1.Pod))
@@ -501,7 +507,7 @@ func (w *world) processSteps(p *process, add adder) {
 	}
 	if !p.alive {
 		if w.standbys == 0 && p.starts < 2 {
-			add(touches{processes: bit, reads: true}, func() {
+			add(touches{processes: bit}, func() {
 				p.start(w.t)
 			}, "%s starts again", p.name)
 		}
@@ -509,7 +515,7 @@ func (w *world) processSteps(p *process, add adder) {
 	}
 	w.informerSteps(p, local)
 	if w.relist && w.faults < w.bounds.faults && (p.pods.next < len(w.server.podLog) || p.nodes.next < len(w.server.nodeLog)) {
-		add(touches{processes: bit, reads: true, fault: true}, func() {
+		add(touches{processes: bit, fault: true}, func() {
 			w.faults++
 			p.relist()
 			p.nodes.drain()
