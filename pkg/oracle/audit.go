@@ -50,7 +50,7 @@ func (r *Replay) Audit(event *auditv1.Event) {
 		if r.events%settleEvery == 0 {
 			r.settle()
 		}
-	case ref.Subresource == "":
+	case ref.Subresource == "" || ref.Subresource == "status": // which may change labels
 		r.auditTenant(event, unknown)
 	}
 }
@@ -100,7 +100,9 @@ func (r *Replay) auditTenant(event *auditv1.Event, unknown bool) {
 		tenants[object.Name] = object.Labels[label]
 		return
 	}
-	delete(tenants, event.ObjectRef.Name)
+	if event.ObjectRef.Subresource == "" {
+		delete(tenants, event.ObjectRef.Name)
+	}
 }
 
 // auditPod takes an event about a pod that was not refused.
@@ -189,6 +191,9 @@ func (r *Replay) auditVersion(event *auditv1.Event, at moment, by Writer) {
 			return
 		}
 		r.seen(&pod, at, by, true, false)
+		if p := r.pods[podName(&pod)]; p != nil && !requestsDevices(&pod) {
+			p.guessed = true // admission may have added requests, which the request does not show
+		}
 	case creation:
 		r.gaps[metadataOnly]++
 	default:

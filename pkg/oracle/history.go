@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // History checks versions of pods as they come, and whether a device was ever given twice:
@@ -53,7 +54,11 @@ func (h *History) observe(pod *corev1.Pod, at moment, by Writer) {
 		return
 	}
 	h.versions++
-	h.violations = append(h.violations, torn(pod)...)
+	if wrong := torn(pod); len(wrong) > 0 {
+		h.violations = append(h.violations, wrong...)
+	} else if pod.Spec.NodeName != "" {
+		h.violations = append(h.violations, wrongParts(pod)...)
+	}
 	now := placement{node: pod.Spec.NodeName, record: written(pod)}
 	before := h.last[pod.UID]
 	if before.node != "" && (before.node != now.node || !maps.Equal(before.record, now.record)) {
@@ -88,6 +93,26 @@ func (h *History) Violations() (violations Violations, versions, bindings int) {
 	defer h.mu.Unlock()
 	violations = append(slices.Clone(h.violations), h.givenTwice()...)
 	return violations.sorted(), h.versions, h.bindings
+}
+
+// wrongParts returns a violation for each container of a bound pod whose record has not the parts that it requests.
+func wrongParts(pod *corev1.Pod) Violations {
+	var found Violations
+	given, _ := readRecord(pod)
+	requests, _ := readRequests(pod)
+	for _, r := range requests {
+		if g := given[r.container]; !g.answers(r) {
+			found.add(WrongRecord, podName(pod), "container %q requests %d device(s), %dm and %dMi, and was given %v of %v", r.container, r.devices(), r.milli, r.mib, g.amount, g.indexes)
+		}
+	}
+	return found
+}
+
+// answers reports whether what a container was given has the parts that it requests. What it does not
+// request depends on the node: CheckDevices checks that.
+func (r recorded) answers(to request) bool {
+	return sets.New(r.indexes...).Len() == to.devices() && len(r.indexes) == to.devices() &&
+		(to.milli == 0 || r.amount.milli == min(to.milli, whole)) && (to.mib == 0 || r.amount.mib == to.mib)
 }
 
 // torn returns the violation of a version that has a node without devices, or devices

@@ -58,8 +58,8 @@ type Replay struct {
 
 	history *History
 	pods    map[string]*replayed
-	// gone are the UIDs of pods that were deleted, with when they certainly were: answers may come later.
-	gone       map[types.UID]uint64
+	// gone are the UIDs of pods that were deleted: answers may come later.
+	gone       map[types.UID]end
 	nodes      map[string]string // tenants, by name
 	namespaces map[string]string
 	// before is what existed before the log; nil if nothing is known about it.
@@ -93,6 +93,13 @@ type replayed struct {
 // deviceForms are the ways in which containers are given the devices of a node.
 type deviceForms struct{ index, uuid bool }
 
+// end is that a pod is gone, and since when certainly. guessed is whether no answer shows it: a Binding may have
+// come before the deletion, and then the pod runs.
+type end struct {
+	at      uint64
+	guessed bool
+}
+
 // gap is something that a log does not show.
 type gap string
 
@@ -118,7 +125,7 @@ const (
 // log began, as far as they are known; without nodes, namespaces and pods leave them nil.
 func NewReplay(exempt []string, nodes []corev1.Node, namespaces []corev1.Namespace, pods []corev1.Pod) *Replay {
 	r := &Replay{
-		Exempt: sets.New(exempt...), history: NewHistory(), pods: map[string]*replayed{}, gone: map[types.UID]uint64{},
+		Exempt: sets.New(exempt...), history: NewHistory(), pods: map[string]*replayed{}, gone: map[types.UID]end{},
 		nodes: map[string]string{}, namespaces: map[string]string{}, found: map[string]*Found{}, gaps: map[gap]int{}, forms: map[string]deviceForms{}, unknownNodes: sets.New[string](),
 	}
 	for i := range nodes {
@@ -160,7 +167,7 @@ func (r *Replay) isAudit() bool { return r.first > 1e15 }
 // creation, or to its status.
 func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bool) {
 	if !ended(pod) {
-		r.revive(pod.UID, at)
+		r.revive(pod.UID, at, false)
 	}
 	if _, was := r.gone[pod.UID]; was {
 		return
@@ -194,10 +201,10 @@ func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bo
 	}
 }
 
-// revive takes note that a pod was written to at a moment. If that was requested after its deletion was answered, the
-// pod is there.
-func (r *Replay) revive(uid types.UID, at moment) {
-	if gone, was := r.gone[uid]; was && at.earliest > gone {
+// revive takes note that a pod was written to, or bound, at a moment. If that was requested after its deletion was
+// answered, the pod is there.
+func (r *Replay) revive(uid types.UID, at moment, binding bool) {
+	if gone, was := r.gone[uid]; was && (at.earliest > gone.at || binding && gone.guessed) {
 		r.gaps[stillThere]++
 		delete(r.gone, uid)
 	}
@@ -285,7 +292,7 @@ func (r *Replay) enter(p *replayed, by Writer) {
 
 // bind takes note of a Binding.
 func (r *Replay) bind(binding *corev1.Binding, namespace, name string, at moment, by Writer) {
-	r.revive(binding.UID, at)
+	r.revive(binding.UID, at, true)
 	if _, was := r.gone[binding.UID]; was {
 		return
 	}
@@ -370,6 +377,7 @@ func (r *Replay) deleted(namespace, name string, grace *int64, at moment) {
 	}
 	if len(p.Finalizers) == 0 && (period == 0 || p.Spec.NodeName == "" || terminated(p.Pod)) {
 		r.drop(p, at)
+		r.gone[p.UID] = end{at.latest, true}
 	}
 }
 
@@ -378,14 +386,14 @@ func (r *Replay) drop(p *replayed, at moment) {
 	r.history.end(p.UID, at.earliest)
 	r.history.forget(p.UID)
 	delete(r.pods, podName(p.Pod))
-	r.gone[p.UID] = at.latest
+	r.gone[p.UID] = end{at: at.latest}
 	r.missing(p)
 }
 
 // missing counts what the log did not show of a pod.
 func (r *Replay) missing(p *replayed) {
 	switch {
-	case p.guessed && p.Annotations[recordAnnotation] == "":
+	case p.guessed && !p.created && p.Annotations[recordAnnotation] == "":
 		r.gaps[unknownRequests]++
 	case p.created:
 	case r.isAudit() && p.CreationTimestamp.UnixMicro() > int64(r.first):
@@ -412,7 +420,7 @@ func (r *Replay) settle() {
 	}
 	old := r.last - min(r.last, late)
 	r.history.ended = slices.DeleteFunc(r.history.ended, func(held *hold) bool { return held.to < old })
-	maps.DeleteFunc(r.gone, func(_ types.UID, at uint64) bool { return at < old })
+	maps.DeleteFunc(r.gone, func(_ types.UID, gone end) bool { return gone.at < old })
 }
 
 // Result is what a Replay has found.

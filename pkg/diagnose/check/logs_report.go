@@ -54,7 +54,7 @@ type LogReport struct {
 // LogViolation is one thing that was wrong for some time.
 type LogViolation struct {
 	// Kind is what was wrong: Overcommitted, Torn (a node without a record, or a record without a
-	// node), Moved or WrongTenant.
+	// node), WrongRecord, Moved or WrongTenant.
 	Kind string `json:"kind"`
 	// Object is a device as node/index or node/UUID, or a pod as namespace/name.
 	Object string   `json:"object"`

@@ -180,7 +180,9 @@ func TestLogs(t *testing.T) {
 	}
 	twice := []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/b scheduler berth/1"}
 	evicted := write(15, "create", "eviction", "b", 201, `{"kind":"Eviction"}`, "")
-	about := func(line, resource string) string { return strings.Replace(line, `"resource":"pods","namespace":"ns"`, `"resource":"`+resource+`"`, 1) }
+	about := func(line, resource string) string {
+		return strings.Replace(line, `"resource":"pods","namespace":"ns"`, `"resource":"`+resource+`"`, 1)
+	}
 	tests = append(tests, []logCase{
 		{name: "pods from before unknown", log: start, gaps: []string{"the pods that existed before the log began are not known"}},
 		{name: "from the cluster's start", log: about(write(1, "create", "", "kube-system", 201, "", namespace("kube-system", "")), "namespaces") + about(write(2, "create", "", n, 201, "", node(n, "")), "nodes") + start},
@@ -193,6 +195,19 @@ func TestLogs(t *testing.T) {
 		},
 		{name: "a record that cannot be read", before: free, log: start + strings.Replace(second, "main=0:600m:1Mi", "main=zero", 1), want: []string{"Torn ns/b 20.000000 20.000000 ns/b scheduler berth/1"}},
 		{name: "a record of another container", before: free, log: start + strings.Replace(second, "main=0:", "other=0:", 1), want: []string{"Torn ns/b 20.000000 20.000000 ns/b scheduler berth/1"}},
+		{name: "a record of less than the request", before: free, log: start + strings.Replace(second, ":600m:", ":1m:", 1), want: []string{"WrongRecord ns/b 20.000000 20.000000 ns/b scheduler berth/1"}},
+		{
+			name: "bound while it is evicted", before: free, log: start + evicted + strings.Replace(bound(16, "b", n, "0", "600"), "00:00:15.500000", "00:00:14.200000", 1),
+			want: []string{"Overcommitted n/0 16.000000 16.000000 ns/a,ns/b scheduler berth/1"}, gaps: []string{"1 pod(s) were written to after their deletion"},
+		},
+		{
+			name: "a tenant that nodes/status changes", before: free, log: about(write(9, "patch", "status", n, 200, "{}", node(n, "b")), "nodes") + start,
+			want: []string{"WrongTenant ns/a 11.000000 11.000000 ns/a scheduler berth/1"},
+		},
+		{
+			name: "requests that admission has added, level Request", before: free, log: start + write(14, "create", "", "c", 201, `{"kind":"Pod","metadata":{"name":"c"},"spec":{"containers":[{"name":"main"}]}}`, "") + bound(20, "c", n, "0", "600"),
+			want: []string{"Overcommitted n/0 20.000000 20.000000 ns/a,ns/c scheduler berth/1"},
+		},
 		{name: "by index and by UUID", before: free, log: start + strings.Replace(second, `"gpu.berth.dev/main":"0"`, `"gpu.berth.dev/main":"GPU-1"`, 1), gaps: []string{"1 node(s) gave out devices by index and by UUID"}},
 		{
 			name: "a later file before an earlier one", before: free, log: strings.ReplaceAll(start, "2026-11-23T00:00", "2026-11-23T00:20") + start,
