@@ -166,10 +166,7 @@ func (r *Replay) isAudit() bool { return r.first > 1e15 }
 // seen takes note of a version of a pod. creation and status are whether it was written by its
 // creation, or to its status.
 func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bool) {
-	if !ended(pod) {
-		r.revive(pod.UID, at, false)
-	}
-	if _, was := r.gone[pod.UID]; was {
+	if r.isGone(pod.UID, at, !ended(pod), false) {
 		return
 	}
 	version := versionOf(pod)
@@ -201,13 +198,16 @@ func (r *Replay) seen(pod *corev1.Pod, at moment, by Writer, creation, status bo
 	}
 }
 
-// revive takes note that a pod was written to, or bound, at a moment. If that was requested after its deletion was
-// answered, the pod is there.
-func (r *Replay) revive(uid types.UID, at moment, binding bool) {
-	if gone, was := r.gone[uid]; was && (at.earliest > gone.at || binding && gone.guessed) {
+// isGone reports whether a pod was deleted that was written to, or bound, at a moment. lives is whether what was
+// written does not end it: if that was requested after the deletion was answered, the pod is there after all.
+func (r *Replay) isGone(uid types.UID, at moment, lives, binding bool) bool {
+	gone, was := r.gone[uid]
+	if was && lives && (at.earliest > gone.at || binding && gone.guessed) {
 		r.gaps[stillThere]++
 		delete(r.gone, uid)
+		return false
 	}
+	return was
 }
 
 // replace puts the next version of a pod into the place of p.
@@ -292,8 +292,7 @@ func (r *Replay) enter(p *replayed, by Writer) {
 
 // bind takes note of a Binding.
 func (r *Replay) bind(binding *corev1.Binding, namespace, name string, at moment, by Writer) {
-	r.revive(binding.UID, at, true)
-	if _, was := r.gone[binding.UID]; was {
+	if r.isGone(binding.UID, at, true, true) {
 		return
 	}
 	r.bindings++
