@@ -51,13 +51,15 @@ func TestCheckAuditLog(t *testing.T) {
 	}
 	created := event("", "{}", `{"kind":"Pod","metadata":{"namespace":"ns","name":"p","uid":"1"},"spec":{"containers":[{"name":"main","resources":{"limits":{"berth.dev/gpu-milli":"500"}}}]}}`)
 	bound := event("binding", `{"kind":"Binding","target":{"kind":"Node","name":"n"}}`, "{}")
+	begun := strings.NewReplacer(`"resource":"pods","namespace":"ns","name":"p"`, `"resource":"namespaces","name":"kube-system"`).Replace(event("", "{}", "{}"))
 	log := []string{"--audit-log", "-"}
 	runCases(t, []commandCase{
-		{name: "clean", stdin: created, args: log, wantStdout: []string{"Nothing was found: 1 write to pods, 1 version of pods with shares, 0 Bindings"}},
+		{name: "clean", stdin: begun + created, args: log, wantStdout: []string{"Nothing was found: 1 write to pods, 1 version of pods with shares, 0 Bindings"}},
+		{name: "pods from before unknown", stdin: created, args: log, wantCode: exitFailed, wantStdout: []string{"The log is not sufficient"}, wantStderr: []string{"the pods that existed before the log began are not known: give them with -f"}},
 		{name: "not sufficient", args: log, wantCode: exitFailed, wantStdout: []string{"The log is not sufficient"}, wantStderr: []string{"not in the log: no write to a pod is in the log", "the log is not sufficient: see above"}},
 		{name: "violation", stdin: created + bound, args: log, wantCode: exitFound, wantStdout: []string{"KIND   OBJECT", "Torn   ns/p     2026-11-23T00:00:02.000000Z", "somebody kubectl/v1", "is on node \"n\" with the annotations map[]"}, wantStderr: []string{"no write to pods/status is in the log"}},
 		{name: "as JSON", stdin: created + bound, args: append(log, "-o", "json"), wantCode: exitFound, wantStdout: []string{`"verdict": "Violation"`, `"user": "somebody"`, `"gaps": [`}, wantStderr: []string{"no write to pods/status is in the log"}},
-		{name: "as YAML", stdin: created, args: append(log, "-o", "yaml"), wantStdout: []string{"verdict: Clean", "violations: []"}},
+		{name: "as YAML", stdin: begun + created, args: append(log, "-o", "yaml"), wantStdout: []string{"verdict: Clean", "violations: []"}},
 		{name: "no file", args: []string{"--audit-log", "testdata/none"}, wantCode: exitFailed, wantStderr: []string{"--audit-log: stat testdata/none: no such file"}},
 		{name: "twice", args: append(log, log...), wantCode: exitUsage, wantStderr: []string{"--audit-log: - is given more than once"}},
 		{name: "standard input twice", args: append(log, "-f", "-"), wantCode: exitUsage, wantStderr: []string{"only one of them can read standard input"}},

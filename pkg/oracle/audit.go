@@ -61,14 +61,15 @@ func isFinishedWrite(event *auditv1.Event) bool {
 	return finished && writes.Has(event.Verb) && !isDryRun(event)
 }
 
-// isDryRun reports whether a request wrote nothing. Deletions say so in their options, which clients send
-// in the body.
+// isDryRun reports whether a request wrote nothing. Deletions say so in their options: in the body, as
+// clients send them, or else in the query; the API server does not read the query of one that has a body.
 func isDryRun(event *auditv1.Event) bool {
-	if uri, err := url.Parse(event.RequestURI); err == nil && uri.Query().Has("dryRun") {
-		return true
-	}
 	options := deleteOptions(event.RequestObject)
-	return options != nil && len(options.DryRun) > 0
+	if options != nil && (event.Verb != "create" || len(options.DryRun) > 0) {
+		return len(options.DryRun) > 0
+	}
+	uri, err := url.Parse(event.RequestURI)
+	return err == nil && uri.Query().Has("dryRun")
 }
 
 // deleteOptions returns the options of a deletion or an eviction; nil if it has none.

@@ -187,6 +187,7 @@ func TestLogs(t *testing.T) {
 		{name: "pods from before unknown", log: start, gaps: []string{"the pods that existed before the log began are not known"}},
 		{name: "from the cluster's start", log: about(write(1, "create", "", "kube-system", 201, "", namespace("kube-system", "")), "namespaces") + about(write(2, "create", "", n, 201, "", node(n, "")), "nodes") + start},
 		{name: "a dry run", before: free, log: start + dryRun(15, "a", `{"kind":"DeleteOptions","dryRun":["All"]}`) + second, want: twice},
+		{name: "a deletion whose query is not read", before: free, log: start + strings.Replace(deleted(15, "a", n, "0", "600"), `"requestURI":"/api/v1"`, `"requestURI":"/api/v1/x?dryRun=All"`, 1) + second},
 		{name: "a dry run of an eviction", before: free, log: start + write(15, "create", "eviction", "b", 201, `{"kind":"Eviction","deleteOptions":{"dryRun":["All"]}}`, "") + second, want: twice},
 		{name: "dryRun in another parameter", before: free, log: start + strings.Replace(second, `"requestURI":"/api/v1"`, `"requestURI":"/api/v1/x?fieldManager=dryRun="`, 1), want: twice},
 		{
