@@ -211,6 +211,25 @@ func costOf(runs int, do func()) cost {
 	return least
 }
 
+// leastOf measures until nothing is too long, at most ten times, and returns the least of each:
+// another process may have had the core for a while.
+func leastOf(measure func() map[string]cost, tooLong func(string, cost) bool) map[string]cost {
+	least := measure()
+	for range 9 {
+		long := false
+		for what, got := range least {
+			long = long || tooLong(what, got)
+		}
+		if !long {
+			break
+		}
+		for what, again := range measure() {
+			least[what] = cost{min(least[what].time, again.time), min(least[what].bytes, again.bytes)}
+		}
+	}
+	return least
+}
+
 // points measures each extension point that runs before a node is chosen.
 func (c *strangersCluster) points(pod *corev1.Pod) map[string]cost {
 	ctx, nodes := c.t.Context(), c.nodes()
@@ -310,24 +329,19 @@ func TestStringsOfStrangersAreBounded(t *testing.T) {
 	points, hints := c.points(plain), c.hints(plain)
 	var worstPoint, worstHint time.Duration
 	check := func(what string, pod *corev1.Pod) {
-		costs := c.points(pod)
-		for range 3 { // another process may have had the core
-			for point, again := range c.points(pod) {
-				costs[point] = cost{min(costs[point].time, again.time), min(costs[point].bytes, again.bytes)}
-			}
-			if !slices.ContainsFunc(slices.Collect(maps.Values(costs)), func(got cost) bool { return got.time > maxPointTime }) {
-				break
-			}
-		}
+		costs := leastOf(func() map[string]cost { return c.points(pod) }, func(_ string, got cost) bool { return got.time > maxPointTime })
 		for point, got := range costs {
 			worstPoint = max(worstPoint, got.time)
 			if got.time > maxPointTime && got.time > 10*points[point].time || got.bytes > 4*points[point].bytes+8<<20 {
 				t.Errorf("%s: %s takes %v and %d bytes on %d nodes; without it %v and %d bytes", what, point, got.time, got.bytes, nodes, points[point].time, points[point].bytes)
 			}
 		}
-		for hint, got := range c.hints(pod) {
+		tooLong := func(hint string, got cost) bool {
+			return got.time > maxHintTime && got.time > 20*hints[hint].time
+		}
+		for hint, got := range leastOf(func() map[string]cost { return c.hints(pod) }, tooLong) {
 			worstHint = max(worstHint, got.time)
-			if got.time > maxHintTime && got.time > 20*hints[hint].time || got.bytes > hints[hint].bytes+maxHintAlloc {
+			if tooLong(hint, got) || got.bytes > hints[hint].bytes+maxHintAlloc {
 				t.Errorf("%s: %s takes %v and %d bytes; without it %v and %d bytes", what, hint, got.time, got.bytes, hints[hint].time, hints[hint].bytes)
 			}
 		}
