@@ -48,7 +48,7 @@ func TestSimulateGang(t *testing.T) {
 			"All 8 pods fit; 1 of 1 PodGroup placed whole.\n\nPODGROUP       MINCOUNT   PLACED   WHY\ndefault/gang   8          8 of 8   -\n\nPOD ",
 		}},
 		{name: "does not fit", args: []string{"-f", sharedNodes(t, 1), "-f", gangSample}, wantCode: exitNotPlaced, wantStdout: []string{
-			"None of 8 pods fits; 0 of 1 PodGroup placed whole.\n\n", "default/gang   8          0 of 8 (4 found room)   minCount (8) cannot be satisfied: 4 scheduled, 3 remaining",
+			"None of the 8 pods fits; 0 of 1 PodGroup placed whole.\n\n", "default/gang   8          0 of 8 (4 found room)   minCount (8) cannot be satisfied: 4 scheduled, 3 remaining",
 			"default/gang-0   (none)   -         ", "would fit on gpu-0\n", "default/gang-4   (none)   -         0/1 nodes are available: 1 node(s) didn't have enough free device share.",
 		}},
 		{name: "without its PodGroup", args: []string{"-f", sharedNodes(t, 2), "-f", "-"}, stdin: strings.SplitN(read(t, gangSample), "\n---\n", 2)[1], wantCode: exitFailed, wantStderr: []string{

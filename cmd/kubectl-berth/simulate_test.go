@@ -63,7 +63,7 @@ func TestSimulateManifest(t *testing.T) {
 			"default/waits   (none)   -         pending beside; 0/1 nodes are available: 1 Insufficient cpu.",
 		}, wantStderr: there},
 		{name: "of which some fit", stdin: webManifest(4, "2", ""), wantCode: exitNotPlaced, wantStdout: []string{"Only 3 of 4 pods fit;"}, wantStderr: there},
-		{name: "that does not fit", stdin: webManifest(2, "9", ""), wantCode: exitNotPlaced, wantStdout: []string{"None of 2 pods fits;"}, wantStderr: there},
+		{name: "that does not fit", stdin: webManifest(2, "9", ""), wantCode: exitNotPlaced, wantStdout: []string{"None of the 2 pods fits;"}, wantStderr: there},
 		{name: "with a key that nothing reads", stdin: webManifest(2, "1", `, annotations: {berth.dev/gpu-modell: a}`), wantStdout: []string{
 			"Note: Deployment default/web: metadata: no plugin reads berth.dev/gpu-modell; did you mean berth.dev/gpu-model?\n",
 		}, wantStderr: there},
@@ -120,7 +120,7 @@ data:
 			note, "note: -: Deployment default/web is in the cluster already",
 		}},
 		{name: "of pods of several schedulers", args: []string{"-f", snapshot("berth-scheduler")}, stdin: strings.Replace(webManifest(1, "1", ""), "berth-scheduler", "default-scheduler", 1) + "---" + strings.ReplaceAll(webManifest(1, "9", ""), "web", "wide"), wantCode: exitNotPlaced, wantStdout: []string{
-			"Only 1 of 2 pods fit;", "default/wide-0   node-0", `spec.schedulerName: "default-scheduler" is not a profile of ConfigMap berth-system/profile, profile.yaml: berth-scheduler`,
+			"Only 1 of 2 pods fits;", "default/wide-0   node-0", `spec.schedulerName: "default-scheduler" is not a profile of ConfigMap berth-system/profile, profile.yaml: berth-scheduler`,
 		}, wantStderr: []string{note, "note: -: Deployment default/web is in the cluster already", "spec.schedulerName is not one of berth-scheduler, so these pods are not placed: Deployment default/web has"}},
 		{name: "that of another scheduler", args: []string{"-f", snapshot("another")}, stdin: webManifest(1, "1", ""), wantCode: exitUsage, wantStderr: []string{`--config: required: no scheduler was seen that serves "berth-scheduler"`}},
 		{name: "a file of ours", args: []string{"-f", snapshot("berth-scheduler"), "--config", gpuProfile}, stdin: webManifest(1, "9", ""), wantCode: exitNotPlaced, wantStdout: []string{"The pod does not fit;"}, wantStderr: []string{

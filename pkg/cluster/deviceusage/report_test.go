@@ -285,8 +285,8 @@ func TestWaiting(t *testing.T) {
 	}, &keys)
 	for by, want := range map[By][]string{
 		ByDevice: {
-			"n1 t4 0 500m 5000Mi a/one (500m 5000Mi) room is made for b/both (500m 2048Mi)",
-			"n2 t4 - 1 of 1 - handed out by a device plugin, room is made for a/whole (1 device)",
+			"n1 t4 0 500m 5000Mi a/one (500m 5000Mi) room is being made for b/both (500m 2048Mi)",
+			"n2 t4 - 1 of 1 - handed out by a device plugin, room is being made for a/whole (1 device)",
 		},
 		ByPod: {
 			"a one n1 0 500m 5000Mi -", "a whole - - - waits for 1 device, nominated for n2",

@@ -278,7 +278,7 @@ func (n *Node) status(d *Device, nominated []string) string {
 		parts = append(parts, "node not seen")
 	}
 	if len(nominated) > 0 {
-		parts = append(parts, "room is made for "+output.List(nominated, maxHolders))
+		parts = append(parts, "room is being made for "+output.List(nominated, maxHolders))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -151,11 +151,11 @@ func (x *Explanation) cause(s *situation) string {
 			text += "; nearest: " + x.Groups[0].nearest()
 		}
 	case len(x.Groups) > 0 && len(x.Groups[0].Names) == 0:
-		text = fmt.Sprintf("none of %d nodes can take it: %s", x.Nodes, x.Groups[0].Text)
+		text = fmt.Sprintf("none of the %d nodes can take it: %s", x.Nodes, x.Groups[0].Text)
 	case len(x.Groups) > 0 && x.Nodes == 1:
 		text = x.Groups[0].nearest()
 	case len(x.Groups) > 0:
-		text = fmt.Sprintf("none of %d nodes can take it; nearest: %s", x.Nodes, x.Groups[0].nearest())
+		text = fmt.Sprintf("none of the %d nodes can take it; nearest: %s", x.Nodes, x.Groups[0].nearest())
 	case x.Nodes == 0:
 		text = "the cluster has no nodes"
 	default:

@@ -84,7 +84,7 @@ func newTenancy(args *config.LabelPresenceTenancy, profile string, counter metri
 			args.NodeLabelKey, args.NamespaceLabelKey),
 		noSharedNode: newReason("no node accepts pods from namespaces without label %q: any that exist belong to a tenant (label %q or taint %q)",
 			args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
-		noOwnNode: newReason("no node %sbelongs to the tenant named by namespace label %q (node label %q, and no taint %q of another value)",
+		noOwnNode: newReason("no node %sbelongs to the tenant named by namespace label %q (node label %q, and no taint %q with another value)",
 			orShared, args.NamespaceLabelKey, args.NodeLabelKey, args.NodeTaintKey),
 	}
 }

@@ -114,7 +114,7 @@ func TestFilterTenancy(t *testing.T) {
 // What the owner of a pod reads where tenancy keeps all nodes from it.
 func TestTenancyNoNode(t *testing.T) {
 	const (
-		onNodes = ` (node label "example.node-restriction.kubernetes.io/tenant", and no taint "example.com/tenant-taint" of another value)`
+		onNodes = ` (node label "example.node-restriction.kubernetes.io/tenant", and no taint "example.com/tenant-taint" with another value)`
 		named   = `belongs to the tenant named by namespace label "example.com/tenant"`
 	)
 	for _, tt := range []struct {

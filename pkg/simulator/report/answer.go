@@ -79,7 +79,9 @@ func howManyFit(placed, pods int) string {
 	case placed < pods && pods == 1:
 		return "the pod does not fit"
 	case placed == 0 && pods > 0:
-		return fmt.Sprintf("none of %d pods fits", pods)
+		return fmt.Sprintf("none of the %d pods fits", pods)
+	case placed == 1 && pods > 1:
+		return fmt.Sprintf("only 1 of %d pods fits", pods)
 	case placed < pods:
 		return fmt.Sprintf("only %d of %d pods fit", placed, pods)
 	case pods == 1:

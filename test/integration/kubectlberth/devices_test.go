@@ -41,12 +41,12 @@ func TestDevices(t *testing.T) {
 			name: "by device",
 			want: []string{
 				"gpu-1 tesla-t4 0 250m 4096Mi other/theirs (250m 4096Mi), team/ours (500m 8192Mi) -",
-				"gpu-2 tesla-t4 0 1000m 16384Mi - room is made for other/urgent (1000m)",
+				"gpu-2 tesla-t4 0 1000m 16384Mi - room is being made for other/urgent (1000m)",
 			},
 		},
 		{name: "by pod", args: []string{"-n", "other", "--by", "pod"}, want: []string{"other theirs gpu-1 0 250m 4096Mi -", "other urgent - - - waits for 1000m, nominated for gpu-2"}},
 		{name: "by namespace", args: []string{"--by", "namespace"}, want: []string{"other 1 250m 4096Mi 0 0", "team 1 500m 8192Mi 0 0"}},
-		{name: "one node", args: []string{"gpu-2", "--by", "node"}, want: []string{"gpu-2 Shared tesla-t4 1 1000m 1 0 0 0 room is made for other/urgent (1000m)"}},
+		{name: "one node", args: []string{"gpu-2", "--by", "node"}, want: []string{"gpu-2 Shared tesla-t4 1 1000m 1 0 0 0 room is being made for other/urgent (1000m)"}},
 		{
 			name: "who may see the pods of a namespace", user: "node-reader", args: []string{"-n", "team"},
 			want:       []string{"gpu-1 tesla-t4 0 <=500m 8192Mi team/ours (500m 8192Mi) -"},

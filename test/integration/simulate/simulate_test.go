@@ -156,7 +156,7 @@ func TestSimulateCluster(t *testing.T) {
 		want           report.Answer
 	}{
 		{1, 0, report.Answer{Fits: true, Pods: 1, Placed: 1, Text: "the pod fits; of 5 pods pending beside, 2 found a node"}},
-		{2, exitNotPlaced, report.Answer{Pods: 2, Placed: 1, Text: "only 1 of 2 pods fit; of 5 pods pending beside, 2 found a node"}},
+		{2, exitNotPlaced, report.Answer{Pods: 2, Placed: 1, Text: "only 1 of 2 pods fits; of 5 pods pending beside, 2 found a node"}},
 	} {
 		r, code := simulateIn(t, c.Kubeconfig, fmt.Sprintf(manifest, tt.replicas), "-f", "-", "--config", gpuProfile)
 		if diff := cmp.Diff(&tt.want, r.Profiles[0].Answer); code != tt.code || diff != "" {
