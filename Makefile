@@ -102,7 +102,7 @@ PERF_RECORD ?=
 # guard memory between them. test/verify finds one that is missing. In the others
 # the detector costs much and can find nothing.
 RACE := ./cmd/berth-scheduler ./pkg/bench/environment ./pkg/bench/run ./pkg/bench/schedulers ./pkg/localcluster \
-  ./pkg/cluster/deviceusage ./pkg/scheduler/lease ./pkg/scheduler/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/gpudevice \
+  ./pkg/cluster/deviceusage ./pkg/scheduler/lease ./pkg/scheduler/pending ./pkg/plugins/colocation ./pkg/plugins/colocation/peers ./pkg/plugins/deviceclaims ./pkg/plugins/gpudevice \
   ./pkg/oracle ./pkg/plugins/labelpresence ./pkg/plugins/nodecandidates ./pkg/localcluster/process ./pkg/randombinder ./pkg/scheduler/settings \
   ./pkg/simulator ./pkg/cluster ./pkg/simulator/engine
 

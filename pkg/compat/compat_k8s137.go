@@ -9,6 +9,7 @@ import (
 	"context"
 	"time"
 
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	resourceinformers "k8s.io/client-go/informers/resource"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -21,6 +22,9 @@ const Release = "1.37"
 
 // PodGroups is the group and version in which the API serves the PodGroups of Kubernetes.
 const PodGroups = "scheduling.k8s.io/v1beta1"
+
+// PodInformer is what the informers of the core group return for pods.
+type PodInformer = coreinformers.TypedPodInformer
 
 // NewCache returns a scheduler's cache that sends no API calls. podGroups is whether it
 // keeps PodGroups, as with the feature gate GenericWorkload. What it runs in the
@@ -45,7 +49,7 @@ func WithSnapshot(snapshot *cache.Snapshot) []frameworkruntime.Option {
 	}
 }
 
-// TrackDeviceTaints has the tracker of ResourceSlices read DeviceTaintRules.
-func TrackDeviceTaints(options *tracker.Options, informers resourceinformers.Interface) {
+// trackDeviceTaints has the tracker of ResourceSlices read DeviceTaintRules.
+func trackDeviceTaints(options *tracker.Options, informers resourceinformers.Interface) {
 	options.TaintInformer = informers.V1().DeviceTaintRules()
 }

@@ -13,6 +13,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
+	"github.com/berth-scheduler/berth/pkg/plugins/deviceclaims"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 )
@@ -94,7 +95,8 @@ func TestValidateArgsOfAnotherType(t *testing.T) {
 }
 
 // In the shipped profiles one step of GPUDevice's score outweighs all other scores
-// together: they decide between nodes that are equal to it, and nothing else.
+// together: they decide between nodes that are equal to it, and nothing else. DeviceClaims
+// has the same weight, and scores the pods for which GPUDevice's scores are all equal.
 func TestGPUDeviceDecides(t *testing.T) {
 	for _, file := range profileFiles(t) {
 		if !strings.HasPrefix(filepath.Base(file), "gpu") {
@@ -106,6 +108,9 @@ func TestGPUDeviceDecides(t *testing.T) {
 			for _, plugin := range plugins.Score.Enabled {
 				if plugin.Name == gpudevice.Name {
 					own = int64(plugin.Weight)
+					continue
+				}
+				if plugin.Name == deviceclaims.Name {
 					continue
 				}
 				others += int64(plugin.Weight) * fwk.MaxScore

@@ -16,18 +16,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
+	"github.com/berth-scheduler/berth/pkg/cluster/draslices"
+	"github.com/berth-scheduler/berth/pkg/plugins/deviceclaims"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -151,6 +156,9 @@ func askingPods() []*corev1.Pod {
 		"invalid": func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{names.GPUMilliResource: resource.MustParse("1500")}
 		},
+		"claim": func(pod *corev1.Pod) {
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("claim-" + pod.Name)}}
+		},
 		"near": func(pod *corev1.Pod) { pod.Annotations = map[string]string{names.ColocateWithAnnotation: "missing"} },
 		"nearby": func(pod *corev1.Pod) {
 			pod.Annotations = map[string]string{names.ColocateWithAnnotation: "missing", names.ColocateRequiredTopologyKeyAnnotation: corev1.LabelHostname}
@@ -166,6 +174,16 @@ func askingPods() []*corev1.Pod {
 	return pods
 }
 
+// claimOf is the claim of the asking pod of that name, for a GPU.
+func claimOf(pod string) *resourcev1.ResourceClaim {
+	return &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim-" + pod, UID: types.UID(pod)},
+		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+			Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: draslices.HAMiDriver, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1},
+		}}}},
+	}
+}
+
 // TestBuiltPlugins holds every plugin to what the framework takes for granted of one that is
 // built: each event that it registers has a hint, a Filter that has no state says so, and New
 // leaves its arguments as they are. What its type has, TestConformance looks at.
@@ -177,7 +195,7 @@ func TestBuiltPlugins(t *testing.T) {
 				if args != nil {
 					before = args.DeepCopyObject()
 				}
-				profile, err := schedtest.NewProfile(t.Context(), t, plugin.Name, plugin.New, args, schedtest.Options{Nodes: []*corev1.Node{st.MakeNode().Name("n").Obj()}})
+				profile, err := schedtest.NewProfile(t.Context(), t, plugin.Name, plugin.New, args, schedtest.Options{Nodes: []*corev1.Node{st.MakeNode().Name("n").Obj()}, Claims: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -189,7 +207,8 @@ func TestBuiltPlugins(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, event := range events {
-					if event.QueueingHintFn == nil {
+					// The events of DeviceClaims are those of kube-scheduler's DynamicResources.
+					if event.QueueingHintFn == nil && plugin.Name != deviceclaims.Name {
 						t.Errorf("%s has no hint: it wakes every pod", event.Event.Label())
 					}
 				}
@@ -240,6 +259,8 @@ func TestExtensionPointsInAnyOrder(t *testing.T) {
 	options := schedtest.Options{
 		Nodes: []*corev1.Node{node, st.MakeNode().Name("bare").Obj()}, Pods: append(askingPods(), st.MakePod().Namespace("ns").Name("bound").UID("bound").Node("n").Obj()),
 		Namespaces: []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}},
+		Objects:    []runtime.Object{draslices.HAMi.Slices("n", 2, draslices.T4())[0], draslices.HAMi.Classes()[0], claimOf("claim"), claimOf("claims")},
+		Claims:     true,
 	}
 	points := slices.Sorted(maps.Keys(calls))
 	for _, plugin := range Plugins() {

@@ -20,7 +20,10 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-scheduler/berth/pkg/plugins/deviceclaims"
 )
 
 // ValidateConfiguration checks what a decoded and defaulted configuration says,
@@ -51,7 +54,33 @@ func ValidateConfiguration(config *schedconfig.KubeSchedulerConfiguration) error
 	if err := ValidateArgs(config); err != nil {
 		return err
 	}
-	return checkTenancy(config).ToAggregate()
+	return append(checkTenancy(config), checkAllocators(config)...).ToAggregate()
+}
+
+// checkAllocators refuses profiles with both plugins that allocate claims. On Kubernetes 1.37 the
+// second cannot even be built.
+func checkAllocators(config *schedconfig.KubeSchedulerConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	for i := range config.Profiles {
+		plugins := config.Profiles[i].Plugins
+		if plugins == nil {
+			continue
+		}
+		enabled := sets.New[string]()
+		for _, p := range plugins.MultiPoint.Enabled {
+			enabled.Insert(p.Name)
+		}
+		for _, point := range extensionPoints {
+			for _, p := range point.enabled(plugins) {
+				enabled.Insert(p.Name)
+			}
+		}
+		if enabled.HasAll(deviceclaims.Name, pluginnames.DynamicResources) {
+			errs = append(errs, field.Invalid(field.NewPath("profiles").Index(i).Child("plugins", "multiPoint", "disabled"), pluginnames.DynamicResources, fmt.Sprintf(
+				"allocates the claims that %s allocates as well: disable %s here, and enable it nowhere", deviceclaims.Name, pluginnames.DynamicResources)))
+		}
+	}
+	return errs
 }
 
 // knownPlugins are the names of all plugins that are compiled in.

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config/validation"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/plugins/colocation"
+	"github.com/berth-scheduler/berth/pkg/plugins/deviceclaims"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/plugins/labelpresence"
 	"github.com/berth-scheduler/berth/pkg/plugins/nodecandidates"
@@ -79,6 +80,12 @@ func Plugins() []Plugin {
 			New:          nodecandidates.New,
 			checkProfile: checkNodeCandidates,
 			prototype:    (*nodecandidates.NodeCandidates)(nil),
+		},
+		{
+			Name:         deviceclaims.Name,
+			New:          deviceclaims.New,
+			checkProfile: deviceclaims.CheckProfile,
+			prototype:    (*deviceclaims.DeviceClaims)(nil),
 		},
 	}
 }

@@ -51,6 +51,8 @@ type Options struct {
 	Namespaces []*corev1.Namespace
 	// Objects of any other kind are in the client too.
 	Objects []runtime.Object
+	// Claims gives the handle a manager of ResourceClaims, as every scheduler has one.
+	Claims bool
 	// Extenders are those that the handle lists. They are never called.
 	Extenders []fwk.Extender
 }
@@ -126,13 +128,20 @@ func NewProfile(ctx context.Context, tb testing.TB, plugin string, factory frame
 		},
 		PluginConfig: []schedulerconfig.PluginConfig{{Name: plugin, Args: args}},
 	}
+	var manager fwk.SharedDRAManager
 	var err error
+	if opts.Claims {
+		if manager, err = compat.NewDRAManager(ctx, p.informers, client); err != nil {
+			return nil, err
+		}
+	}
 	p.Framework, err = frameworkruntime.NewFramework(ctx, registry, profile, append(compat.WithSnapshot(cache.NewSnapshot(placed, opts.Nodes)),
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(p.informers),
 		frameworkruntime.WithEventRecorder(recorder),
 		frameworkruntime.WithPodActivator(activator),
 		frameworkruntime.WithExtenders(opts.Extenders),
+		frameworkruntime.WithSharedDRAManager(manager),
 		frameworkruntime.WithPodNominator(queue.NewTestQueue(ctx, nil)),
 	)...)
 	return p, err

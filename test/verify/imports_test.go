@@ -245,6 +245,8 @@ func TestImportRulesBite(t *testing.T) {
 		{"the plugin to copy imports plugin", "pkg/plugins/example/plugin.go", module + "/pkg/plugins/colocation", "plugin-example"},
 		{"third plugin imports plugin", "pkg/plugins/colocation/plugin.go", module + "/pkg/plugins/gpudevice", "plugin-colocation"},
 		{"fourth plugin imports plugin", "pkg/plugins/nodecandidates/plugin.go", module + "/pkg/plugins/gpudevice", "plugin-nodecandidates"},
+		{"fifth plugin imports plugin", "pkg/plugins/deviceclaims/plugin.go", module + "/pkg/plugins/gpudevice", "plugin-deviceclaims"},
+		{"fifth plugin imports the plugin that it runs", "pkg/plugins/deviceclaims/plugin.go", "k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources", ""},
 		{"plugin imports another project's plugin", "pkg/plugins/gpudevice/plugin.go", "sigs.k8s.io/scheduler-plugins/pkg/coscheduling", "scheduler-plugins"},
 		{"shared code imports plugin", "pkg/plugins/internal/state/state.go", module + "/pkg/plugins/gpudevice", "plugin-internal"},
 		{"plugin imports shared code", "pkg/plugins/gpudevice/plugin.go", module + "/pkg/plugins/internal/state", ""},

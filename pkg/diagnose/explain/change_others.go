@@ -17,6 +17,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/device"
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/plugins/deviceclaims"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/scheduler/podgroup"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
@@ -36,9 +37,19 @@ func proposeEviction(s *situation, add func(*Change)) {
 	}
 }
 
-// isFinal reports whether evicting pods cannot help. DynamicResources says so of every node,
-// because kube-scheduler does not evict pods for claims: but they free their devices.
-func isFinal(v engine.Verdict) bool { return !v.Resolvable && v.Plugin != names.DynamicResources }
+// isFinal reports whether evicting pods cannot help. The plugins that allocate claims say so of every
+// node, because kube-scheduler does not evict pods for claims: but they free their devices.
+func isFinal(v engine.Verdict) bool { return !v.Resolvable && !allocatesClaims(v.Plugin) }
+
+// allocatesClaims reports whether the plugin allocates the devices of ResourceClaims.
+func allocatesClaims(plugin string) bool {
+	return plugin == names.DynamicResources || plugin == deviceclaims.Name
+}
+
+// lacksDevices reports whether the pod's claims cannot be allocated on the node.
+func (n *nodeFacts) lacksDevices() bool {
+	return slices.ContainsFunc(n.verdicts, func(v engine.Verdict) bool { return allocatesClaims(v.Plugin) })
+}
 
 // evictions returns sets of pods of one node: each that is enough by itself, as it
 // seems, and those that come together in the order of their priority.
@@ -48,7 +59,7 @@ func (s *situation) evictions(n *nodeFacts) [][]*corev1.Pod {
 	if _, ok := n.has(gpudevice.Name); ok {
 		sets = append(sets, s.holders(n, movable)...)
 	}
-	if _, ok := n.has(names.DynamicResources); ok {
+	if n.lacksDevices() {
 		sets = append(sets, claimHolders(movable)...)
 	}
 	if v, ok := n.has(names.NodeResourcesFit); ok {

@@ -83,7 +83,7 @@ spec:
 }
 
 // TestClaims explains pods whose claims get no device, each for another cause, and makes
-// every change that is proposed.
+// every change that is proposed: with stock's DynamicResources and with DeviceClaims.
 func TestClaims(t *testing.T) {
 	const profile = "device.attributes['gpu.nvidia.com'].profile == '%s'"
 	whole := published(t, draslices.Whole, 2, nil)
@@ -147,12 +147,13 @@ spec: {deviceSelector: {driver: gpu.nvidia.com}, taint: {key: broken, effect: No
 			changes: []string{"request gpu: ask for 30 of cores instead of 40", "wait for default/one on node plain-b to finish"},
 		},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for i := range 2 * len(tests) {
+		tt, scheduler := tests[i/2], []string{"berth-gpu", "berth-claims"}[i%2]
+		t.Run(tt.name+", "+scheduler, func(t *testing.T) {
 			if tt.rules && compat.Release == "1.36" {
 				t.Skip("DeviceTaintRules are off by default in this release")
 			}
-			c := testCase{Others: tt.others, Manifest: wanting(tt.request)}
+			c := testCase{Others: tt.others, Manifest: strings.ReplaceAll(wanting(tt.request), "berth-gpu", scheduler)}
 			in := c.read(t)
 			x := explainIt(t, in)
 			checkFirstScreen(t, x)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/diagnose/shortfall"
 	"github.com/berth-scheduler/berth/pkg/output"
+	"github.com/berth-scheduler/berth/pkg/plugins/deviceclaims"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
 	"github.com/berth-scheduler/berth/pkg/simulator/engine"
 )
@@ -27,6 +28,7 @@ var details = map[string]func(*situation, engine.Verdict, fwk.NodeInfo) string{
 	names.NodePorts:         detailPorts,
 	names.InterPodAffinity:  detailPodAffinity,
 	names.DynamicResources:  (*situation).detailClaims,
+	deviceclaims.Name:       (*situation).detailClaims,
 	names.NodeUnschedulable: nil, // cordoned is all that there is to say
 }
 
@@ -55,7 +57,7 @@ func (s *situation) rank(d *engine.Diagnosis) {
 	for _, n := range d.Nodes {
 		facts := nodeFacts{info: n.Node, verdicts: s.cordonOnce(&n)}
 		facts.distance = s.ranking.Distance(n.Node, facts.verdicts...)
-		if _, ok := facts.has(names.DynamicResources); ok && !publishers.Has(n.Node.Node().Name) {
+		if facts.lacksDevices() && !publishers.Has(n.Node.Node().Name) {
 			facts.distance.Rank += shortfall.Lacks // nodes with devices of a driver are nearer
 		}
 		if !facts.hidden() {

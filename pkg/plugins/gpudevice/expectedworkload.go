@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 )
 
 // workload is what FragmentationGradient expects: given in the arguments, or learned.
@@ -212,7 +213,7 @@ func (l *learner) restore(pl *GPUDevice, nodes []fwk.NodeInfo) (due bool) {
 			if err != nil || len(request.Containers) == 0 {
 				continue
 			}
-			shape := device.ShapeOf(device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)})
+			shape := device.ShapeOf(device.PodRequest{Request: request, CPUMilli: plugin.CPUMilli(pod)})
 			pods = append(pods, running{created: pod.CreationTimestamp, uid: pod.UID, shape: shape})
 		}
 	}

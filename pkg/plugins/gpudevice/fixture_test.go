@@ -30,6 +30,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/plugin"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -386,7 +387,7 @@ func podRequestOf(tb testing.TB, pl *GPUDevice, pod *corev1.Pod) device.PodReque
 	tb.Helper()
 	request, err := device.ParsePod(pod, pl.nodeKeys)
 	must(tb, err)
-	return device.PodRequest{Request: request, CPUMilli: cpuMilli(pod)}
+	return device.PodRequest{Request: request, CPUMilli: plugin.CPUMilli(pod)}
 }
 
 // drainEvents returns the events so far that have the reason, and drops the others.

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -170,7 +171,7 @@ func BenchmarkNormalizeScore(b *testing.B) {
 			for i := range scores {
 				scores[i].Score = int64(i * 1_000_003 * 7919 % noDevicesScore)
 			}
-			rank(scores)
+			candidates.NormalizeScores(scores)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func (pl *GPUDevice) parse(pod *corev1.Pod) (preFilterState, error) {
 
 // beginCycle brings up to date what scores depend on beside the nodes.
 func (pl *GPUDevice) beginCycle(s *preFilterState, pod *corev1.Pod, nodes []fwk.NodeInfo) {
-	s.podRequest.CPUMilli = cpuMilli(pod)
+	s.podRequest.CPUMilli = plugin.CPUMilli(pod)
 	s.maxNode = pl.updateCluster(nodes)
 	if len(s.podRequest.Request.Containers) > 0 {
 		pl.workload.learn(pl, pod.UID, s.podRequest, nodes)

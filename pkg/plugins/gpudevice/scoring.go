@@ -116,19 +116,9 @@ func (pl *GPUDevice) NormalizeScore(_ context.Context, state fwk.CycleState, _ *
 		return fwk.AsStatus(err)
 	}
 	if s.ranked {
-		rank(scores)
+		candidates.NormalizeScores(scores)
 	}
 	return nil
-}
-
-func rank(scores fwk.NodeScoreList) {
-	var order candidates.Order
-	for i := range scores {
-		order.Add(scores[i].Score)
-	}
-	for i := range scores {
-		scores[i].Score = order.Points(scores[i].Score)
-	}
 }
 
 // scoreKeys numbers what a score depends on beside the node. A number is never

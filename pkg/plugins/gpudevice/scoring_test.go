@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/device"
+	"github.com/berth-scheduler/berth/pkg/plugins/internal/candidates"
 	"github.com/berth-scheduler/berth/pkg/schedtest"
 )
 
@@ -172,7 +173,7 @@ func TestRank(t *testing.T) {
 			for _, raw := range tt.raw {
 				scores = append(scores, fwk.NodeScore{Score: raw})
 			}
-			rank(scores)
+			candidates.NormalizeScores(scores)
 			got := []int64{}
 			for _, score := range scores {
 				got = append(got, score.Score)
@@ -187,7 +188,7 @@ func TestRank(t *testing.T) {
 		for raw := range int64(300) {
 			scores = append(scores, fwk.NodeScore{Score: 3 * raw})
 		}
-		rank(scores)
+		candidates.NormalizeScores(scores)
 		for i := range scores {
 			if want := max(0, int64(i)-199); scores[i].Score != want {
 				t.Fatalf("rank of %d: want %d, got %d", 3*i, want, scores[i].Score)

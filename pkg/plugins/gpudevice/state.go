@@ -4,8 +4,6 @@
 package gpudevice
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-scheduler/berth/pkg/device"
@@ -110,12 +108,6 @@ func (s *preScoreState) Clone() fwk.StateData {
 
 func getPreScoreState(state fwk.CycleState) (*preScoreState, error) {
 	return plugin.ReadState[*preScoreState](state, preScoreStateKey)
-}
-
-// cpuMilli returns the CPU that the pod requests, in milli-CPU.
-func cpuMilli(pod *corev1.Pod) int64 {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	return requests.Cpu().MilliValue()
 }
 
 // clusterMemo remembers the largest node of a list. What devices there are is

@@ -11,21 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/features"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
-	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"github.com/berth-scheduler/berth/pkg/compat"
 	"github.com/berth-scheduler/berth/pkg/plugins/gpudevice"
@@ -45,7 +39,7 @@ func (e *Engine) newFrameworks(ctx context.Context, config *schedconfig.KubeSche
 		return nil, err
 	}
 	e.keepInstances(plugins)
-	draManager, err := e.newDRAManager(ctx)
+	draManager, err := compat.NewDRAManager(ctx, e.informers, e.api)
 	if err != nil {
 		return nil, err
 	}
@@ -172,35 +166,4 @@ func notSimulated(name string) frameworkruntime.PluginFactory {
 	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return nil, fmt.Errorf("%s cannot be simulated: it makes an API client of its own; choose another profile (--scheduler-name), or a copy of the file without it", name)
 	}
-}
-
-// newDRAManager builds what the plugin DynamicResources reads, as scheduler.New
-// does.
-func (e *Engine) newDRAManager(ctx context.Context) (fwk.SharedDRAManager, error) {
-	gate := utilfeature.DefaultFeatureGate
-	if !gate.Enabled(features.DynamicResourceAllocation) {
-		return nil, nil //nolint:nilnil // the framework takes none for none
-	}
-	resource := e.informers.Resource()
-	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), resource.V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	options := resourceslicetracker.Options{
-		EnableDeviceTaintRules:   gate.Enabled(features.DRADeviceTaintRules),
-		EnableConsumableCapacity: gate.Enabled(features.DRAConsumableCapacity),
-		SliceInformer:            resource.V1().ResourceSlices(),
-		KubeClient:               e.api,
-	}
-	if options.EnableDeviceTaintRules {
-		compat.TrackDeviceTaints(&options, resource)
-	}
-	slices, err := resourceslicetracker.StartTracker(ctx, options)
-	if err != nil {
-		return nil, fmt.Errorf("tracking resource slices: %w", err)
-	}
-	manager := dynamicresources.NewDRAManager(ctx, claims, slices, e.informers)
-	if classes, ok := manager.DeviceClassResolver().(cache.ResourceEventHandler); ok && gate.Enabled(features.DRAExtendedResource) {
-		if _, err := e.informers.byResource["deviceclasses"].AddEventHandler(classes); err != nil {
-			return nil, fmt.Errorf("tracking device classes: %w", err)
-		}
-	}
-	return manager, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-scheduler/berth/pkg/apis/config"
 	"github.com/berth-scheduler/berth/pkg/apis/names"
 	"github.com/berth-scheduler/berth/pkg/cluster"
+	"github.com/berth-scheduler/berth/pkg/plugins/deviceclaims"
 	"github.com/berth-scheduler/berth/pkg/registry"
 )
 
@@ -134,7 +135,7 @@ func (n *needs) checkPod(pod *corev1.Pod) error {
 	return n.checkClaims(pod, who)
 }
 
-// checkClaims looks at what the pod's claims make DynamicResources read. Claims that are made
+// checkClaims looks at what the pod's claims make the plugin read that allocates them. Claims that are made
 // from templates need not be there; without those of bound pods, devices would seem free.
 func (n *needs) checkClaims(pod *corev1.Pod, who string) error {
 	if len(pod.Spec.ResourceClaims) == 0 {
@@ -149,8 +150,10 @@ func (n *needs) checkClaims(pod *corev1.Pod, who string) error {
 		required = append(required, "resourceclaimtemplates")
 	}
 	for _, resource := range required {
-		if err := n.require(pluginnames.DynamicResources, resource, who+" has spec.resourceClaims"); err != nil {
-			return err
+		for _, plugin := range []string{pluginnames.DynamicResources, deviceclaims.Name} {
+			if err := n.require(plugin, resource, who+" has spec.resourceClaims"); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -25,6 +25,8 @@ const (
 	// gpuProfile is Berth's own, as it is installed.
 	gpuProfile   = "config/berth-scheduler/gpu.yaml"
 	stockProfile = "config/simulator/default-scheduler.yaml"
+	// claimsProfile has DeviceClaims in the place of DynamicResources.
+	claimsProfile = "config/berth-scheduler/gpu-claims.yaml"
 )
 
 // loadProfile reads a profile of the repository.

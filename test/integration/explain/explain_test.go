@@ -173,7 +173,8 @@ func servedProfiles(t *testing.T) []byte {
 	t.Helper()
 	text := string(content(t, profiles))
 	if !coscheduling {
-		text = strings.NewReplacer("      - name: Coscheduling\n", "", "      disabled:\n      - name: PrioritySort\n", "").Replace(text)
+		const others = "      - name: DynamicResources\n"
+		text = strings.NewReplacer("      - name: Coscheduling\n", "", "      disabled:\n      - name: PrioritySort\n"+others, "      disabled:\n"+others, "      disabled:\n      - name: PrioritySort\n", "").Replace(text)
 	}
 	return []byte(text)
 }

@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,8 +42,16 @@ spec:
 
 // TestSimulateClaims publishes the three layouts on a real API server, which accepts every
 // object, and asks for devices of each: first the simulator, of what kubectl prints, then
-// the scheduler with kube-controller-manager. Both give each pod the same devices.
+// the scheduler with kube-controller-manager. Both give each pod the same devices, with stock's
+// DynamicResources and with DeviceClaims.
 func TestSimulateClaims(t *testing.T) {
+	for _, profile := range []string{gpuProfile, "config/berth-scheduler/gpu-claims.yaml"} {
+		t.Run(filepath.Base(profile), func(t *testing.T) { requireClaimsAsSimulated(t, profile) })
+	}
+}
+
+func requireClaimsAsSimulated(t *testing.T, profile string) {
+	t.Helper()
 	layouts := []draslices.Layout{draslices.Whole, draslices.DynamicMIG, draslices.HAMi}
 	var nodes []corev1.Node
 	for i, layout := range layouts {
@@ -77,15 +86,15 @@ func TestSimulateClaims(t *testing.T) {
 	}
 	var manifests strings.Builder
 	for i := range 3 {
-		profile := []string{"1g.10gb", "3g.40gb", "3g.40gb"}[i]
+		mig := []string{"1g.10gb", "3g.40gb", "3g.40gb"}[i]
 		manifests.WriteString(claimPod(fmt.Sprintf("whole-%d", i), draslices.Whole, draslices.NVIDIADriver, ""))
-		manifests.WriteString(claimPod(fmt.Sprintf("mig-%d", i), draslices.DynamicMIG, draslices.MIGClass, fmt.Sprintf(`, selectors: [{cel: {expression: "device.attributes['gpu.nvidia.com'].profile == '%s'"}}]`, profile)))
+		manifests.WriteString(claimPod(fmt.Sprintf("mig-%d", i), draslices.DynamicMIG, draslices.MIGClass, fmt.Sprintf(`, selectors: [{cel: {expression: "device.attributes['gpu.nvidia.com'].profile == '%s'"}}]`, mig)))
 		manifests.WriteString(claimPod(fmt.Sprintf("hami-%d", i), draslices.HAMi, draslices.HAMiDriver, ", capacity: {requests: {cores: 40, memory: 20Gi}}"))
 	}
 	manifests.WriteString(claimPod("too-much", draslices.HAMi, draslices.HAMiDriver, ", capacity: {requests: {memory: 200Gi}}"))
 
 	printed := c.Kubectl(t, "get", "nodes,deviceclasses,resourceslices", "-o", "yaml")
-	simulated, code := simulateIn(t, c.Kubeconfig, printed+"---"+manifests.String(), "-f", "-", "--config", gpuProfile)
+	simulated, code := simulateIn(t, c.Kubeconfig, printed+"---"+manifests.String(), "-f", "-", "--config", profile)
 	if want := "only 9 of 10 pods fit"; code != exitNotPlaced || simulated.Profiles[0].Answer.Text != want {
 		t.Errorf("exit code %d, answer %q; want %d, %q", code, simulated.Profiles[0].Answer.Text, exitNotPlaced, want)
 	}
@@ -97,7 +106,7 @@ func TestSimulateClaims(t *testing.T) {
 	}
 
 	c.ApplyManifests(t, "manifests/base")
-	c.StartBerthScheduler(t, gpuProfile, framework.SchedulerOptions{})
+	c.StartBerthScheduler(t, profile, framework.SchedulerOptions{})
 	got := map[string]string{}
 	for text := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(manifests.String()), "---"), "---") {
 		c.Apply(t, text)

@@ -30,6 +30,17 @@ type rememberedScore struct {
 
 const rememberedBits = 7
 
+// NormalizeScores turns the scores of nodes into an order of 0 to 100 points.
+func NormalizeScores(scores fwk.NodeScoreList) {
+	var order Order
+	for i := range scores {
+		order.Add(scores[i].Score)
+	}
+	for i := range scores {
+		scores[i].Score = order.Points(scores[i].Score)
+	}
+}
+
 // slot returns where the score is remembered, if it is.
 func (o *Order) slot(score int64) *rememberedScore {
 	const golden = 0x9e3779b97f4a7c15                               // spreads neighbours (Knuth, multiplicative hashing)
